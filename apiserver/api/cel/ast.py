@@ -1,0 +1,119 @@
+"""The expression tree between parser, checker, cost estimate and planner.
+
+Nodes carry the offset in the source that messages point to. The checker writes `type` and, for calls, `overloads`;
+nothing else changes a node after the parser made it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from apiserver.api.cel.types import ERROR, Type
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """Any expression."""
+
+    pos: int
+    type: Type = field(default=ERROR, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Literal(Node):
+    """A constant."""
+
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class Ident(Node):
+    """A variable, or a type name. `constant` is set by the checker for names of types."""
+
+    name: str
+    constant: Any = field(default=None, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Select(Node):
+    """`operand.name`, or with `test` the question whether it is there. The checker sets `constant` as for Ident."""
+
+    operand: Node
+    name: str
+    test: bool = False
+    constant: Any = field(default=None, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Call(Node):
+    """A function, an operator or, with `target`, a method. The checker fills in the candidate overloads."""
+
+    function: str
+    target: Node | None
+    args: list[Node]
+    overloads: tuple[str, ...] = field(default=(), init=False)
+
+
+@dataclass(slots=True, eq=False)
+class ListNode(Node):
+    """`[a, ?b]`; `optional` holds the indices of elements that are written with `?`."""
+
+    elements: list[Node]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One `key: value` of a map or `field: value` of a message (`key` is then the field's name)."""
+
+    pos: int
+    key: Any
+    value: Node
+    optional: bool
+
+
+@dataclass(slots=True, eq=False)
+class MapNode(Node):
+    """`{a: 1, ?b: c}`"""
+
+    entries: list[Entry]
+
+
+@dataclass(slots=True, eq=False)
+class StructNode(Node):
+    """`Name{field: 1}`"""
+
+    name: str
+    entries: list[Entry]
+
+
+@dataclass(slots=True, eq=False)
+class Copy(Node):
+    """An expression that stands in another place, too. Both places are evaluated; everything else is done once."""
+
+    original: Node
+
+
+@dataclass(slots=True, eq=False)
+class Comprehension(Node):
+    """The loop to which macros expand, and with an empty range the binding of a variable."""
+
+    iter_range: Node
+    iter_var: str
+    iter_var2: str
+    accu_var: str
+    accu_init: Node
+    condition: Node
+    step: Node
+    result: Node
+
+    @property
+    def is_binding(self) -> bool:
+        """Whether this only binds a variable, as `cel.bind` does."""
+        return (
+            isinstance(self.iter_range, ListNode)
+            and not self.iter_range.elements
+            and isinstance(self.condition, Literal)
+            and self.condition.value is False
+        )

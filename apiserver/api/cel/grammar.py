@@ -1,0 +1,327 @@
+"""CEL's grammar as a transition network, for the messages about sources that are not in the language.
+
+Users know these messages from an LL parser that is generated from the published grammar. Its words depend on the
+network's states (what may come next here?), so the network is built here from the same grammar. Parsing proper does
+not use it.
+
+Source of facts: the grammar in the CEL language definition; the construction of such networks is textbook matter
+(Parr, Harwell, Fisher: Adaptive LL(*) Parsing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+EOF: Final = "EOF"
+# Token kinds in the order in which messages list them, with the names that they have there.
+NAMES: Final[dict[str, str]] = {
+    EOF: "<EOF>",
+    **{
+        symbol: f"'{symbol}'"
+        for symbol in (
+            "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*", "/", "%",
+            "true", "false", "null",
+        )
+    },
+    "FLOAT": "NUM_FLOAT", "INT": "NUM_INT", "UINT": "NUM_UINT", "STRING": "STRING", "BYTES": "BYTES",
+    "IDENT": "IDENTIFIER", "ESC": "ESC_IDENTIFIER",
+}  # fmt: skip
+
+_LEFT_RECURSIVE: Final = frozenset({"relation", "calc", "member"})
+# Kinds of states.
+BASIC, BLOCK, LOOP_ENTRY, LOOP_BACK, STOP = "basic", "block", "loop entry", "loop back", "stop"
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """A state of the network; `rule` is the rule that it belongs to."""
+
+    rule: str
+    kind: str = BASIC
+    edges: list[Edge] = field(default_factory=list)
+    precedence_loop: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """A step: nothing, a token, a rule (`follow` is where it returns), or nothing if precedence permits."""
+
+    target: State
+    tokens: frozenset[str] = frozenset()
+    follow: State | None = None
+    rule: str = ""
+    precedence: int = -1
+
+
+class Part:
+    """A piece of a rule; `enter` and `leave` are its ends in the network."""
+
+    enter: State
+    leave: State
+
+
+@dataclass(eq=False)
+class Token(Part):
+    """One token out of several."""
+
+    kinds: frozenset[str]
+
+
+@dataclass(eq=False)
+class Call(Part):
+    """Another rule; with a precedence if that rule is left recursive."""
+
+    rule: str
+    precedence: int = 0
+
+
+@dataclass(eq=False)
+class Sequence(Part):
+    """One part after the other."""
+
+    parts: list[Part]
+
+
+@dataclass(eq=False)
+class Choice(Part):
+    """Alternatives. `simple`: one token of look-ahead decides."""
+
+    parts: list[Part]
+    simple: bool = False
+    state: State = field(init=False)
+
+
+@dataclass(eq=False)
+class Maybe(Part):
+    """A part that may be missing; one token of look-ahead decides everywhere in this grammar."""
+
+    part: Part
+    state: State = field(init=False)
+
+
+@dataclass(eq=False)
+class Repeat(Part):
+    """A part any number of times, or at least once. With precedences it is the tail of a left recursive rule."""
+
+    parts: list[Part]
+    at_least_once: bool = False
+    simple: bool = True
+    precedences: tuple[int, ...] = ()
+    state: State = field(init=False)
+    body: State = field(init=False)
+    back: State = field(init=False)
+
+
+def _t(kinds: str) -> Part:
+    return Token(frozenset(kinds.split()))
+
+
+def _r(rule: str, precedence: int = 0) -> Part:
+    return Call(rule, precedence)
+
+
+def _seq(*parts: Part) -> Part:
+    return Sequence(list(parts))
+
+
+def _tail(*alternatives: tuple[int, Part]) -> Part:
+    return Repeat(
+        [part for _, part in alternatives], simple=False, precedences=tuple(level for level, _ in alternatives)
+    )
+
+
+def _listed(item: Part, again: Part, *, simple: bool = False) -> Part:
+    return _seq(item, Repeat([_seq(_t(","), again)], simple=simple))
+
+
+def _pair(key: str) -> Part:
+    return _seq(_r(key), _t(":"), _r("expr"))
+
+
+def _enclosed(opening: str, inner: str, closing: str) -> list[Part]:
+    return [_t(opening), Maybe(_r(inner)), Maybe(_t(",")), _t(closing)]
+
+
+#: The first alternatives of a primary expression: a variable, a call of a function.
+NAMED: Final = 2
+
+
+def _primary() -> Part:
+    return Choice(
+        [
+            _seq(Maybe(_t(".")), _t("IDENT")),
+            _seq(Maybe(_t(".")), _t("IDENT"), _t("("), Maybe(_r("exprList")), _t(")")),
+            _seq(_t("("), _r("expr"), _t(")")),
+            _seq(*_enclosed("[", "listInit", "]")),
+            _seq(*_enclosed("{", "mapInitializerList", "}")),
+            _seq(
+                Maybe(_t(".")), _t("IDENT"), Repeat([_seq(_t("."), _t("IDENT"))]),
+                *_enclosed("{", "fieldInitializerList", "}"),
+            ),
+            _r("literal"),
+        ]
+    )  # fmt: skip
+
+
+def _rules() -> dict[str, Part]:
+    return {
+        "start": _seq(_r("expr"), _t(EOF)),
+        "expr": _seq(
+            _r("conditionalOr"), Maybe(_seq(_t("?"), _r("conditionalOr"), _t(":"), _r("expr")))
+        ),
+        "conditionalOr": _seq(_r("conditionalAnd"), Repeat([_seq(_t("||"), _r("conditionalAnd"))])),
+        "conditionalAnd": _seq(_r("relation"), Repeat([_seq(_t("&&"), _r("relation"))])),
+        "relation": _seq(_r("calc"), _tail((1, _seq(_t("< <= >= > == != in"), _r("relation", 2))))),
+        "calc": _seq(
+            _r("unary"),
+            _tail((2, _seq(_t("* / %"), _r("calc", 3))), (1, _seq(_t("+ -"), _r("calc", 2)))),
+        ),
+        "unary": Choice(
+            [
+                _r("member"),
+                _seq(Repeat([_t("!")], at_least_once=True), _r("member")),
+                _seq(Repeat([_t("-")], at_least_once=True, simple=False), _r("member")),
+            ]
+        ),
+        "member": _seq(
+            _r("primary"),
+            _tail(
+                (3, _seq(_t("."), Maybe(_t("?")), _r("escapeIdent"))),
+                (2, _seq(_t("."), _t("IDENT"), _t("("), Maybe(_r("exprList")), _t(")"))),
+                (1, _seq(_t("["), Maybe(_t("?")), _r("expr"), _t("]"))),
+            ),
+        ),
+        "primary": _primary(),
+        "exprList": _listed(_r("expr"), _r("expr"), simple=True),
+        "listInit": _listed(_r("optExpr"), _r("optExpr")),
+        "fieldInitializerList": _listed(_pair("optField"), _pair("optField")),
+        "optField": _seq(Maybe(_t("?")), _r("escapeIdent")),
+        "mapInitializerList": _listed(_pair("optExpr"), _pair("optExpr")),
+        "escapeIdent": Choice([_t("IDENT"), _t("ESC")], simple=True),
+        "optExpr": _seq(Maybe(_t("?")), _r("expr")),
+        "literal": Choice(
+            [
+                _seq(Maybe(_t("-")), _t("INT")),
+                _t("UINT"),
+                _seq(Maybe(_t("-")), _t("FLOAT")),
+                *(_t(kind) for kind in ("STRING", "BYTES", "true", "false", "null")),
+            ]
+        ),
+    }
+
+
+class Network:
+    """All rules as one network."""
+
+    def __init__(self) -> None:
+        self.rules = _rules()
+        self.starts = {name: State(name) for name in self.rules}
+        self.stops = {name: State(name, STOP) for name in self.rules}
+        #: Where each rule may return to, and whether that ends its outermost call (of a left recursive rule).
+        self.returns: dict[str, list[tuple[State, bool]]] = {name: [] for name in self.rules}
+        for name, part in self.rules.items():
+            self._build(part, name, State(name))
+            self.starts[name].edges.append(Edge(part.enter))
+            part.leave.edges.append(Edge(self.stops[name]))
+        self._next: dict[State, frozenset[str]] = {}
+
+    def _build(self, part: Part, rule: str, leave: State) -> None:
+        """Build a part up to a given state. Alternatives end in the same state, so that what follows them is shared."""
+        part.enter, part.leave = State(rule), leave
+        match part:
+            case Token():
+                part.enter.edges.append(Edge(leave, tokens=part.kinds))
+            case Call():
+                part.enter.edges.append(Edge(self.starts[part.rule], follow=leave, rule=part.rule, precedence=part.precedence))
+                self.returns[part.rule].append((leave, part.rule in _LEFT_RECURSIVE and part.precedence == 0))
+            case Sequence():
+                at = part.enter
+                for index, inner in enumerate(part.parts, start=1):
+                    self._build(inner, rule, leave if index == len(part.parts) else State(rule))
+                    at.edges.append(Edge(inner.enter))
+                    at = inner.leave
+            case Choice():
+                self._build_block(part.parts, part.enter, leave, rule)
+                part.state = part.enter
+            case Maybe():
+                self._build_block([part.part], part.enter, leave, rule)
+                part.enter.edges.append(Edge(leave))
+                part.state = part.enter
+            case Repeat():
+                self._build_repeat(part, rule)
+
+    def _build_block(self, parts: list[Part], enter: State, leave: State, rule: str, precedences: tuple[int, ...] = ()) -> None:
+        enter.kind = BLOCK
+        for index, inner in enumerate(parts):
+            self._build(inner, rule, leave)
+            if precedences:
+                gate = State(rule)
+                gate.edges.append(Edge(inner.enter, precedence=precedences[index]))
+                enter.edges.append(Edge(gate))
+            else:
+                enter.edges.append(Edge(inner.enter))
+
+    def _build_repeat(self, part: Repeat, rule: str) -> None:
+        part.body, part.back = State(rule), State(rule, LOOP_BACK)
+        end = State(rule)
+        self._build_block(part.parts, part.body, end, rule, part.precedences)
+        end.edges.append(Edge(part.back))
+        if part.at_least_once:
+            part.enter.edges.append(Edge(part.body))
+            part.back.edges += [Edge(part.body), Edge(part.leave)]
+            part.state = part.body
+            return
+        part.state = State(rule, LOOP_ENTRY, precedence_loop=bool(part.precedences))
+        part.enter.edges.append(Edge(part.state))
+        part.state.edges += [Edge(part.body), Edge(part.leave)]
+        part.back.edges.append(Edge(part.state))
+
+    def next_tokens(self, state: State) -> frozenset[str]:
+        """The tokens that may come in a state; the empty name if its rule may end there."""
+        known = self._next.get(state)
+        if known is None:
+            found: set[str] = set()
+            self._look(state, None, found, set())
+            known = self._next[state] = frozenset(found)
+        return known
+
+    def next_tokens_within(self, state: State, calls: tuple[State, ...]) -> frozenset[str]:
+        """The same when it is known which rules have to be finished; `calls` are the states to return to."""
+        found: set[str] = set()
+        self._look(state, calls, found, set())
+        return frozenset(found)
+
+    def _look(
+        self, state: State, calls: tuple[State, ...] | None, found: set[str], seen: set[tuple[State, object]],
+        inner: tuple[State, ...] = (),
+    ) -> None:  # fmt: skip
+        if (state, inner) in seen or len(inner) > len(self.rules) * 2:
+            return
+        seen.add((state, inner))
+        if state.kind == STOP:
+            if inner:
+                self._look(inner[-1], calls, found, seen, inner[:-1])
+            elif calls is None:
+                found.add("")
+            elif calls:
+                self._look(calls[-1], calls[:-1], found, set())
+            else:
+                found.add(EOF)
+            return
+        for edge in state.edges:
+            if edge.follow is not None:
+                # Left recursion is gone, so a rule that calls itself here has read something first.
+                if edge.follow not in inner:
+                    self._look(edge.target, calls, found, seen, (*inner, edge.follow))
+            elif edge.tokens:
+                found.update(edge.tokens)
+            else:
+                self._look(edge.target, calls, found, seen, inner)
+
+
+@lru_cache(maxsize=1)
+def network() -> Network:
+    """The network of CEL."""
+    return Network()

@@ -1,0 +1,330 @@
+"""From bytes to an object in normal form, and back.
+
+`loads` parses a body, `decode` brings a value into the normal form of a schema. Normal form is what upstream would answer with after
+storing the object (but for empty lists that are always written: see `settled`): unknown fields gone, zero values written or left out as
+Go's encoding does, quantities and times canonical, map keys sorted, struct fields in schema order. Decoding is
+idempotent: a value in normal form comes back equal.
+
+The ordinary case is fast: a reader is compiled once for each struct and raises `Odd` at anything out of the ordinary (an unknown
+field, a wrong type, a bad quantity). Only then does `apiserver.api.strictness` walk the value again, find the words for it, and hand
+back a value without oddities.
+
+Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers kept, strict errors on the side).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from apiserver.api.gojson import Pairs, RawObject, parse_with_spans
+from apiserver.api.scalars import READERS, Odd, Reader, read_string
+from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+
+__all__ = ["Body", "DecodeError", "Decoded", "decode", "encode", "encode_exactly", "interpret", "loads", "raw_size", "restore_raws", "settled", "zero"]
+
+
+class DecodeError(ValueError):
+    """The body cannot be decoded; the text is upstream's."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Body:
+    """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would refuse."""
+
+    __slots__ = ("problems", "text", "value")
+
+    def __init__(self, value: Any, text: bytes, problems: list[str]) -> None:
+        self.value, self.text, self.problems = value, text, problems
+
+
+class Decoded:
+    """`obj` in normal form. `problems` are the strict errors in the order in which upstream lists them (`unknown field "spec.x"`);
+    `unknown` and `duplicates` are their paths."""
+
+    __slots__ = ("duplicates", "obj", "problems", "unknown")
+
+    def __init__(self, obj: Any, problems: list[str], unknown: list[str], duplicates: list[str]) -> None:
+        self.obj, self.problems, self.unknown, self.duplicates = obj, problems, unknown, duplicates
+
+
+def loads(body: bytes, content_type: str = "application/json") -> Body:
+    """Parse a body. Anything but YAML is taken as JSON. Raises DecodeError with the parser's words."""
+    if content_type.partition(";")[0].strip() in ("application/yaml", "application/apply-patch+yaml"):
+        from apiserver.api.yamlbody import YamlError, load
+
+        try:
+            value, problems = load(body)
+        except YamlError as error:
+            raise DecodeError(str(error)) from None
+        return Body(value, b"", problems)
+    try:
+        return Body(orjson.loads(body), body, [])
+    except orjson.JSONDecodeError:
+        from apiserver.api.gojson import syntax_error
+        from apiserver.api.strictness import plain_value
+
+        text = syntax_error(body)
+        if text:
+            raise DecodeError(text) from None
+        return Body(plain_value(body), body, [])
+
+
+def interpret(body: Body) -> tuple[str, str]:
+    """apiVersion and kind that a body claims, "" where it does not. Raises DecodeError."""
+    value = body.value
+    if value is None:
+        return "", ""
+    if not isinstance(value, dict):
+        shape = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        raise DecodeError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into Go value of type {shape}")
+    found = []
+    for name in ("apiVersion", "kind"):
+        item = value.get(name)
+        if item is not None and type(item) is not str:
+            raise DecodeError(
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(item)} into Go struct field .{name} of type string"
+            )
+        found.append(item or "")
+    return found[0], found[1]
+
+
+def go_kind(value: Any) -> str:
+    """What Go calls a JSON value in type errors."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"
+
+
+def encode(obj: Any) -> bytes:
+    """An object in normal form as JSON."""
+    return orjson.dumps(obj)
+
+
+def encode_exactly(obj: Any) -> bytes:
+    """An object in normal form as JSON in which raw extensions stand as they were written, with a blank before those that are not compact."""
+    return orjson.dumps(obj, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+
+
+def _as_written(value: Any) -> Any:
+    if isinstance(value, RawObject):
+        return dict(value) if value.text is None else orjson.Fragment(b" " + value.text)
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def restore_raws(obj: Any, text: bytes) -> None:
+    """Gives raw extensions of an object that was parsed from the text of `encode_exactly` the way back in which they were written. In place."""
+    if b'": {' in text and len(orjson.dumps(obj)) != len(text):
+        _restore(obj, parse_with_spans(text))
+
+
+def _restore(value: Any, node: Any) -> None:
+    if isinstance(node, Pairs):
+        for name, item in node:
+            if isinstance(item, Pairs) and item.marked:
+                value[name] = RawObject(value[name], item.written)
+            else:
+                _restore(value[name], item)
+    elif isinstance(node, list):
+        for part, item in zip(value, node, strict=True):
+            _restore(part, item)
+
+
+def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
+    """A value in the normal form of a schema. `body` is what the value was parsed from, where it is a request's: only then are repeated
+    keys, numbers and raw values as they were written known. `value` may become part of the result. Raises DecodeError."""
+    if body is None or not _suspicious(schema, value, body):
+        try:
+            return Decoded(reader_of(schema)(value), body.problems if body else [], [], [])
+        except Odd:
+            pass
+    from apiserver.api.strictness import examine
+
+    clean, problems, unknown, duplicates = examine(schema, value, body.text if body else b"")
+    if body is not None:
+        problems = body.problems + problems
+    return Decoded(reader_of(schema)(clean), problems, unknown, duplicates)
+
+
+def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
+    """Whether keys may have been repeated, or raw values may not be written in compact form. Written again without repeated keys, a body
+    has as many `":` as before, unless blanks or escapes hide one."""
+    text = body.text
+    if not text:
+        return False
+    again = orjson.dumps(value)
+    if text.count(b'":') != again.count(b'":') or b'" :' in text or b"u0022" in text:
+        return True
+    return any(name in text for name in _raw_names(schema)) and again != text.rstrip(b"\n")
+
+
+def _raw_names(type: Type) -> frozenset[bytes]:
+    """Names of the fields that hold raw values, as a text has them."""
+    if isinstance(type, ListOf):
+        return _raw_names(type.item)
+    if isinstance(type, MapOf):
+        return _raw_names(type.value)
+    if isinstance(type, Scalar):
+        return frozenset()
+    known: frozenset[bytes] | None = type.cache.get("raw_names")
+    if known is None:
+        type.cache["raw_names"] = frozenset()
+        own = {b'"%s"' % name.encode() for name, item in type.fields.items() if isinstance(item.type, Scalar) and item.type.name == "raw"}
+        known = type.cache["raw_names"] = frozenset(own).union(*(_raw_names(item.type) for item in type.fields.values()))
+    return known
+
+
+def settled(schema: Struct, obj: Any) -> Any:
+    """The form in which an object comes back from upstream's storage: empty lists and maps are null there where they are always written
+    (`requests: []`). Encoded objects without `:[]` and `:{}` need no second look for that. Shares what does not change."""
+    out = obj
+    for name, item in schema.fields.items():
+        if name not in obj:
+            continue
+        value = obj[name]
+        made = None if not value and isinstance(item.type, ListOf | MapOf) else _settled(item.type, value)
+        if made is not value:
+            out = {**out, name: made}
+    return out
+
+
+def _settled(type: Type, value: Any) -> Any:
+    if isinstance(type, Struct):
+        return settled(type, value) if value else value
+    if isinstance(type, ListOf) and value and not isinstance(type.item, Scalar):
+        made = [_settled(type.item, item) for item in value]
+        return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+    if isinstance(type, MapOf) and value and not isinstance(type.value, Scalar):
+        changed = {key: _settled(type.value, item) for key, item in value.items()}
+        return changed if any(changed[key] is not item for key, item in value.items()) else value
+    return value
+
+
+def raw_size(value: Any) -> int:
+    """How many bytes a raw extension was written in."""
+    return len(value.written if isinstance(value, RawObject) else orjson.dumps(value))
+
+
+def _reader(type: Type) -> Reader:
+    if isinstance(type, Struct):
+        return reader_of(type)
+    if isinstance(type, ListOf):
+        return _list_reader(_reader(type.item))
+    if isinstance(type, MapOf):
+        return _map_reader(_reader(type.value))
+    return READERS[type.name]
+
+
+def _list_reader(read: Reader) -> Reader:
+    def read_list(value: Any) -> Any:
+        if type(value) is list:
+            return [read(item) for item in value]
+        if value is None:
+            return None
+        raise Odd
+
+    return read_list
+
+
+def _map_reader(read: Reader) -> Reader:
+    def read_map(value: Any) -> Any:
+        if type(value) is dict:
+            if len(value) < 2:
+                return {key: read(item) for key, item in value.items()}
+            return {key: read(value[key]) for key in sorted(value)}
+        if value is None:
+            return None
+        raise Odd
+
+    return read_map
+
+
+def _pointer(read: Reader) -> Reader:
+    def read_pointer(value: Any) -> Any:
+        return None if value is None else read(value)
+
+    return read_pointer
+
+
+#: When a field is written: unless empty, unless null, always.
+_UNLESS_EMPTY, _UNLESS_NULL, _ALWAYS = 0, 1, 2
+
+
+def _entry(position: int, item: Field) -> tuple[int, int, Reader]:
+    read = _reader(item.type)
+    if item.pointer and isinstance(item.type, Struct | Scalar):
+        read = _pointer(read)
+    mode = _ALWAYS if not item.omit else _UNLESS_NULL if item.pointer or item.keep_empty or isinstance(item.type, Struct) else _UNLESS_EMPTY
+    return position, mode, read
+
+
+def reader_of(struct: Struct) -> Reader:
+    """The compiled reader of a struct, made on first use."""
+    made: Reader | None = struct.cache.get("decode")
+    if made is None:
+        # A type that contains itself meets this stand-in.
+        def later(value: Any) -> Any:
+            return reader_of(struct)(value)
+
+        struct.cache["decode"] = later
+        made = struct.cache["decode"] = _compile(struct)
+    return made
+
+
+def _compile(struct: Struct) -> Reader:
+    table = {name: _entry(position, item) for position, (name, item) in enumerate(struct.fields.items())}
+    positions = {name: entry[0] for name, entry in table.items()}
+    always = [(name, entry[2]) for name, entry in table.items() if entry[1] == _ALWAYS]
+    expected = len(always)
+    find = table.get
+
+    def read_struct(value: Any) -> Any:
+        if type(value) is not dict:
+            if value is not None:
+                raise Odd
+            value = {}
+        out = {}
+        last = -1
+        missing = expected
+        ordered = True
+        for name, item in value.items():
+            entry = find(name)
+            if entry is None:
+                raise Odd
+            position, mode, read = entry
+            # Most fields are strings: a call saved.
+            made = item if read is read_string and type(item) is str else read(item)
+            if mode:
+                if mode == _ALWAYS:
+                    missing -= 1
+                elif made is None:
+                    continue
+            elif not made:
+                continue
+            out[name] = made
+            if position < last:
+                ordered = False
+            last = position
+        if missing:
+            for name, read in always:
+                if name not in out:
+                    out[name] = read(None)
+            ordered = False
+        return out if ordered else {name: out[name] for name in sorted(out, key=positions.__getitem__)}
+
+    return read_struct
+
+
+def zero(schema: Struct) -> Any:
+    """The normal form of an empty object."""
+    return reader_of(schema)({})

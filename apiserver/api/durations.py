@@ -1,0 +1,43 @@
+"""Durations as people read them: `42s`, `3m10s`, `5h`, `2d4h`. The form of every age in a Table.
+
+The steps are wire facts of k8s.io/apimachinery (util/duration).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+__all__ = ["age", "human_duration"]
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def human_duration(seconds: float) -> str:
+    """At most two units; the second one only while it still matters. Up to two seconds of clock skew are shown as none."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 0:
+        return "0s"
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    if whole < 3 * _HOUR:
+        minutes = whole // _MINUTE
+        if minutes < 10 and whole % _MINUTE:
+            return f"{minutes}m{whole % _MINUTE}s"
+        return f"{minutes}m"
+    if whole < 2 * _DAY:
+        hours = whole // _HOUR
+        return f"{hours}h{whole // _MINUTE % 60}m" if hours < 8 and whole // _MINUTE % 60 else f"{hours}h"
+    if whole < 2 * _YEAR:
+        days = whole // _DAY
+        return f"{days}d{whole // _HOUR % 24}h" if days < 8 and whole // _HOUR % 24 else f"{days}d"
+    years = whole // _YEAR
+    return f"{years}y{whole // _DAY % 365}d" if years < 8 and whole // _DAY % 365 else f"{years}y"
+
+
+def age(timestamp: str | None, now: datetime) -> str:
+    """The time since an RFC 3339 timestamp, `<unknown>` without one."""
+    if not timestamp:
+        return "<unknown>"
+    return human_duration((now - datetime.fromisoformat(timestamp)).total_seconds())

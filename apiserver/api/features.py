@@ -1,0 +1,181 @@
+"""Feature gates: which exist in which release, their stage and default there, and what a set of `--feature-gates` makes of them.
+
+The table holds the gates that kubedra's own behaviour asks for. A name that is not in it is accepted and reported, as upstream's server only logs
+unknown names. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+Release = tuple[int, int]
+
+RELEASES: Final[tuple[Release, ...]] = ((1, 33), (1, 34), (1, 35), (1, 36))
+
+
+class FeatureError(ValueError):
+    """A setting that the server refuses; the text is upstream's."""
+
+
+class Stage(NamedTuple):
+    """A gate in one release: `name` Alpha, Beta or GA."""
+
+    name: str
+    on: bool
+    locked: bool = False
+
+
+class Gate(NamedTuple):
+    """`stages` by release from which they hold; `needs` the gates that must be on with it."""
+
+    stages: tuple[tuple[Release, Stage], ...]
+    needs: tuple[str, ...] = ()
+
+    def at(self, release: Release) -> Stage | None:
+        """The stage in a release; None before the gate existed."""
+        return next((stage for since, stage in reversed(self.stages) if since <= release), None)
+
+
+_STAGES: Final = {
+    "a-": Stage("Alpha", False), "b-": Stage("Beta", False), "b+": Stage("Beta", True),
+    "g+": Stage("GA", True), "gL": Stage("GA", True, locked=True),
+}  # fmt: skip
+_DRA: Final = ("DynamicResourceAllocation",)
+
+
+def _gate(stages: str, *needs: str) -> Gate:
+    """`"33:b- 34:g+"`: from 1.33 on beta and off, from 1.34 on general and on."""
+    parts = (part.split(":") for part in stages.split())
+    return Gate(tuple(((1, int(minor)), _STAGES[stage]) for minor, stage in parts), needs)
+
+
+GATES: Final[Mapping[str, Gate]] = {
+    "AuthorizeNodeWithSelectors": _gate("31:a- 32:b+ 34:gL", "AuthorizeWithSelectors"),
+    "AuthorizeWithSelectors": _gate("31:a- 32:b+ 34:gL"),
+    "ClearingNominatedNodeNameAfterBinding": _gate("34:a- 35:b+"),
+    "ConstrainedImpersonation": _gate("35:a- 36:b+"),
+    "DRAAdminAccess": _gate("32:a- 34:b+ 36:gL", *_DRA),
+    "DRAConsumableCapacity": _gate("34:a- 36:b+", *_DRA),
+    "DRADeviceBindingConditions": _gate("34:a- 36:b+", *_DRA, "DRAResourceClaimDeviceStatus"),
+    "DRADeviceTaintRules": _gate("35:a- 36:b-", "DRADeviceTaints"),
+    "DRADeviceTaints": _gate("33:a- 36:b+", *_DRA),
+    "DRAExtendedResource": _gate("34:a- 36:b+", *_DRA),
+    "DRAListTypeAttributes": _gate("36:a-", *_DRA),
+    "DRANodeAllocatableResources": _gate("36:a-", *_DRA),
+    "DRAPartitionableDevices": _gate("33:a- 36:b+", *_DRA),
+    "DRAPrioritizedList": _gate("33:a- 34:b+ 36:g+", *_DRA),
+    # KEP-5194; upstream has no release with it yet.
+    "DRAReservedForWorkloads": _gate("36:a-", *_DRA),
+    "DRAResourceClaimDeviceStatus": _gate("32:a- 33:b+"),
+    "DRAResourceClaimGranularStatusAuthorization": _gate("36:b+", *_DRA, "DRAResourceClaimDeviceStatus"),
+    "DRAResourcePoolStatus": _gate("36:a-", *_DRA),
+    "DRASchedulerFilterTimeout": _gate("34:b+", *_DRA),
+    "DRAWorkloadResourceClaims": _gate("36:a-", *_DRA, "GenericWorkload"),
+    "DeclarativeValidation": _gate("33:b+ 36:gL"),
+    "DeclarativeValidationBeta": _gate("36:b+", "DeclarativeValidation"),
+    "DynamicResourceAllocation": _gate("26:a- 32:b- 34:g+ 35:gL"),
+    "GangScheduling": _gate("35:a-", "GenericWorkload"),
+    "GenericWorkload": _gate("35:a-"),
+    "KubeletPodResourcesDynamicResources": _gate("27:a- 34:b+ 36:gL"),
+    "KubeletPodResourcesGet": _gate("27:a- 34:b+ 36:gL"),
+    "KubeletServiceAccountTokenForCredentialProviders": _gate("33:a- 34:b+"),
+    "NodeDeclaredFeatures": _gate("35:a- 36:b+"),
+    "NominatedNodeNameForExpectation": _gate("34:a- 35:b+"),
+    "PodCertificateRequest": _gate("34:a- 35:b-", "AuthorizeNodeWithSelectors"),
+    "ResourceHealthStatus": _gate("31:a- 36:b+", *_DRA),
+    "ResourceHealthStatusMessage": _gate("36:b+", "ResourceHealthStatus"),
+    "SchedulerAsyncAPICalls": _gate("34:b-"),
+    "SchedulerQueueingHints": _gate("28:b- 32:b+ 34:gL"),
+    "ServiceAccountNodeAudienceRestriction": _gate("32:b- 33:b+"),
+    "ServiceAccountTokenPodNodeInfo": _gate("29:a- 30:b+ 32:gL"),
+    "TokenRequestServiceAccountUIDValidation": _gate("34:b+"),
+    "TopologyAwareWorkloadScheduling": _gate("36:a-", "GenericWorkload"),
+    "WatchList": _gate("27:a- 32:b+"),
+    "WorkloadAwarePreemption": _gate("36:a-", "GangScheduling"),
+    "WorkloadWithJob": _gate("36:a-", "GenericWorkload"),
+}
+_GROUPS: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+
+
+def parse_release(text: str) -> Release:
+    """`1.36` (also `v1.36`, `1.36.2`, `kube=1.36`) as (1, 36); FeatureError names what is not served."""
+    number = text.removeprefix("kube=").removeprefix("v")
+    parts = number.split(".")
+    if len(parts) < 2 or not all(part.isdigit() for part in parts):
+        raise FeatureError(f'"{text}" is not a release; use one of {_known()}')
+    release = int(parts[0]), int(parts[1])
+    if release not in RELEASES:
+        raise FeatureError(f"release {text} cannot be emulated; use one of {_known()}")
+    return release
+
+
+def _known() -> str:
+    return ", ".join(f"{major}.{minor}" for major, minor in RELEASES)
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false` as a mapping; FeatureError in upstream's words."""
+    settings: dict[str, bool] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals:
+            raise FeatureError(f"missing bool value for {name}")
+        if value.lower() not in {"true", "false", "t", "f", "1", "0"}:
+            raise FeatureError(f'invalid value of {name}={value}, err: strconv.ParseBool: parsing "{value}": invalid syntax')
+        settings[name] = value.lower() in {"true", "t", "1"}
+    return settings
+
+
+class Features:
+    """The gates of one server. `unknown` names settings that nothing here asks for."""
+
+    def __init__(self, release: Release = RELEASES[-1], settings: Mapping[str, bool] | None = None) -> None:
+        self.release = release
+        self.settings = dict(settings or {})
+        self.unknown = tuple(sorted(name for name in self.settings if name not in GATES and name not in _GROUPS))
+        self._on = {name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))}
+        self._apply()
+        self._check_needs()
+
+    def enabled(self, name: str) -> bool:
+        """Whether a gate is on; one that the release does not have is off."""
+        return self._on.get(name, False)
+
+    def enabled_names(self) -> frozenset[str]:
+        """All gates that are on."""
+        return frozenset(name for name, on in self._on.items() if on)
+
+    def stages(self) -> dict[str, tuple[str, bool]]:
+        """(stage, on) by gate, for metrics."""
+        return {name: (stage.name, self._on[name]) for name, gate in GATES.items() if (stage := gate.at(self.release))}
+
+    def _apply(self) -> None:
+        for group, stage_name in _GROUPS.items():
+            if group not in self.settings:
+                continue
+            for name, gate in GATES.items():
+                stage = gate.at(self.release)
+                if stage is not None and stage.name == stage_name and name not in self.settings:
+                    self._on[name] = self.settings[group]
+        for name, value in self.settings.items():
+            if name in GATES:
+                self._set(name, value)
+
+    def _set(self, name: str, value: bool) -> None:
+        stage = GATES[name].at(self.release)
+        major, minor = self.release
+        if stage is None:
+            lowest = max((major, minor - 1), RELEASES[0])
+            versions = f"emulated version {major}.{minor}, min compatibility version {lowest[0]}.{lowest[1]}"
+            raise FeatureError(f"cannot set feature gate {name} to {str(value).lower()}, feature is PreAlpha at {versions}")
+        if stage.locked and stage.on != value:
+            raise FeatureError(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {str(stage.on).lower()}")
+        self._on[name] = value
+
+    def _check_needs(self) -> None:
+        for name in sorted(self._on):
+            missing = [need for need in GATES[name].needs if not self._on.get(need)] if self._on[name] else []
+            if missing:
+                raise FeatureError(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")

@@ -1,0 +1,298 @@
+"""Strategic merge patch: merging by the merge keys and strategies of the schema.
+
+    map     merged field by field; `$patch: replace|delete` replaces or empties it, `$retainKeys` drops what it does not list
+    list    strategy "merge": elements with the same merge key are merged, `$patch: delete` removes one, `$patch: replace` all;
+            lists of scalars become sets, `$deleteFromPrimitiveList/x` removes from them; `$setElementOrder/x` orders the result.
+            Without that strategy a list is replaced.
+
+Elements that a patch brings stand before those that only the server has, except where the server's order says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.patch.errors import PatchError
+from apiserver.api.patch.goformat import go_format, go_type
+from apiserver.api.patch.ordering import by_presence, element_key, ordered, same
+from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, go_name
+
+__all__ = ["strategic_merge_patch"]
+
+Json = dict[str, Any]
+
+DIRECTIVE: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList"
+ELEMENT_ORDER: Final = "$setElementOrder"
+
+_BAD_RETAIN_KEYS: Final = "invalid patch format of retainKeys"
+_BAD_ELEMENT_ORDER: Final = "invalid patch format of setElementOrder list"
+_BAD_PRIMITIVE_LIST: Final = "invalid patch format of primitive list"
+
+
+def strategic_merge_patch(schema: Struct, document: Json, patch: Any) -> Json:
+    """The merged document. Raises PatchError."""
+    if not isinstance(patch, dict):
+        raise PatchError("invalid JSON document", 400)
+    return _merge_map(document, patch, schema)
+
+
+def _merge_map(original: Json, patch: Json, schema: Type) -> Json:
+    if DIRECTIVE in patch:
+        return _whole(patch)
+    patch = dict(patch)
+    out = _retained(dict(original), patch)
+    _apply_orders(out, patch, schema)
+    for key, value in patch.items():
+        removing = key.startswith(DELETE_FROM_LIST)
+        name = _subject(key, DELETE_FROM_LIST, _BAD_PRIMITIVE_LIST) if removing else key
+        if value is None:
+            out.pop(name, None)
+        elif name not in out or type(out[name]) is not type(value):
+            if not removing:
+                _place(out, name, _without_nulls(value))
+        elif isinstance(value, dict):
+            field = _field(schema, name)
+            out[name] = value if _strategy(field) == "replace" else _merge_map(out[name], value, field.type)
+        elif isinstance(value, list):
+            item, strategy, key_name = _list_rules(schema, name)
+            merging = strategy == "merge" or removing
+            out[name] = _merge_list(out[name], value, item, key_name, removing) if merging else value
+        else:
+            out[name] = value
+    return out
+
+
+def _whole(patch: Json) -> Json:
+    directive = patch[DIRECTIVE]
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise _unknown_directive(directive, patch)
+
+
+def _unknown_directive(directive: Any, patch: Json) -> PatchError:
+    shown = directive if isinstance(directive, str) else f"%!s({go_type(directive)}={go_format(directive)})"
+    return PatchError(f"unknown patch type: {shown} in map: {go_format(patch)}", 500)
+
+
+def _retained(original: Json, patch: Json) -> Json:
+    """Drop what `$retainKeys` does not list; everything that the patch sets must be listed."""
+    if RETAIN_KEYS not in patch:
+        return original
+    keys = patch.pop(RETAIN_KEYS)
+    if not isinstance(keys, list):
+        raise PatchError(_BAD_RETAIN_KEYS, 400)
+    kept = {key for key in keys if isinstance(key, str)}
+    for key, value in patch.items():
+        if value is not None and not key.startswith((DELETE_FROM_LIST, ELEMENT_ORDER)) and key not in kept:
+            raise PatchError(_BAD_RETAIN_KEYS, 400)
+    return {key: value for key, value in original.items() if key in kept}
+
+
+def _apply_orders(out: Json, patch: Json, type: Type) -> None:
+    """Merge and order the lists that have a `$setElementOrder`; they are done then, and leave the patch."""
+    for directive in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
+        order = _list(patch.pop(directive))
+        name = _subject(directive, ELEMENT_ORDER, _BAD_ELEMENT_ORDER)
+        current = _list(out[name]) if name in out else None
+        change = _list(patch[name]) if name in patch else None
+        item, strategy, key_name = _list_rules(type, name)
+        _check_order(change or [], order, key_name)
+        if current is None and change is None:
+            continue
+        if current is None:
+            merged = _without_directives(change)
+        elif change is None:
+            merged = current
+        else:
+            merged = _merge_list(current, change, item, key_name, removing=False) if strategy == "merge" else change
+        ours, theirs = by_presence(merged, order, key_name)
+        keyed = _element_type(current or [], change or []) == "map[string]interface {}"
+        out[name] = ordered(ours, theirs, order, current or [], key_name if keyed else "", keyed=keyed)
+        patch.pop(name, None)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise PatchError(f"expected a []interface {{}}, but received a {go_type(value)}", 500)
+    return value
+
+
+def _check_order(change: list[Any], order: list[Any], key_name: str) -> None:
+    """What the patch adds must come in the order that it asks for."""
+    if not order or not change:
+        return
+    added = change
+    if key_name:
+        added = [item for item in map(_map, change) if item.get(DIRECTIVE) != "delete"]
+    at, found = 0, 0
+    while found < len(added) and at < len(order):
+        if isinstance(added[found], dict) and DIRECTIVE in added[found]:
+            found += 1
+            continue
+        if same(element_key(added[found], key_name), element_key(order[at], key_name)):
+            found += 1
+        at += 1
+    if found < len(added) and at >= len(order):
+        text = f"The order in patch list:\n{go_format(change)}\n doesn't match {ELEMENT_ORDER} list:\n{go_format(order)}\n"
+        raise PatchError(text, 500)
+
+
+def _map(value: Any) -> Json:
+    if not isinstance(value, dict):
+        raise PatchError(f"expected a map[string]interface {{}}, but received a {go_type(value)}", 500)
+    return value
+
+
+def _merge_list(original: list[Any], patch: list[Any], item: Type, key_name: str, removing: bool) -> list[Any]:
+    if not original and not patch:
+        return original
+    keyed = _element_type(original, patch) == "map[string]interface {}"
+    if not keyed:
+        if removing:
+            gone = {(type(value), value) for value in patch}
+            return [value for value in original if (type(value), value) not in gone]
+        merged = _distinct([*original, *patch])
+    else:
+        if not key_name:
+            raise PatchError(f"cannot merge lists without merge key for {'struct' if isinstance(item, Struct) else 'map'}", 500)
+        original, patch = _special_elements(original, patch, key_name)
+        merged = _merge_elements(original, patch, item, key_name)
+    ours, theirs = by_presence(merged, patch, key_name)
+    return ordered(ours, theirs, patch, original, key_name, keyed=keyed)
+
+
+def _special_elements(original: list[Any], patch: list[Any], key_name: str) -> tuple[list[Any], list[Any]]:
+    """Carry out elements with a directive; what is left of both lists."""
+    plain: list[Any] = []
+    replace = False
+    for element in patch:
+        if DIRECTIVE not in element:
+            plain.append(element)
+            continue
+        directive = element[DIRECTIVE]
+        if directive == "delete":
+            wanted = element_key(element, key_name)
+            original = [item for item in original if not (key_name in _element(item) and same(item[key_name], wanted))]
+        elif directive == "replace":
+            replace = True
+        elif directive == "merge":
+            raise PatchError("merging lists cannot yet be specified in the patch", 500)
+        else:
+            raise _unknown_directive(directive, element)
+    return (plain, []) if replace else (original, plain)
+
+
+def _element(value: Any) -> Json:
+    if not isinstance(value, dict):
+        raise PatchError("value for key 0 is not a map", 500)
+    return value
+
+
+def _merge_elements(original: list[Any], patch: list[Any], item: Type, key_name: str) -> list[Any]:
+    out = list(original)
+    for element in patch:
+        wanted = element_key(element, key_name)
+        at = next((at for at, other in enumerate(out) if key_name in _element(other) and same(other[key_name], wanted)), None)
+        if at is None:
+            out.append(element)
+        else:
+            out[at] = _merge_map(out[at], element, item)
+    return out
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """Each scalar once; a repeated one gives its place to the last, as upstream's algorithm happens to do."""
+    values = list(values)
+    first = 0
+    while first < len(values):
+        other = first + 1
+        while other < len(values):
+            if same(values[first], values[other]):
+                values[other] = values[-1]
+                values.pop()
+            else:
+                other += 1
+        first += 1
+    return values
+
+
+def _element_type(*lists: list[Any]) -> str:
+    found = ""
+    for values in lists:
+        for value in values:
+            name = go_type(value)
+            if not found and isinstance(value, list):
+                raise PatchError("lists of lists are not supported", 422)
+            if found and name != found:
+                raise PatchError(f"list element types are not identical: {go_format(list(lists))}", 500)
+            found = name
+    if not found:
+        raise PatchError("no elements in any of the given slices", 500)
+    return found
+
+
+def _place(out: Json, name: str, value: Any) -> None:
+    """Set a value that is not merged with anything; one that is nothing but a directive is not set at all."""
+    if isinstance(value, dict) and DIRECTIVE in value:
+        out.pop(name, None)
+    else:
+        out[name] = _without_directives(value)
+
+
+def _without_directives(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_directives(item) for key, item in value.items() if not (isinstance(item, dict) and DIRECTIVE in item)}
+    if isinstance(value, list):
+        return [_without_directives(item) for item in value if not (isinstance(item, dict) and DIRECTIVE in item)]
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _subject(key: str, prefix: str, error: str) -> str:
+    """The field that `$prefix/field` is about."""
+    head, slash, name = key.partition("/")
+    if not slash or head != prefix:
+        raise PatchError(error, 400)
+    return name
+
+
+# What the schema says of a field.
+
+
+def _field(type: Type, name: str) -> Field:
+    if not isinstance(type, Struct):
+        kind = "slice" if isinstance(type, ListOf) else "map" if isinstance(type, MapOf) else _reflect_kind(type)
+        raise PatchError(f"merging an object in json but data type is not struct, instead is: {kind}", 500)
+    field = type.fields.get(name) or next((item for known, item in type.fields.items() if known.casefold() == name.casefold()), None)
+    if field is None:
+        raise PatchError(f'unable to find api field in struct {type.kind} for the json field "{name}"', 500)
+    return field
+
+
+def _reflect_kind(type: Type) -> str:
+    if isinstance(type, Scalar) and type.name in ("time", "microTime", "quantity", "intOrString", "raw", "fieldsV1", "duration"):
+        return "struct"
+    return "interface" if isinstance(type, Scalar) and type.name == "any" else go_name(type)
+
+
+def _strategy(field: Field) -> str:
+    """The strategy apart from retainKeys, which the patch says for itself."""
+    strategies = (field.type.strategy if isinstance(field.type, ListOf) else field.strategy).split(",")
+    return next((name for name in strategies if name != "retainKeys"), "")
+
+
+def _list_rules(type: Type, name: str) -> tuple[Type, str, str]:
+    """Element type, strategy and merge key of a list field."""
+    field = _field(type, name)
+    if not isinstance(field.type, ListOf):
+        raise PatchError("expected slice or array type, but got: struct", 500)
+    return field.type.item, _strategy(field), field.type.merge_key or ""

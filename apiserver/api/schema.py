@@ -1,0 +1,197 @@
+"""What a Kubernetes type is: the small language in which every kind's schema is written, once.
+
+A schema is data. Decoding, defaulting, field validation, managed fields, strategic merge, OpenAPI, tables of explanation
+and protobuf all read the same `Struct`; none of them keeps a second list of fields. Objects themselves travel as plain
+dicts in their JSON form; a schema says what such a dict may hold.
+
+Encoding facts follow Go's encoding/json as upstream's types use it:
+
+* `omitempty` scalars, lists and maps vanish when zero or empty; without it they are always written (`requests: null`).
+* a struct by value is always written (`status: {}`), a pointer only when set; `null` for a pointer means absent.
+* numbers are JSON integers; a fraction for an integer field is a decoding error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Literal
+
+__all__ = [
+    "ANY", "BOOL", "BYTES", "DURATION", "FIELDS_V1", "FLOAT64", "INT32", "INT64", "INT_OR_STRING", "MICRO_TIME", "QUANTITY",
+    "RAW", "STRING", "TIME", "Field", "ListOf", "MapOf", "Scalar", "Struct", "Type", "field", "go_name", "string",
+]  # fmt: skip
+
+
+class Scalar:
+    """A leaf type. `name` is ours (compare this, not identity: named strings share it), `go` the name that decoding errors
+    show, `openapi` the OpenAPI v3 fragment, `enum` the values that OpenAPI lists."""
+
+    __slots__ = ("enum", "go", "name", "openapi", "wire")
+
+    def __init__(self, name: str, go: str, wire: str, enum: tuple[str, ...] = (), **openapi: Any) -> None:
+        self.name, self.go, self.wire, self.enum, self.openapi = name, go, wire, enum, openapi
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+STRING: Final = Scalar("string", "string", "string", type="string")
+BOOL: Final = Scalar("bool", "bool", "bool", type="boolean")
+INT32: Final = Scalar("int32", "int32", "int32", type="integer", format="int32")
+INT64: Final = Scalar("int64", "int64", "int64", type="integer", format="int64")
+FLOAT64: Final = Scalar("float64", "float64", "double", type="number", format="double")
+BYTES: Final = Scalar("bytes", "[]uint8", "bytes", type="string", format="byte")
+#: metav1.Time, whole seconds in UTC; MICRO_TIME keeps six digits.
+TIME: Final = Scalar("time", "v1.Time", "io.k8s.apimachinery.pkg.apis.meta.v1.Time", type="string", format="date-time")
+MICRO_TIME: Final = Scalar("microTime", "v1.MicroTime", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", type="string", format="date-time")
+DURATION: Final = Scalar("duration", "v1.Duration", "io.k8s.apimachinery.pkg.apis.meta.v1.Duration", type="string")
+QUANTITY: Final = Scalar("quantity", "resource.Quantity", "io.k8s.apimachinery.pkg.api.resource.Quantity", type="string")
+INT_OR_STRING: Final = Scalar(
+    "intOrString", "intstr.IntOrString", "io.k8s.apimachinery.pkg.util.intstr.IntOrString", type="string", format="int-or-string"
+)
+#: runtime.RawExtension: any JSON, kept byte for byte where a size limit counts raw bytes.
+RAW: Final = Scalar("raw", "runtime.RawExtension", "io.k8s.apimachinery.pkg.runtime.RawExtension", type="object")
+FIELDS_V1: Final = Scalar("fieldsV1", "v1.FieldsV1", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", type="object")
+ANY: Final = Scalar("any", "interface {}", "json")
+
+
+def string(go: str, *enum: str) -> Scalar:
+    """A named string type, as errors call it ("v1.PodPhase"), with the values that OpenAPI lists."""
+    return Scalar("string", go, "string", enum, type="string")
+
+
+ListType = Literal["atomic", "set", "map", ""]
+
+
+class ListOf:
+    """A list. `kind` and `keys` are the merge rules of server-side apply ("" is unmarked, merged as atomic), `merge_key` and
+    `strategy` those of strategic merge patch (`merge_key` "" with strategy "merge" merges a list of scalars; strategies are
+    comma separated: "merge,retainKeys"). `go` is the name of a named slice type in decoding errors."""
+
+    __slots__ = ("go", "item", "keys", "kind", "merge_key", "strategy")
+
+    def __init__(
+        self, item: Type, kind: ListType = "atomic", keys: tuple[str, ...] = (), merge_key: str | None = None, strategy: str = "", go: str = ""
+    ) -> None:
+        self.item, self.kind, self.keys, self.merge_key, self.go = item, kind, keys, merge_key, go
+        self.strategy = strategy or ("merge" if merge_key is not None else "")
+
+    def __repr__(self) -> str:
+        return f"ListOf({self.item!r})"
+
+
+class MapOf:
+    """A map with string keys. `atomic` maps are owned as a whole by server-side apply. `key` is the Go type of the keys, `go` the
+    name of a named map type ("v1.ResourceList"), both for decoding errors."""
+
+    __slots__ = ("atomic", "go", "key", "value")
+
+    def __init__(self, value: Type, atomic: bool = False, key: str = "string", go: str = "") -> None:
+        self.value, self.atomic, self.key, self.go = value, atomic, key, go
+
+    def __repr__(self) -> str:
+        return f"MapOf({self.value!r})"
+
+
+class Field:
+    """One field of a struct.
+
+    `name` JSON name · `number` protobuf field number · `type` · `omit` written only when not empty (Go `omitempty`) ·
+    `pointer` a Go pointer (zero values survive, null is absent) · `required` in OpenAPI · `inline` an embedded struct whose
+    fields stand on this level · `default` what OpenAPI shows as default (defaulting itself is in apiserver.resources) ·
+    `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") · `atomic` owned as a whole ·
+    `gate` feature gates (comma separated, all needed) of the field · `doc` one sentence of our own for `kubectl explain`.
+
+    `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is never
+    empty for Go and has `omit=False` even where the tag says omitempty.
+
+    `keep_empty`: decoding keeps an empty list, because the kind's validation tells it from an absent one; the kind drops it before it is
+    stored.
+    """
+
+    __slots__ = ("atomic", "default", "doc", "gate", "inline", "keep_empty", "name", "number", "omit", "pointer", "required", "strategy", "type")
+
+    def __init__(
+        self, name: str, number: int, type: Type, *, omit: bool, pointer: bool, required: bool, inline: bool, default: Any,
+        strategy: str, atomic: bool, gate: str, doc: str, keep_empty: bool,
+    ) -> None:  # fmt: skip
+        self.name, self.number, self.type, self.omit, self.pointer, self.required = name, number, type, omit, pointer, required
+        self.inline, self.default, self.strategy, self.atomic = inline, default, strategy, atomic
+        self.gate, self.doc, self.keep_empty = gate, doc, keep_empty
+
+    def __repr__(self) -> str:
+        return f"Field({self.name!r}, {self.number})"
+
+
+def field(
+    name: str, number: int, type: Type, *, omit: bool = True, pointer: bool = False, required: bool = False, inline: bool = False,
+    default: Any = None, strategy: str = "", atomic: bool = False, gate: str = "", doc: str = "", keep_empty: bool = False,
+) -> Field:  # fmt: skip
+    """A field of a struct; the common case (optional, omitted when empty) needs no keyword. See `Field`."""
+    return Field(
+        name, number, type, omit=omit, pointer=pointer, required=required, inline=inline, default=default,
+        strategy=strategy, atomic=atomic, gate=gate, doc=doc, keep_empty=keep_empty,
+    )  # fmt: skip
+
+
+class Struct:
+    """A struct type: `name` is its OpenAPI definition name (io.k8s.api.core.v1.Pod), `go` what decoding errors call it.
+
+    `fields` is by JSON name in Go's declaration order; `declared` the same before embedded structs are flattened, as protobuf
+    has it. Types pass a function that returns the fields; it runs on first use, so that importing a schema stays cheap and
+    types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole.
+    """
+
+    __slots__ = ("_build", "_declared", "_fields", "atomic", "cache", "doc", "go", "gvk", "name", "protobuf")
+
+    def __init__(
+        self, name: str, build: Callable[[], tuple[Field, ...]] | tuple[Field, ...], *, gvk: tuple[str, str, str] | None = None,
+        atomic: bool = False, doc: str = "", protobuf: str = "",
+    ) -> None:  # fmt: skip
+        self.name, self._build, self.gvk, self.atomic, self.doc = name, build, gvk, atomic, doc
+        self.go = name.rsplit(".", 2)[-2] + "." + name.rsplit(".", 1)[-1]
+        self.protobuf = protobuf or name.replace("io.k8s.", "k8s.io.", 1)
+        self._fields: dict[str, Field] | None = None
+        self._declared: tuple[Field, ...] | None = None
+        #: what readers of the schema compile from it (decoder, encoder, field-set walker …), by reader name.
+        self.cache: dict[str, Any] = {}
+
+    @property
+    def declared(self) -> tuple[Field, ...]:
+        if self._declared is None:
+            self._declared = self._build() if callable(self._build) else self._build
+        return self._declared
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        if self._fields is None:
+            self._fields = dict(self._flatten(self.declared))
+        return self._fields
+
+    @staticmethod
+    def _flatten(fields: tuple[Field, ...]) -> Iterator[tuple[str, Field]]:
+        for item in fields:
+            if item.inline and isinstance(item.type, Struct):
+                yield from item.type.fields.items()
+            else:
+                yield item.name, item
+
+    @property
+    def kind(self) -> str:
+        """The last part of the name: Pod, Container."""
+        return self.name.rsplit(".", 1)[-1]
+
+    def __repr__(self) -> str:
+        return f"Struct({self.name})"
+
+
+Type = Scalar | Struct | ListOf | MapOf
+
+
+def go_name(type: Type) -> str:
+    """What Go prints for a type in decoding errors: `[]v1.DeviceRequest`, `map[string]string`, `v1.ResourceList`."""
+    if isinstance(type, ListOf):
+        return type.go or "[]" + go_name(type.item)
+    if isinstance(type, MapOf):
+        return type.go or f"map[{type.key}]{go_name(type.value)}"
+    return type.go

@@ -1,0 +1,1 @@
+"""The group core (v1), by theme."""

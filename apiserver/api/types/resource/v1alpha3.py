@@ -1,0 +1,42 @@
+"""resource.k8s.io/v1alpha3: DeviceTaintRule and ResourcePoolStatusRequest; the other kinds are not served in it."""
+
+from __future__ import annotations
+
+from apiserver.api.schema import INT32, INT64, STRING, ListOf, Struct, field
+from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
+from apiserver.api.types.resource.taint_rules import TaintRules
+
+TYPES = TaintRules("v1alpha3")
+
+DeviceTaintRule = TYPES.DeviceTaintRule
+DeviceTaintRuleList = TYPES.DeviceTaintRuleList
+
+PoolStatus = Struct("io.k8s.api.resource.v1alpha3.PoolStatus", lambda: (
+    field("driver", 1, STRING, required=True, doc="Driver of the pool."),
+    field("poolName", 2, STRING, required=True, doc="Name of the pool."),
+    field("generation", 9, INT64, omit=False, required=True, doc="Generation that the figures are for."),
+    field("resourceSliceCount", 8, INT32, pointer=True, doc="Number of slices of the pool."),
+    field("totalDevices", 4, INT32, pointer=True, doc="Number of devices."),
+    field("allocatedDevices", 5, INT32, pointer=True, doc="Number of devices that are allocated."),
+    field("availableDevices", 6, INT32, pointer=True, doc="Number of devices that could be allocated."),
+    field("unavailableDevices", 7, INT32, pointer=True, doc="Number of devices that cannot be allocated."),
+    field("nodeName", 3, STRING, pointer=True, doc="Node that the pool belongs to."),
+    field("validationError", 10, STRING, pointer=True, doc="Why the pool cannot be used."),
+), doc="PoolStatus has the figures of one pool.")
+ResourcePoolStatusRequestSpec = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestSpec", lambda: (
+    field("driver", 1, STRING, omit=False, required=True, doc="Pools of this driver."),
+    field("poolName", 2, STRING, pointer=True, doc="The one pool of this name."),
+    field("limit", 3, INT32, pointer=True, default=100, doc="Greatest number of pools in the answer."),
+), doc="ResourcePoolStatusRequestSpec selects pools.")
+ResourcePoolStatusRequestStatus = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus", lambda: (
+    field("poolCount", 6, INT32, pointer=True, required=True, doc="Number of pools that match, those beyond the limit included."),
+    field("pools", 2, ListOf(PoolStatus), doc="Figures of each pool."),
+    field("conditions", 3, ListOf(Condition, "map", ("type",), merge_key="type"), doc="Whether the request is complete or has failed."),
+), doc="ResourcePoolStatusRequestStatus is the answer.")
+ResourcePoolStatusRequest = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest", lambda: (
+    TYPE_META,
+    field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object metadata."),
+    field("spec", 2, ResourcePoolStatusRequestSpec, omit=False, required=True, doc="Which pools are asked about."),
+    field("status", 3, ResourcePoolStatusRequestStatus, pointer=True, doc="The answer."),
+), gvk=("resource.k8s.io", "v1alpha3", "ResourcePoolStatusRequest"), doc="ResourcePoolStatusRequest asks once for figures about resource pools.")
+ResourcePoolStatusRequestList = list_of(ResourcePoolStatusRequest)

@@ -1,0 +1,18 @@
+"""resource.k8s.io/v1beta2: v1 in every field of its four kinds, and DeviceTaintRule."""
+
+from __future__ import annotations
+
+from apiserver.api.types.resource.taint_rules import TaintRules
+
+TYPES = TaintRules("v1beta2")
+
+DeviceClass = TYPES.DeviceClass
+DeviceClassList = TYPES.DeviceClassList
+ResourceClaim = TYPES.ResourceClaim
+ResourceClaimList = TYPES.ResourceClaimList
+ResourceClaimTemplate = TYPES.ResourceClaimTemplate
+ResourceClaimTemplateList = TYPES.ResourceClaimTemplateList
+ResourceSlice = TYPES.ResourceSlice
+ResourceSliceList = TYPES.ResourceSliceList
+DeviceTaintRule = TYPES.DeviceTaintRule
+DeviceTaintRuleList = TYPES.DeviceTaintRuleList
