@@ -1,0 +1,63 @@
+"""The revision log and the watch caches: keys, revisions and bytes; no word of Kubernetes kinds.
+
+Reading order: `types` (writes, rows, errors, the RevisionLog protocol) -> `cache` (what the server reads and watches)
+-> `sqlite` and `postgres` (the two logs) -> `tables` and `schema` (what they stand on) -> docs/adr/0002-revision-log.md.
+
+    log = await open_log("sqlite:///var/lib/kubedra")     # also "memory:", "postgresql://user@host/database"
+    caches = WatchCache(log, decode=orjson.loads)
+    pods = caches.add("/registry/pods/")
+    await caches.start()
+    record = await log.append(Write("/registry/pods/default/a", b'{"metadata":{"name":"a"}}', expected=0))
+    assert pods.get(record.key).revision == record.revision    # the feed runs before the write is answered
+
+Only this package imports a database driver or sqlalchemy, and none of them before `open_log` needs it.
+"""
+
+from apiserver.storage.cache import Cache, Cursor, Entry, Event, Listing, WatchCache
+from apiserver.storage.opening import open_log
+from apiserver.storage.types import (
+    Change,
+    Compacted,
+    Durability,
+    Expired,
+    FutureRevision,
+    KeyExists,
+    KeyMissing,
+    Record,
+    RevisionConflict,
+    RevisionLog,
+    RevisionUnavailable,
+    Snapshot,
+    StorageError,
+    StorageUnavailable,
+    UnusableDatabase,
+    Write,
+    WriteRefused,
+)
+
+__all__ = [
+    "Cache",
+    "Change",
+    "Compacted",
+    "Cursor",
+    "Durability",
+    "Entry",
+    "Event",
+    "Expired",
+    "FutureRevision",
+    "KeyExists",
+    "KeyMissing",
+    "Listing",
+    "Record",
+    "RevisionConflict",
+    "RevisionLog",
+    "RevisionUnavailable",
+    "Snapshot",
+    "StorageError",
+    "StorageUnavailable",
+    "UnusableDatabase",
+    "WatchCache",
+    "Write",
+    "WriteRefused",
+    "open_log",
+]

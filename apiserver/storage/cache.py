@@ -1,0 +1,334 @@
+"""The watch cache: the current state of each prefix and a window of its recent events, fed by the log.
+
+`WatchCache` holds one `Cache` per prefix (per resource) and hands each committed row to the one it belongs to. All of
+it lives on the event loop: between two awaits nothing changes, so "list, then a cursor from its revision" is atomic.
+
+Invariants: a cache equals the log's state under its prefix at `revision`; it was brought there row by row, in order,
+before the write that made the row was answered. An operation touches only the keys it is about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from apiserver.storage.entry import Decode, Entry, Event
+from apiserver.storage.index import Index, Terms
+from apiserver.storage.keys import SortedKeys, end_of
+from apiserver.storage.types import Compacted, Expired, FutureRevision, Record, RevisionLog, Snapshot
+from apiserver.storage.window import Cursor, Progress, Window
+
+__all__ = ["Cache", "Cursor", "Entry", "Event", "Listing", "WatchCache"]
+
+LOAD_ROWS = 5000
+HISTORY_ROWS = 2000
+LOAD_SECONDS = 10.0
+_ROUTES = 10_000
+
+
+class Listing(NamedTuple):
+    """Entries at one revision, in key order; `remaining` more follow that the limit cut off."""
+
+    revision: int
+    entries: list[Entry]
+    remaining: int = 0
+
+
+class Cache:
+    """The keys under one prefix. Made by WatchCache.add."""
+
+    def __init__(self, prefix: str, log: RevisionLog, progress: Progress, decode: Decode, indexes: Mapping[str, Terms]) -> None:
+        self.prefix = prefix
+        self._log = log
+        self._progress = progress
+        self._decode = decode
+        self._entries: dict[str, Entry] = {}
+        self._keys = SortedKeys()
+        self._window = Window(progress)
+        self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
+
+    # The present
+
+    @property
+    def revision(self) -> int:
+        """The revision that this cache is current to. It advances with the whole feed, not only with this prefix."""
+        return self._progress.revision
+
+    @property
+    def closed(self) -> bool:
+        """Whether its watches were ended."""
+        return self._window.closed
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: str) -> Entry | None:
+        """The current state of a key."""
+        return self._entries.get(key)
+
+    def list(self, prefix: str = "", start: str = "", limit: int | None = None) -> Listing:
+        """Current entries whose key begins with `prefix` (which includes the cache's own), from key `start` on."""
+        prefix = prefix or self.prefix
+        end = end_of(prefix)
+        low = max(prefix, start)
+        keys = self._keys.range(low, end, limit)
+        entries = self._entries
+        remaining = 0
+        if limit is not None and len(keys) == limit:
+            remaining = self._keys.rank(end) - self._keys.rank(low) - limit
+        return Listing(self.revision, [entries[key] for key in keys], remaining)
+
+    def find(self, index: str, term: str, prefix: str = "") -> Listing:
+        """Current entries under a term of an index, in key order."""
+        found = self._indexes[index].find(term)
+        entries = sorted((entry for entry in found if entry.key.startswith(prefix)), key=lambda entry: entry.key)
+        return Listing(self.revision, entries)
+
+    def add_index(self, name: str, terms: Terms) -> None:
+        """One more index, for whoever needs it; it costs nothing before it is asked."""
+        self._indexes[name] = Index(terms, self._entries, self._window)
+
+    # The past and the future
+
+    async def at(self, revision: int, prefix: str = "", start: str = "", limit: int | None = None) -> Listing:
+        """The list as it was at a revision: from the window if that reaches back, else from the log.
+
+        Raises FutureRevision, Compacted.
+        """
+        prefix = prefix or self.prefix
+        if revision > self.revision:
+            raise FutureRevision(revision, self.revision)
+        if revision >= self._window.floor:
+            return self._rolled_back(revision, prefix, start, limit)
+        rows = await self._log.state(prefix, revision, start=start, limit=limit)
+        return Listing(revision, [Entry(record, self._decode) for record in rows.records], rows.remaining)
+
+    def _rolled_back(self, revision: int, prefix: str, start: str, limit: int | None) -> Listing:
+        """Takes back the events after a revision: the first event of a key tells what the key was."""
+        before: dict[str, Entry | None] = {}
+        for event in self._window.since(revision):
+            before.setdefault(event.key, event.old)
+        if not before:
+            return self.list(prefix, start, limit)._replace(revision=revision)
+        now = self.list(prefix, start, None if limit is None else limit + len(before))
+        low, last = max(prefix, start), now.entries[-1].key if now.remaining else None
+        entries = [entry for entry in now.entries if entry.key not in before]
+        returned = [old for key, old in before.items() if old is not None and key >= low and key.startswith(prefix) and (last is None or key <= last)]
+        if returned:
+            entries = sorted(entries + returned, key=lambda entry: entry.key)
+        beyond = 0
+        if last is not None:
+            for key, old in before.items():
+                if key > last and key.startswith(prefix):
+                    beyond += (old is not None) - (key in self._entries)
+        cut = len(entries) if limit is None else limit
+        remaining = max(len(entries) - cut, 0) + now.remaining + beyond
+        return Listing(revision, entries[:cut], remaining)
+
+    async def wait_for(self, revision: int, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Returns once the cache has reached a revision; raises FutureRevision after `timeout` seconds."""
+        await self._progress.wait_for(revision, timeout)
+
+    async def consistent(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Returns once the cache holds all that was committed, by any server, before the call."""
+        await self._progress.wait_for(await self._log.current_revision(), timeout)
+
+    # Watching
+
+    def cursor(self, since: int) -> Cursor:
+        """A cursor to the events after a revision (which may be in the future). Raises Expired: see `reach_back`."""
+        return Cursor(self._window, since)
+
+    async def reach_back(self, since: int) -> None:
+        """Brings the events after an older revision back into the window, so that `cursor(since)` can be had.
+
+        A watch resumes so after a restart of the server. Raises Expired if the log does not hold the events any more
+        or if they are more than the window may hold: the watcher has to list again.
+        """
+        window = self._window
+        floor = window.floor
+        if since >= floor:
+            return
+        most = min(window.room(), HISTORY_ROWS)
+        changes = await self._log.history(self.prefix, since, floor, most + 1)
+        if window.floor > floor or len(changes) > most:
+            raise Expired(since, window.floor)
+        if since >= window.floor:
+            return  # another watcher has brought back more meanwhile
+        events = [self._past_event(*change) for change in changes if change.record.revision <= window.floor]
+        if not window.extend_back(events, since):
+            raise Expired(since, window.floor)
+
+    def _past_event(self, record: Record, old: Record | None) -> Event:
+        current = self._entries.get(record.key)
+        new = current if current is not None and current.revision == record.revision else Entry(record, self._decode)
+        return Event(None if old is None else Entry(old, self._decode), new, record.deleted)
+
+    # Fed by WatchCache
+
+    def apply(self, record: Record) -> None:
+        """Takes the next row of this prefix."""
+        key = record.key
+        entry = Entry(record, self._decode)
+        old = self._entries.get(key)
+        if record.deleted:
+            if old is not None:
+                del self._entries[key]
+                self._keys.remove(key)
+        else:
+            self._entries[key] = entry
+            if old is None:
+                self._keys.add(key)
+        self._window.add(Event(old, entry, record.deleted))
+
+    def load(self, records: Iterable[Record], revision: int) -> None:
+        """Starts, or starts anew, from the state at a revision; what happened before it is not known."""
+        self._entries.clear()
+        self._entries.update((record.key, Entry(record, self._decode)) for record in records)
+        self._keys = SortedKeys(self._entries)
+        self._window.clear(revision)
+
+    def wake(self) -> None:
+        """Tells the watchers that rows were applied."""
+        if self._window.waiters:
+            self._window.wake()
+
+    def close(self) -> None:
+        """Ends all watches."""
+        self._window.close()
+
+
+class WatchCache:
+    """All caches of a server, fed by one log: `add` what is known, `start`; then kinds may come and go."""
+
+    def __init__(self, log: RevisionLog, decode: Decode) -> None:
+        self._log = log
+        self._decode = decode
+        self._progress = Progress(log.revision)
+        self._caches: dict[str, Cache] = {}
+        self._routes: dict[str, Cache | None] = {}
+        self._loading: dict[Cache, list[Record]] = {}
+        self._unsubscribe: Callable[[], None] | None = None
+
+    @property
+    def revision(self) -> int:
+        """The revision that the whole feed has reached: what a bookmark of any resource may say."""
+        return self._progress.revision
+
+    def __getitem__(self, prefix: str) -> Cache:
+        return self._caches[prefix]
+
+    async def wait_for(self, revision: int, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Returns once the caches have reached a revision; raises FutureRevision after `timeout` seconds."""
+        await self._progress.wait_for(revision, timeout)
+
+    def add(self, prefix: str, indexes: Mapping[str, Terms] | None = None) -> Cache:
+        """A cache for a prefix, which must end with "/". After `start` it is empty until `load` was awaited."""
+        if not prefix.endswith("/"):
+            raise ValueError(f"a prefix ends with a slash, unlike {prefix!r}")
+        cache = self._caches[prefix] = Cache(prefix, self._log, self._progress, self._decode, indexes or {})
+        self._routes.clear()
+        self._loading[cache] = []
+        return cache
+
+    def remove(self, prefix: str) -> None:
+        """Forgets a prefix and ends its watches; the log is not touched."""
+        cache = self._caches.pop(prefix)
+        self._loading.pop(cache, None)
+        self._routes.clear()
+        cache.close()
+
+    async def start(self) -> None:
+        """Subscribes to the log and loads every cache that was added."""
+        self._unsubscribe = self._log.subscribe(self._feed, self._replace)
+        self._progress.advance(self._log.revision)
+        await self.load(*self._caches.values())
+
+    async def load(self, *caches: Cache) -> None:
+        """Fills caches that were added: the state at the revision reached, then the rows that came meanwhile."""
+        while True:
+            revision = self.revision
+            rows: dict[Cache, list[Record]] = {cache: [] for cache in caches}
+            try:
+                async for record in self._rows(caches[0].prefix if len(caches) == 1 else "", revision):
+                    cache = self._route(record.key)
+                    if cache in rows:
+                        rows[cache].append(record)
+                break
+            except Compacted:  # by another server, while the pages were read
+                await self._progress.wait_for(await self._log.current_revision(), LOAD_SECONDS)
+        for cache, records in rows.items():
+            meanwhile = self._loading.pop(cache, None)
+            if meanwhile is None:
+                continue  # removed, or loaded by a snapshot of all
+            cache.load(records, revision)
+            for record in meanwhile:
+                if record.revision > revision:
+                    cache.apply(record)
+            cache.wake()
+
+    async def _rows(self, prefix: str, revision: int) -> AsyncIterator[Record]:
+        start = ""
+        while True:
+            page = await self._log.state(prefix, revision, start=start, limit=LOAD_ROWS)
+            for record in page.records:
+                yield record
+            if not page.remaining:
+                return
+            start = page.records[-1].key + "\0"
+
+    def close(self) -> None:
+        """Ends the subscription and all watches."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        for cache in self._caches.values():
+            cache.close()
+
+    def _feed(self, records: Sequence[Record]) -> None:
+        touched: dict[Cache, None] = {}
+        loading = self._loading
+        for record in records:
+            cache = self._route(record.key)
+            if cache is None:
+                continue
+            if loading and cache in loading:
+                loading[cache].append(record)
+                continue
+            try:
+                cache.apply(record)
+            except ValueError as error:  # not an object: nobody can be shown it, but what follows it must arrive
+                context = {"message": "a row of the revision log is unreadable", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+            touched[cache] = None
+        self._progress.advance(records[-1].revision)
+        for cache in touched:
+            cache.wake()
+
+    def _replace(self, snapshot: Snapshot) -> None:
+        """The log had to skip rows that were compacted before they could be read: all caches start anew."""
+        self._progress.advance(snapshot.revision)
+        self._loading.clear()
+        rows: dict[Cache, list[Record]] = {cache: [] for cache in self._caches.values()}
+        for record in snapshot.records:
+            cache = self._route(record.key)
+            if cache is not None:
+                rows[cache].append(record)
+        for cache, records in rows.items():
+            cache.load(records, snapshot.revision)
+            cache.wake()
+
+    def _route(self, key: str) -> Cache | None:
+        """The cache with the longest prefix of the key; remembered by the key's directory."""
+        directory = key[: key.rfind("/") + 1]
+        try:
+            return self._routes[directory]
+        except KeyError:
+            pass
+        prefix = directory
+        while prefix and prefix not in self._caches:
+            prefix = prefix[: prefix.rfind("/", 0, -1) + 1]
+        if len(self._routes) >= _ROUTES:
+            self._routes.clear()
+        cache = self._routes[directory] = self._caches.get(prefix)
+        return cache

@@ -1,0 +1,31 @@
+"""Opening a store by its target: which database it is.
+
+A target is "memory:", a Postgres URL, or a data directory (which "sqlite:" may precede). Drivers are imported when a
+target needs them; alembic and sqlalchemy only if a store is older than this release.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apiserver.storage.types import Durability
+
+if TYPE_CHECKING:
+    from apiserver.storage.types import RevisionLog
+
+
+async def open_log(target: str, *, durability: Durability | str = Durability.FULL, poll_interval: float = 1.0) -> RevisionLog:
+    """Opens a store. Raises UnusableDatabase, in one line, if it cannot be served.
+
+    `poll_interval` (seconds) bounds how late rows of other servers are seen if Postgres' notifications are lost.
+    """
+    durability = Durability(durability)
+    if target.startswith(("postgresql://", "postgres://")):
+        from apiserver.storage.postgres import open_postgres
+
+        return await open_postgres(target, durability, poll_interval)
+    from apiserver.storage.sqlite_open import open_directory, open_memory
+
+    if target in ("memory:", "sqlite::memory:"):
+        return open_memory()
+    return await open_directory(target.removeprefix("sqlite:"), durability)

@@ -1,0 +1,45 @@
+"""The SQL that both databases share, with named parameters as sqlite3 spells them.
+
+A row's successor is the row of the same key whose prev_revision is the row's revision: one probe of the unique index
+tells whether a row is the state at a revision, however long the history of its key is.
+"""
+
+from __future__ import annotations
+
+import re
+
+COLUMNS = "revision, key, create_revision, prev_revision, deleted, value"
+
+_ALIVE = """
+FROM log l WHERE key >= :low AND key < :high AND revision <= :at AND NOT deleted AND NOT EXISTS (
+    SELECT 1 FROM log n WHERE n.key = l.key AND n.prev_revision = l.revision AND n.revision <= :at)"""
+
+COUNTER = "SELECT revision, compacted, swept FROM counter WHERE id = 1"
+GET = f"SELECT {COLUMNS} FROM log WHERE key = :key AND revision <= :at ORDER BY prev_revision DESC LIMIT 1"  # noqa: S608
+STATE = f"SELECT {COLUMNS} {_ALIVE} ORDER BY key LIMIT :limit"
+STATE_COUNT = f"SELECT count(*) {_ALIVE}"
+AFTER = f"SELECT {COLUMNS} FROM log WHERE revision > :after ORDER BY revision LIMIT :limit"  # noqa: S608
+HISTORY = """
+SELECT n.revision, n.key, n.create_revision, n.prev_revision, n.deleted, n.value, o.revision AS old_revision,
+       o.key AS old_key, o.create_revision AS old_create_revision, o.prev_revision AS old_prev_revision,
+       o.deleted AS old_deleted, o.value AS old_value
+FROM log n LEFT JOIN log o ON o.revision = n.prev_revision AND NOT o.deleted
+WHERE n.revision > :after AND n.revision <= :through AND n.key >= :low AND n.key < :high
+ORDER BY n.revision LIMIT :limit"""
+
+# Compaction first promises, then sweeps. The rows to go are found from the rows that replaced them, so a sweep costs
+# what was written since the last one and not what is stored.
+PROMISE = "UPDATE counter SET compacted = :revision WHERE id = 1 AND compacted < :revision"
+SWEEP_REPLACED = """
+DELETE FROM log WHERE revision IN (
+    SELECT prev_revision FROM log WHERE revision > :low AND revision <= :high AND prev_revision > 0)"""
+SWEEP_DELETIONS = "DELETE FROM log WHERE revision > :low AND revision <= :high AND deleted"
+SWEPT = "UPDATE counter SET swept = :high WHERE id = 1 AND swept < :high"
+
+NO_LIMIT = 1 << 31
+NO_END = "\U0010ffff"
+
+
+def postgres(text: str) -> str:
+    """The text as psycopg spells parameters."""
+    return re.sub(r":(\w+)", r"%(\1)s", text)
