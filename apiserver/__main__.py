@@ -1,0 +1,269 @@
+"""`python -m apiserver`: the server as a process, with the controllers in it that `--controllers` names.
+
+The one module that knows both the server and its clients. A mistake is one line on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import importlib
+import json
+import logging
+import os
+import signal
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apiserver import kubeconfig, logs
+from apiserver.guard import IntruderError, check_origins
+from apiserver.kubeconfig import KubeconfigError
+from apiserver.serving import RuntimeConfigError
+from apiserver.settings import Settings, SettingsError, read
+from apiserver.storage import UnusableDatabase
+
+if TYPE_CHECKING:
+    from apiserver.app import Server
+    from apiserver.http.web import Web
+    from controllers.manager import Manager
+
+log = logging.getLogger("kubedra")
+#: In the data directory while a server runs on it: its address and process.
+RECORD = "server.json"
+_MISTAKES = (SettingsError, KubeconfigError, RuntimeConfigError, UnusableDatabase, IntruderError)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGINT or SIGTERM; the exit code."""
+    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
+    try:
+        check_origins()
+        settings = read(sys.argv[1:] if arguments is None else arguments)
+        logs.configure(settings.logging_format, settings.verbosity)
+        for warning in settings.warnings:
+            say(settings, f"warning: {warning}")
+        kubeconfig.check(settings.kubeconfig)
+        components = choose_components(settings)
+        listener = listen(settings)
+        _run(Process(settings, listener, components))
+    except _MISTAKES as error:
+        flag = "--runtime-config: " if isinstance(error, RuntimeConfigError) else ""
+        print(f"{prog}: {flag}{error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def say(settings: Settings, text: str) -> None:
+    """A line for people: on stdout, or on stderr where stdout is a program's."""
+    print(text, file=sys.stderr if settings.announce else sys.stdout, flush=True)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The listening socket. Raises SettingsError where the port is taken."""
+    family = socket.AF_INET6 if ":" in settings.bind_address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.bind_address, settings.port))
+    except OSError as error:
+        listener.close()
+        reason = "is in use; --port 0 takes a free one" if error.errno in (98, 48) else f"cannot be used: {error.strerror}"
+        raise SettingsError(f"--port {settings.port}: {settings.bind_address}:{settings.port} {reason}") from error
+    listener.listen(2048)
+    listener.setblocking(False)
+    return listener
+
+
+def choose_components(settings: Settings) -> list[str]:
+    """The components that run in this process. Raises SettingsError for a name that none has."""
+    if not settings.controllers:
+        return []
+    from controllers.manager import UnknownComponentError, choose
+
+    try:
+        return choose(settings.controllers)
+    except UnknownComponentError as error:
+        raise SettingsError(f"--controllers: {error}") from error
+
+
+def _run(process: Process) -> None:
+    runner = asyncio.run
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        runner = uvloop.run
+    runner(process.run())
+
+
+class Process:
+    """One run of the server."""
+
+    def __init__(self, settings: Settings, listener: socket.socket, components: list[str]) -> None:
+        self._settings, self._listener, self._components = settings, listener, components
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
+        self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Start, say so, wait for the end, stop."""
+        from apiserver.app import Server
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):
+                loop.add_signal_handler(number, self._signalled)
+        files = self._certificate()
+        server = await Server.open(self._settings)
+        try:
+            say(self._settings, f"storage     {self._storage()}")
+            web = self._web(server, files)
+            serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
+            await _first(web.ready.wait(), serving)
+            say(self._settings, f"api server  {self.url}  (Kubernetes {'.'.join(map(str, self._settings.features.release))})")
+            await self._until_stopped(server, web, serving, files)
+        finally:
+            await server.close()
+            self._unrecord()
+
+    async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None], files: tuple[Path, Path] | None) -> None:
+        manager = self._manager(server)
+        running = asyncio.ensure_future(manager.run()) if manager else None
+        try:
+            if manager is not None:
+                await _first(manager.wait_ready(), running, self._stopping.wait())
+                for component in manager.components:
+                    say(self._settings, f"component   {component.name}")
+            self._tell(files)
+            # What is here stays. Requests leave no cycles, so the collector may look less often than for every 700 objects that live.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(20_000, 20, 50)
+            threading.Thread(target=_warm, args=(self._settings.announce,), daemon=True).start()
+            await _first(self._stopping.wait(), running, serving)
+        finally:
+            if running is not None:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+            server.stop_watches()
+            web.stop()
+            await serving
+
+    def _signalled(self) -> None:
+        """The first signal ends the server, the second one at once."""
+        if self._stopping.is_set():
+            os._exit(130)
+        self._stopping.set()
+
+    def _storage(self) -> str:
+        settings = self._settings
+        if settings.memory:
+            return "memory: nothing is kept"
+        if settings.storage == "sqlite":
+            return f"{settings.data_dir}  (durability {settings.durability})"
+        return settings.storage.rpartition("@")[2]
+
+    def _certificate(self) -> tuple[Path, Path] | None:
+        settings = self._settings
+        if settings.tls_cert_file is not None and settings.tls_key_file is not None:
+            return settings.tls_cert_file, settings.tls_key_file
+        if not settings.tls_own:
+            return None
+        from apiserver.certificates import own_certificate
+
+        return own_certificate(settings.data_dir, settings.bind_address)
+
+    def _web(self, server: Server, files: tuple[Path, Path] | None) -> Web:
+        from apiserver.http.web import Web
+
+        web = Web(server.application, files)
+        try:
+            web.config.load()
+        except (OSError, ssl.SSLError) as error:
+            certificate, key = files or ("", "")
+            raise SettingsError(f"--tls-cert-file {certificate}, --tls-private-key-file {key}: not a certificate and its key in PEM ({error})") from error
+        return web
+
+    def _manager(self, server: Server) -> Manager | None:
+        settings = self._settings
+        if not self._components:
+            return None
+        from apiserver.http.authentication import ADMIN
+        from apiserver.inprocess import InProcess
+        from controllers.manager import Manager
+        from controllers.options import Options
+        from controllers.runtime.client import Client
+        from controllers.runtime.clock import RealClock
+
+        clock, features = RealClock(), settings.features
+        options = Options(
+            host=socket.gethostname(), nodes=settings.nodes, devices=settings.devices, emulated_version=features.release, gates=features.settings
+        )
+        manager = Manager(Client(InProcess(server.handle, ADMIN), clock), clock, options, self._components)
+        server.after_reset = manager.begin_anew
+        return manager
+
+    def _tell(self, files: tuple[Path, Path] | None) -> None:
+        """Write the kubeconfig, and say that all is ready."""
+        settings = self._settings
+        token = next((token for token, user in (settings.tokens or {}).items() if "system:masters" in user.groups), "")
+        kubeconfig.write(settings.kubeconfig, self.url, token=token, ca=files[0].read_bytes() if files else b"")
+        if settings.attached:
+            loop = asyncio.get_running_loop()
+            threading.Thread(target=_when_stdin_ends, args=(loop, self._stopping), daemon=True).start()
+        told = {"url": self.url, "kubeconfig": str(settings.kubeconfig), "pid": os.getpid(), "token": token}
+        self._record(told)
+        if settings.announce:
+            print(json.dumps(told), flush=True)
+            return
+        say(settings, f"kubeconfig  {settings.kubeconfig}")
+        say(settings, "ready; Ctrl-C stops")
+
+
+    def _record(self, told: dict[str, object]) -> None:
+        """What `kubedra status` reads: who serves this data directory."""
+        record = self._settings.data_dir / RECORD
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.touch(mode=0o600)
+        record.write_text(json.dumps(told))
+
+    def _unrecord(self) -> None:
+        (self._settings.data_dir / RECORD).unlink(missing_ok=True)
+
+
+def _warm(fixture: bool) -> None:
+    """Import what the start left out, before the first request that needs it would wait: selectors, and for a fixture the routes of its reset."""
+    for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin",) if fixture else ())):
+        importlib.import_module(module)
+
+
+def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    """Whoever started this process is gone when its end of the pipe is."""
+    with contextlib.suppress(OSError, ValueError):
+        while os.read(0, 4096):
+            pass
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(stopping.set)
+
+
+async def _first(*waited: object) -> None:
+    """Wait for the first of several; its failure is ours. The others are left to their owners, coroutines are cancelled."""
+    futures = [asyncio.ensure_future(item) for item in waited if item is not None]  # type: ignore[call-overload]
+    mine = [future for future, item in zip(futures, (item for item in waited if item is not None), strict=True) if future is not item]
+    try:
+        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        for future in done:
+            future.result()
+    finally:
+        for future in mine:
+            future.cancel()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

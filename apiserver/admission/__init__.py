@@ -1,0 +1,1 @@
+"""Admission: plugins that change or refuse a write between authorization and validation."""

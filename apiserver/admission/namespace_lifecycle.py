@@ -1,0 +1,44 @@
+"""NamespaceLifecycle: nothing is created in a namespace that is missing or being deleted, and some namespaces stay.
+
+Facts: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.admission.interface import Attributes, Plugin, forbidden
+from apiserver.api import status
+
+__all__ = ["IMMORTAL", "NamespaceLifecycle"]
+
+IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
+_REVIEWS: Final = frozenset({"localsubjectaccessreviews"})
+
+
+class NamespaceLifecycle(Plugin):
+    name = "NamespaceLifecycle"
+    operations = frozenset({"CREATE", "UPDATE", "DELETE"})
+
+    def admit(self, attributes: Attributes) -> None:
+        resource = attributes.resource
+        if resource.plural == "namespaces" and not resource.group:
+            if attributes.operation == "DELETE" and attributes.name in IMMORTAL:
+                raise status.forbidden("namespaces", "", attributes.name, "this namespace may not be deleted")
+            return
+        namespace = attributes.namespace
+        if not namespace or attributes.operation == "DELETE" or resource.plural in _REVIEWS:
+            return
+        found = attributes.ctx.lookup("namespaces", "", namespace)
+        if found is None:
+            raise status.not_found("namespaces", "", namespace)
+        if attributes.operation == "CREATE" and found.get("status", {}).get("phase") == "Terminating":
+            raise self._terminating(attributes, namespace)
+
+    @staticmethod
+    def _terminating(attributes: Attributes, namespace: str) -> status.StatusError:
+        error = forbidden(attributes, f"unable to create new content in namespace {namespace} because it is being terminated")
+        assert error.details is not None
+        message = f"namespace {namespace} is being terminated"
+        error.details["causes"] = [{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]
+        return error

@@ -1,0 +1,75 @@
+"""Every admission plugin of upstream by name, in the order in which they run, and which of them are built here.
+
+`build` makes a chain from the names of --enable-admission-plugins and --disable-admission-plugins: upstream's default set,
+plus the enabled, less the disabled. Names are kube-apiserver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from apiserver.admission.chain import Chain
+from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.interface import Plugin
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.node_restriction import NodeRestriction
+from apiserver.admission.priority import Priority
+from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+
+__all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Selected", "build", "select"]
+
+#: All of upstream's plugins, in the order in which they are asked.
+ORDER: Final = (
+    "AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists", "LimitPodHardAntiAffinityTopology", "LimitRanger", "ServiceAccount",
+    "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "ImagePolicyWebhook", "PodSecurity", "PodNodeSelector", "Priority",
+    "DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit", "ExtendedResourceToleration", "DefaultStorageClass",
+    "StorageObjectInUseProtection", "PodGroupProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
+    "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
+    "DenyServiceExternalIPs", "PodTopologyLabels", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator",
+    "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny",
+)  # fmt: skip
+
+DEFAULT_ON: Final = frozenset({
+    "NamespaceLifecycle", "LimitRanger", "ServiceAccount", "DefaultStorageClass", "PersistentVolumeClaimResize", "DefaultTolerationSeconds",
+    "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ResourceQuota", "StorageObjectInUseProtection", "PodGroupProtection", "Priority",
+    "TaintNodesByCondition", "RuntimeClass", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction", "DefaultIngressClass", "PodSecurity", "PodTopologyLabels", "MutatingAdmissionPolicy",
+    "ValidatingAdmissionPolicy", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator",
+})  # fmt: skip
+
+BUILT: Final[dict[str, Callable[[], Plugin]]] = {
+    "NamespaceLifecycle": NamespaceLifecycle,
+    "NodeRestriction": NodeRestriction,
+    "TaintNodesByCondition": TaintNodesByCondition,
+    "Priority": Priority,
+    "DefaultTolerationSeconds": DefaultTolerationSeconds,
+}
+
+
+class Selected(NamedTuple):
+    """Plugins that are on, of which `missing` were asked for by name and are not built, and names that upstream does not know."""
+
+    on: tuple[str, ...]
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Selected:
+    """What the two flags turn on. A plugin that is both enabled and disabled is upstream's error: see `conflicting`."""
+    enabled, disabled = list(enable), set(disable)
+    on = (DEFAULT_ON | set(enabled)) - disabled
+    unknown = [name for name in (*enabled, *sorted(disabled)) if name not in ORDER]
+    missing = [name for name in enabled if name in ORDER and name not in BUILT and name not in disabled]
+    return Selected(tuple(name for name in ORDER if name in on), tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(unknown)))
+
+
+def conflicting(enable: Iterable[str], disable: Iterable[str]) -> tuple[str, ...]:
+    """Names that are in both flags."""
+    disabled = set(disable)
+    return tuple(name for name in dict.fromkeys(enable) if name in disabled)
+
+
+def build(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Chain:
+    """The chain of the plugins that are on and built."""
+    return Chain(BUILT[name]() for name in select(enable, disable).on if name in BUILT)

@@ -1,0 +1,31 @@
+"""TaintNodesByCondition: a new node carries the not-ready taint until the node controller takes it away.
+
+Facts: plugin/pkg/admission/nodetaint.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.admission.interface import Attributes, Plugin
+from apiserver.registry.resource import Resource
+
+__all__ = ["TaintNodesByCondition"]
+
+NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+class TaintNodesByCondition(Plugin):
+    name = "TaintNodesByCondition"
+    operations = frozenset({"CREATE"})
+
+    def handles(self, resource: Resource) -> bool:
+        return resource.plural == "nodes" and not resource.group
+
+    def admit(self, attributes: Attributes) -> None:
+        if attributes.subresource or attributes.obj is None:
+            return
+        spec = attributes.obj.setdefault("spec", {})
+        taints = spec.get("taints") or []
+        if not any(taint.get("key") == NOT_READY["key"] and taint.get("effect") == NOT_READY["effect"] for taint in taints):
+            spec["taints"] = [*taints, dict(NOT_READY)]

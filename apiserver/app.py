@@ -1,0 +1,218 @@
+"""Everything wired together, in the one place where it is: log → caches → stores → dispatcher → ASGI application.
+
+server = await Server.open(settings)      ready to answer `server.handle(request)`
+server.application                        the ASGI application that uvicorn serves
+await server.close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from apiserver.admission.plugins import build
+from apiserver.api.features import RELEASES
+from apiserver.api.status import StatusError
+from apiserver.compaction import compact_regularly
+from apiserver.http.accounttokens import AccountTokens
+from apiserver.http.asgi import Application, AsgiApp
+from apiserver.http.authentication import ADMIN, Authenticator
+from apiserver.http.authorization import Authorizer
+from apiserver.http.discovery import Discovery
+from apiserver.http.dispatcher import Dispatcher, Route
+from apiserver.http.documents import Documents
+from apiserver.http.metrics import CONTENT_TYPE, Metrics
+from apiserver.http.openapi import OpenApi
+from apiserver.http.rendering import View
+from apiserver.messages import Request, Response, Stream
+from apiserver.registry import verbs
+from apiserver.registry.store import Registry
+from apiserver.resources import CATALOG
+from apiserver.serving import deprecation, served
+from apiserver.settings import Settings
+from apiserver.storage import RevisionLog, StorageError, StorageUnavailable, UnusableDatabase, WatchCache, open_log
+
+#: What /-/reset leaves: the namespaces that every server has.
+BUILT_IN = ("default", "kube-system", "kube-public", "kube-node-lease")
+#: Under this name the database keeps the key that signs the tokens of service accounts.
+_TOKEN_KEY = "service-account-key"  # noqa: S105 - a name, no secret
+_AS_SERVER = {"content-type": "application/json", "user-agent": "kube-apiserver"}
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Server:
+    """One API server without its socket."""
+
+    def __init__(self, settings: Settings, log: RevisionLog, cache: WatchCache, clock: Callable[[], datetime] = utc_now) -> None:
+        self.settings, self.log, self.cache = settings, log, cache
+        self._stopping = False
+        self._compacting: asyncio.Task[None] | None = None
+        self._found = served(CATALOG, settings.features.release, settings.runtime_config)
+        #: Makes again what the process made at its start besides (`--nodes`).
+        self.after_reset: Callable[[], Awaitable[None]] | None = None
+        # As upstream: where everything is allowed to everybody, nobody may come without a token.
+        self._authenticator = Authenticator(settings.tokens, anonymous="AlwaysAllow" not in settings.authorization_modes)
+        self._authorizer = Authorizer(settings.authorization_modes)
+        self._metrics = Metrics()
+        self.registry = Registry(
+            CATALOG, log, cache, admission=build(settings.enable_plugins, settings.disable_plugins), features=settings.features, clock=clock,
+            authorize=self._authorizer.allows, shared=not (settings.memory or settings.storage == "sqlite"), warn_dropped=settings.warn_dropped_fields,
+        )  # fmt: skip
+        self._authorizer.use(self.registry.stores, settings.features)
+        self._accounts = AccountTokens(self.registry.lookup, clock)
+        self._authenticator.accounts = self._accounts
+        self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
+        discovery = Discovery(self._found)
+        openapi = OpenApi(self._found)
+        checks = {"ping": self._ping, "log": self._ping, "etcd": self._storage, "informer-sync": self._ping, "shutdown": self._shutdown}
+        documents = Documents(discovery, version_info(settings), checks, self._metrics_text, openapi.answer)
+        self.dispatcher = Dispatcher(
+            self._routes(), documents, self._authenticator, self._authorizer, self._metrics, clock,
+            constrained_impersonation=settings.features.enabled("ConstrainedImpersonation"),
+        )  # fmt: skip
+        self.application = Application(self.dispatcher, self._make_admin)
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Server:
+        """A server on its opened store, with the built-in namespaces. Raises UnusableDatabase, RuntimeConfigError."""
+        served(CATALOG, settings.features.release, settings.runtime_config)
+        target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
+        log = await open_log(target, durability=settings.durability)
+        cache = WatchCache(log, orjson.loads)
+        server = cls(settings, log, cache)
+        try:
+            await cache.start()
+            server._accounts.key = await log.remember(_TOKEN_KEY, secrets.token_bytes(32))
+            await server.ensure_built_in()
+        except (StorageUnavailable, StatusError) as error:
+            await server.close()
+            raise UnusableDatabase(f"the database went away during the start: {error}") from error
+        except BaseException:
+            await server.close()
+            raise
+        if settings.compaction_interval:
+            server._compacting = asyncio.create_task(compact_regularly(log, settings.compaction_interval))
+        return server
+
+    async def handle(self, request: Request) -> Response | Stream:
+        return await self.dispatcher.handle(request)
+
+    async def reset(self) -> tuple[int, int]:
+        """Empty everything but what the server was started with: the built-in namespaces (as new), and what `after_reset` makes again.
+        (Objects gone, version now.)"""
+        keep = [self.registry.store("", "namespaces").resource.key("", name) for name in BUILT_IN]
+        deleted = await self.log.reset(keep)
+        self.registry.dropped.clear()
+        await self.ensure_built_in()
+        if self.after_reset is not None:
+            await self.after_reset()
+        return deleted, self.log.revision
+
+    async def ensure_built_in(self) -> None:
+        """Create what every server has and is missing: namespaces and, with RBAC, roles and bindings."""
+        await self.ensure_namespaces()
+        if "RBAC" in self.settings.authorization_modes:
+            from apiserver.authorization.bootstrap import ensure_policy
+
+            await ensure_policy(self.registry, self.settings.features, ADMIN)
+
+    async def ensure_namespaces(self) -> None:
+        """Create the built-in namespaces that are missing. Another server may be at it, too: one of them makes each."""
+        store = self.registry.store("", "namespaces")
+        for name in BUILT_IN:
+            if store.cache.get(store.resource.key("", name)) is None:
+                body = orjson.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+                ctx = store.context(user=ADMIN, version="v1", verb="create", user_agent="kube-apiserver")
+                try:
+                    await verbs.create(store, ctx, Request("POST", "/api/v1/namespaces", "", _AS_SERVER, body))
+                except StatusError as error:
+                    if error.reason != "AlreadyExists":
+                        raise
+
+    def stop_watches(self) -> None:
+        """End all watches, so that their connections may end."""
+        self._stopping = True
+        self.cache.close()
+
+    async def close(self) -> None:
+        """End all watches, commit what waits, let go of the store."""
+        self.stop_watches()
+        if self._compacting is not None:
+            self._compacting.cancel()
+            await asyncio.gather(self._compacting, return_exceptions=True)
+        await self.log.close()
+
+    def _routes(self) -> Mapping[tuple[str, str], Mapping[str, Route]]:
+        routes: dict[tuple[str, str], dict[str, Route]] = {}
+        for resource, version in self._found:
+            store = self.registry.store(resource.group, resource.plural)
+            route = Route(store, View(resource, version), deprecation(resource, version, RELEASES[-1]))
+            routes.setdefault((resource.group, version.name), {})[resource.plural] = route
+        return routes
+
+    async def _ping(self) -> str:
+        return ""
+
+    async def _shutdown(self) -> str:
+        return "process is shutting down" if self._stopping else ""
+
+    async def _storage(self) -> str:
+        try:
+            await self.log.current_revision()
+        except StorageError as error:
+            return str(error)
+        return ""
+
+    def _objects(self) -> dict[str, int]:
+        counted: dict[str, int] = {}
+        for store in self.registry.stores.values():
+            if "list" in store.resource.verbs:
+                counted.setdefault(store.resource.qualified, len(store.cache))
+        return counted
+
+    def _metrics_text(self) -> tuple[str, str]:
+        return self._metrics.text(self._objects(), self.settings.features.stages()), CONTENT_TYPE
+
+    def _make_admin(self) -> AsgiApp:
+        from importlib.metadata import PackageNotFoundError, version
+
+        from apiserver.http.admin import Operations, create_admin
+
+        try:
+            release = version("kubedra")
+        except PackageNotFoundError:
+            release = "unreleased"
+        return create_admin(
+            Operations(reset=self.reset, info=self._info, dropped=self.registry.dropped.losses, allowed=self._administrator), release
+        )  # fmt: skip
+
+    def _info(self) -> Mapping[str, Any]:
+        major, minor = self.settings.features.release
+        return {"emulates": f"{major}.{minor}", "resourceVersion": str(self.log.revision), "objects": self._objects(), "watches": self._metrics.watches}
+
+    def _administrator(self, headers: Mapping[str, str]) -> str:
+        """ "" where the sender of these headers may do everything, else why not."""
+        try:
+            user = self._authenticator(Request("GET", "/-/", "", headers, b""))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is no administrator
+            return str(error)
+        return "" if self._authorizer.allows_everything(user) else f'User "{user.name}" may not use /-/'
+
+
+def version_info(settings: Settings) -> dict[str, str]:
+    """/version of the emulated release."""
+    major, minor = settings.features.release
+    lowest = max((major, minor - 1), RELEASES[0])
+    return {
+        "major": str(major), "minor": str(minor), "emulationMajor": str(major), "emulationMinor": str(minor), "minCompatibilityMajor": str(lowest[0]),
+        "minCompatibilityMinor": str(lowest[1]), "gitVersion": f"v{major}.{minor}.2", "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
+    }  # fmt: skip

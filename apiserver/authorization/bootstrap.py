@@ -1,0 +1,90 @@
+"""Writes the policy that a server begins with, and brings an older one up to date without taking anything away.
+
+An object whose annotation rbac.authorization.kubernetes.io/autoupdate is not "true" any more is left as it is. Facts:
+component-helpers/auth/rbac/reconciliation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from apiserver.api.status import StatusError
+from apiserver.authorization.policy import GROUP, policy
+from apiserver.authorization.rules import missing_rights
+from apiserver.messages import Request, User
+from apiserver.registry import verbs
+
+if TYPE_CHECKING:
+    from apiserver.api.features import Features
+    from apiserver.registry.store import Registry, Store
+
+__all__ = ["ensure_policy"]
+
+Json = dict[str, Any]
+
+_AUTOUPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
+_HEADERS: Final = {"content-type": "application/json", "user-agent": "kube-apiserver"}
+#: Writes at once, to share commits.
+_AT_ONCE: Final = 64
+
+
+async def ensure_policy(registry: Registry, features: Features, user: User) -> int:
+    """Creates what is missing; the number of writes. `user` may do everything."""
+    wanted = policy(features)
+    changes: list[tuple[Store, Json, Json | None]] = []
+    for plural, objects, update in (
+        ("clusterroles", wanted.cluster_roles, _updated_role), ("clusterrolebindings", wanted.cluster_bindings, _updated_binding),
+        ("roles", wanted.roles, _updated_role), ("rolebindings", wanted.bindings, _updated_binding),
+    ):  # fmt: skip
+        changes += _changes(registry.store(GROUP, plural), objects, update)
+    for start in range(0, len(changes), _AT_ONCE):
+        await asyncio.gather(*(_write(store, obj, old, user) for store, obj, old in changes[start : start + _AT_ONCE]))
+    return len(changes)
+
+
+def _changes(store: Store, objects: list[Json], update: Callable[[Json, Json], Json | None]) -> list[tuple[Store, Json, Json | None]]:
+    found: list[tuple[Store, Json, Json | None]] = []
+    for obj in objects:
+        metadata = obj["metadata"]
+        entry = store.cache.get(store.resource.key(metadata.get("namespace", ""), metadata["name"]))
+        if entry is None:
+            found.append((store, obj, None))
+        elif (entry.obj["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "true" and (changed := update(obj, entry.obj)) is not None:
+            found.append((store, changed, entry.obj))
+    return found
+
+
+def _updated_role(wanted: Json, old: Json) -> Json | None:
+    """The stored role with the rights that it lacks; None where it lacks none."""
+    if wanted.get("aggregationRule"):
+        return None if old.get("aggregationRule") else {**old, "aggregationRule": wanted["aggregationRule"]}
+    rules = old.get("rules") or []
+    missing = [] if rules == wanted["rules"] else missing_rights(rules, wanted["rules"])
+    return {**old, "rules": rules + missing} if missing else None
+
+
+def _updated_binding(wanted: Json, old: Json) -> Json | None:
+    subjects = old.get("subjects") or []
+    missing = [subject for subject in wanted["subjects"] if not any(_same(subject, known) for known in subjects)]
+    return {**old, "subjects": subjects + missing} if missing else None
+
+
+def _same(left: Json, right: Json) -> bool:
+    return all(left.get(name, "") == right.get(name, "") for name in ("kind", "name", "namespace"))
+
+
+async def _write(store: Store, obj: Json, old: Json | None, user: User) -> None:
+    resource, metadata = store.resource, obj["metadata"]
+    body = orjson.dumps({"apiVersion": f"{GROUP}/v1", "kind": resource.kind, **obj})
+    verb, name = ("create", "") if old is None else ("update", metadata["name"])
+    ctx = store.context(user=user, version="v1", verb=verb, namespace=metadata.get("namespace", ""), name=name, user_agent="kube-apiserver")
+    request = Request("POST" if old is None else "PUT", "", "", _HEADERS, body)
+    try:
+        await (verbs.create if old is None else verbs.update)(store, ctx, request)
+    except StatusError as error:
+        if error.reason not in ("AlreadyExists", "Conflict"):  # else another server was at it, too
+            raise

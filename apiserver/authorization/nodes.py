@@ -1,0 +1,206 @@
+"""What a node may do: read what its pods need, report on them and on itself, publish slices of its own.
+
+A user `system:node:NAME` of group system:nodes is a node. Objects belong to it along node ← pod ← object; the pods' references are an index of
+the pods' cache. What no relation decides, fixed rules do. A refusal gives a reason and leaves the question to the next authorizer.
+
+Facts: plugin/pkg/auth/authorizer/node, pkg/auth/nodeidentifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.selectors import SelectorError, parse_fields
+from apiserver.authorization.references import config_map_names, secret_names
+from apiserver.authorization.roles import Grant, Rights
+from apiserver.registry.authority import Question
+
+if TYPE_CHECKING:
+    from apiserver.api.features import Features
+    from apiserver.messages import User
+    from apiserver.registry.store import Store
+    from apiserver.storage.cache import Entry
+
+__all__ = ["NODES", "NodeAuthorizer", "node_of"]
+
+Json = dict[str, Any]
+#: Whether it is allowed, and why not.
+Opinion = tuple[bool, str]
+
+NODES: Final = "system:nodes"
+_USER: Final = "system:node:"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_INDEX: Final = "references"
+_LEASES: Final = "kube-node-lease"
+_YES: Final[Opinion] = (True, "")
+_NO: Final[Opinion] = (False, "")
+_SLICE_VERBS: Final = (
+    "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+)
+
+
+def node_of(user: User) -> str | None:
+    """The node that a user is: None for everybody else, "" for one without a name."""
+    return user.name.removeprefix(_USER) if user.name.startswith(_USER) and NODES in user.groups else None
+
+
+def _terms(entry: Entry) -> Iterator[str]:
+    """`node kind namespace name` of everything that a pod lets its node read."""
+    pod = entry.obj
+    spec, metadata = pod["spec"], pod["metadata"]
+    node, namespace = spec.get("nodeName"), metadata.get("namespace", "")
+    if not node:
+        return
+    yield f"{node} pods {namespace} {metadata['name']}"
+    if _MIRROR in (metadata.get("annotations") or ()):
+        return
+    if spec.get("serviceAccountName"):
+        yield f"{node} serviceaccounts {namespace} {spec['serviceAccountName']}"
+    for name in secret_names(spec):
+        yield f"{node} secrets {namespace} {name}"
+    for name in config_map_names(spec):
+        yield f"{node} configmaps {namespace} {name}"
+    for name in _claims(pod):
+        yield f"{node} resourceclaims {namespace} {name}"
+
+
+def _claims(pod: Json) -> Iterator[str]:
+    """Claims that a pod names, and those that were made for it."""
+    status = pod.get("status") or {}
+    made = {item.get("name"): item.get("resourceClaimName") for item in status.get("resourceClaimStatuses") or ()}
+    for claim in pod["spec"].get("resourceClaims") or ():
+        name = claim.get("resourceClaimName") or (made.get(claim.get("name")) if claim.get("resourceClaimTemplateName") else None)
+        if name:
+            yield name
+    extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    if extended:
+        yield extended
+
+
+class NodeAuthorizer:
+    """`stores` are the registry's; `rules` those of the role system:node."""
+
+    def __init__(self, stores: Mapping[tuple[str, str], Store], features: Features, rules: list[Json]) -> None:
+        self._pods = stores["", "pods"].cache
+        self._pods.add_index(_INDEX, _terms)
+        self._slices = stores["resource.k8s.io", "resourceslices"]
+        fixed = Grant("", "", "", "", "", ())
+        self._fixed = Rights([(rule, fixed) for rule in rules], [])
+        self._selectors = features.enabled("AuthorizeNodeWithSelectors")
+        self._accounts = features.enabled("KubeletServiceAccountTokenForCredentialProviders") or features.enabled("PodCertificateRequest")
+        ways: dict[tuple[str, str], Callable[[str, Question], Opinion]] = {
+            ("", "secrets"): self._read, ("", "configmaps"): self._read, ("", "serviceaccounts"): self._account,
+            ("resource.k8s.io", "resourceclaims"): self._get, ("resource.k8s.io", "resourceslices"): self._slice,
+            ("", "persistentvolumeclaims"): self._get, ("", "persistentvolumes"): self._get, ("storage.k8s.io", "volumeattachments"): self._get,
+            ("coordination.k8s.io", "leases"): self._lease,
+        }  # fmt: skip
+        if self._selectors:
+            ways.update({("", "nodes"): self._node, ("", "pods"): self._pod})
+        self._ways = ways
+
+    def opinion(self, user: User, question: Question) -> Opinion:
+        node = node_of(user)
+        if not node:
+            return _NO if node is None else (False, f'unknown node for user "{user.name}"')
+        way = self._ways.get((question.group, question.resource))
+        if way is not None:
+            return way(node, question)
+        return _YES if self._fixed.find(question) is not None else _NO
+
+    def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
+        return (False, f'unknown node for user "{user.name}"') if node_of(user) == "" else _NO
+
+    # One way for each resource
+
+    def _related(self, node: str, question: Question) -> Opinion:
+        if not question.name:
+            return False, "No Object name found"
+        if question.resource == "resourceslices":
+            entry = self._slices.cache.get(self._slices.resource.key("", question.name))
+            related = entry is not None and entry.obj["spec"].get("nodeName") == node
+        else:
+            related = bool(self._pods.find(_INDEX, f"{node} {question.resource} {question.namespace} {question.name}").entries)
+        return _YES if related else (False, f"no relationship found between node '{node}' and this object")
+
+    def _read(self, node: str, question: Question) -> Opinion:
+        if question.verb not in ("get", "list", "watch"):
+            return False, "can only read resources of this type"
+        if question.subresource:
+            return False, "cannot read subresource"
+        if not question.namespace:
+            return False, "can only read namespaced object of this type"
+        return self._related(node, question)
+
+    def _get(self, node: str, question: Question) -> Opinion:
+        if question.verb != "get":
+            return False, "can only get individual resources of this type"
+        if question.subresource:
+            return False, "cannot get subresource"
+        return self._related(node, question)
+
+    def _account(self, node: str, question: Question) -> Opinion:
+        if question.verb == "get" and not question.subresource:
+            return self._read(node, question) if self._accounts else (False, "not allowed to get service accounts")
+        if question.verb != "create" or not question.name:
+            return False, "can only create tokens for individual service accounts"
+        if question.subresource != "token":
+            return False, "can only create token subresource of serviceaccount"
+        return self._related(node, question)
+
+    def _lease(self, node: str, question: Question) -> Opinion:
+        if question.verb not in ("get", "create", "update", "patch", "delete"):
+            return False, "can only get, create, update, patch, or delete a node lease"
+        if question.namespace != _LEASES:
+            return False, f'can only access leases in the "{_LEASES}" system namespace'
+        if question.verb != "create" and question.name != node:
+            return False, "can only access node lease with the same name as the requesting node"
+        return _YES
+
+    def _slice(self, node: str, question: Question) -> Opinion:
+        if question.subresource:
+            return False, "cannot authorize ResourceSlice subresources"
+        verb = question.verb
+        if verb == "create":
+            return _YES
+        if verb in ("get", "update", "patch", "delete"):
+            return self._related(node, question)
+        if verb in ("watch", "list", "deletecollection"):
+            if not self._selectors or _selects(question.selector, node):
+                return _YES
+            return False, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+        return False, _SLICE_VERBS
+
+    def _node(self, node: str, question: Question) -> Opinion:
+        verb = question.verb
+        if question.subresource:
+            return _YES if question.subresource == "status" and verb in ("update", "patch") else _NO
+        if verb in ("create", "update", "patch"):
+            return _YES
+        if verb not in ("get", "list", "watch"):
+            return _NO
+        if not question.name:
+            return False, f"node '{node}' cannot read all nodes, only its own Node object"
+        return _YES if question.name == node else (False, f"node '{node}' cannot read '{question.name}', only its own Node object")
+
+    def _pod(self, node: str, question: Question) -> Opinion:
+        verb, subresource = question.verb, question.subresource
+        if subresource:
+            return _YES if (subresource == "status" and verb in ("update", "patch")) or (subresource == "eviction" and verb == "create") else _NO
+        if verb == "get":
+            return self._get(node, question)
+        if verb in ("list", "watch"):
+            if _selects(question.selector, node):
+                return _YES
+            return self._related(node, question) if question.name else (False, "can only list/watch pods with spec.nodeName field selector")
+        return _YES if verb in ("create", "delete") else _NO
+
+
+def _selects(selector: str, node: str) -> bool:
+    """Whether a field selector pins spec.nodeName to the node."""
+    if not selector:
+        return False
+    try:
+        return parse_fields(selector).exact("spec.nodeName") == node
+    except SelectorError:
+        return False

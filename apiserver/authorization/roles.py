@@ -1,0 +1,242 @@
+"""Role-based access control: whom the stored bindings give which rights.
+
+The index follows the watch caches of the four kinds: an event changes what it is about, and the rights of a user in a namespace are put
+together at their first use and kept until the next event. A decision then looks at the few rules that name its resource.
+
+Facts: plugin/pkg/auth/authorizer/rbac, pkg/registry/rbac/validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.authorization.rules import url_matches
+from apiserver.registry.authority import Question
+from apiserver.storage.types import Expired
+
+if TYPE_CHECKING:
+    from apiserver.messages import User
+    from apiserver.registry.store import Store
+    from apiserver.storage.cache import Cursor, Entry
+
+__all__ = ["Grant", "RoleIndex"]
+
+Json = dict[str, Any]
+
+GROUP: Final = "rbac.authorization.k8s.io"
+_ACCOUNT: Final = "system:serviceaccount:"
+#: How many users' rights, and how many resources of each, are kept: more than anybody asks for, but not without end.
+_MOST_USERS: Final = 4096
+_MOST_RESOURCES: Final = 1024
+
+
+class Grant(NamedTuple):
+    """A binding: of a role to subjects, in a namespace or ("") everywhere."""
+
+    kind: str
+    namespace: str
+    name: str
+    role_kind: str
+    role: str
+    subjects: tuple[Json, ...]
+
+    def reason(self, user: User) -> str:
+        """Why the binding lets a user do something."""
+        subject = next(subject for subject in self.subjects if _matches(subject, self.namespace, user))
+        shown = f"{self.name}/{self.namespace}" if self.namespace else self.name
+        return f'RBAC: allowed by {self.kind} "{shown}" of {self.role_kind} "{self.role}" to {_described(subject, self.namespace)}'
+
+
+def _described(subject: Json, namespace: str) -> str:
+    name = subject.get("name", "")
+    if subject.get("kind") == "ServiceAccount":
+        name += "/" + (subject.get("namespace") or namespace)
+    return f'{subject.get("kind", "")} "{name}"'
+
+
+def _key(subject: Json, namespace: str) -> tuple[str, str] | None:
+    """What a subject is found under: ("user", name) or ("group", name); None for one that is nobody."""
+    kind, name = subject.get("kind"), subject.get("name", "")
+    if kind == "User":
+        return "user", name
+    if kind == "Group":
+        return "group", name
+    account_namespace = subject.get("namespace") or namespace
+    if kind == "ServiceAccount" and account_namespace:
+        return "user", f"{_ACCOUNT}{account_namespace}:{name}"
+    return None
+
+
+def _matches(subject: Json, namespace: str, user: User) -> bool:
+    key = _key(subject, namespace)
+    return key is not None and (key == ("user", user.name) or (key[0] == "group" and key[1] in user.groups))
+
+
+class _Right(NamedTuple):
+    """One rule as far as it concerns a resource; None stands for all."""
+
+    verbs: frozenset[str] | None
+    names: frozenset[str] | None
+    grant: Grant
+
+
+class Rights:
+    """What a user may do in a namespace. `missing` are the roles (`kind`, namespace, name) that bindings name and nobody has made."""
+
+    __slots__ = ("_of", "missing", "rules")
+
+    def __init__(self, rules: list[tuple[Json, Grant]], missing: list[Grant]) -> None:
+        self.rules, self.missing = rules, missing
+        self._of: dict[tuple[str, str, str], tuple[_Right, ...]] = {}
+
+    def of(self, group: str, resource: str, subresource: str) -> tuple[_Right, ...]:
+        key = (group, resource, subresource)
+        found = self._of.get(key)
+        if found is None:
+            if len(self._of) >= _MOST_RESOURCES:
+                self._of.clear()
+            found = self._of[key] = tuple(self._select(group, resource, subresource))
+        return found
+
+    def _select(self, group: str, resource: str, subresource: str) -> Iterator[_Right]:
+        wanted = {"*", f"{resource}/{subresource}", f"*/{subresource}"} if subresource else {"*", resource}
+        for rule, grant in self.rules:
+            groups = rule.get("apiGroups") or ()
+            if (group in groups or "*" in groups) and not wanted.isdisjoint(rule.get("resources") or ()):
+                names = rule.get("resourceNames")
+                yield _Right(_all_or(rule.get("verbs")), frozenset(names) if names else None, grant)
+
+    def find(self, question: Question) -> Grant | None:
+        """The first binding that allows what is asked."""
+        verb, name = question.verb, question.name
+        for right in self.of(question.group, question.resource, question.subresource):
+            if (right.verbs is None or verb in right.verbs) and (right.names is None or name in right.names):
+                return right.grant
+        return None
+
+    def find_path(self, verb: str, path: str) -> Grant | None:
+        for rule, grant in self.rules:
+            urls = rule.get("nonResourceURLs")
+            if urls and any(each in ("*", verb) for each in rule.get("verbs") or ()) and any(url_matches(url, path) for url in urls):
+                return grant
+        return None
+
+
+def _all_or(verbs: list[str] | None) -> frozenset[str] | None:
+    return None if verbs and "*" in verbs else frozenset(verbs or ())
+
+
+class RoleIndex:
+    """All roles and bindings of a server, as decisions need them. `stores` are the registry's, by (group, plural)."""
+
+    def __init__(self, stores: Mapping[tuple[str, str], Store]) -> None:
+        self._roles: dict[tuple[str, str], list[Json]] = {}
+        self._grants: dict[str, Grant] = {}
+        self._subjects: dict[tuple[str, str, str], dict[str, Grant]] = {}
+        self._rights: dict[tuple[str, tuple[str, ...], str], Rights] = {}
+        self._sources: tuple[tuple[Store, Callable[[Entry], None], Callable[[Entry], None]], ...] = tuple(
+            (stores[GROUP, plural], put, take)
+            for plural, put, take in (
+                ("clusterroles", self._put_role, self._take_role), ("roles", self._put_role, self._take_role),
+                ("clusterrolebindings", self._put_binding, self._take_binding), ("rolebindings", self._put_binding, self._take_binding),
+            )
+        )  # fmt: skip
+        self._cursors: tuple[Cursor, ...] = ()
+
+    def rights(self, user: User, namespace: str) -> Rights:
+        """What a user may do in a namespace; "" is everywhere."""
+        cursors = self._cursors
+        if not cursors:
+            self._load()
+        else:
+            for cursor in cursors:
+                if cursor.pending:
+                    self._read_on()
+                    break
+        key = (user.name, user.groups, namespace)
+        found = self._rights.get(key)
+        if found is None:
+            if len(self._rights) >= _MOST_USERS:
+                self._rights.clear()
+            found = self._rights[key] = self._collect(user, namespace)
+        return found
+
+    def role(self, kind: str, namespace: str, name: str) -> list[Json] | None:
+        """The rules of a role; None where it is missing."""
+        if not self._cursors:
+            self._load()
+        else:
+            self._read_on()
+        return self._roles.get(("" if kind == "ClusterRole" else namespace, name))
+
+    def _collect(self, user: User, namespace: str) -> Rights:
+        rules: list[tuple[Json, Grant]] = []
+        missing: list[Grant] = []
+        for scope in ("", namespace) if namespace else ("",):
+            found = dict(self._subjects.get((scope, "user", user.name), {}))
+            for group in user.groups:
+                found.update(self._subjects.get((scope, "group", group), {}))
+            for key in sorted(found):
+                grant = found[key]
+                granted = self._roles.get(("" if grant.role_kind == "ClusterRole" else scope, grant.role))
+                if granted is None:
+                    missing.append(grant)
+                else:
+                    rules += [(rule, grant) for rule in granted]
+        return Rights(rules, missing)
+
+    # Kept by events
+
+    def _load(self) -> None:
+        for kept in (self._roles, self._grants, self._subjects, self._rights):
+            kept.clear()
+        cursors = []
+        for store, put, _ in self._sources:
+            cursors.append(store.cache.cursor(store.cache.revision))
+            for entry in store.cache.list().entries:
+                put(entry)
+        self._cursors = tuple(cursors)
+
+    def _read_on(self) -> None:
+        for cursor, (_, put, take) in zip(self._cursors, self._sources, strict=True):
+            try:
+                while events := cursor.next_batch():
+                    self._rights.clear()
+                    for event in events:
+                        if event.deleted:
+                            take(event.new)
+                        else:
+                            put(event.new)
+            except Expired:
+                self._load()
+                return
+
+    def _put_role(self, entry: Entry) -> None:
+        metadata = entry.obj["metadata"]
+        self._roles[metadata.get("namespace", ""), metadata["name"]] = entry.obj.get("rules") or []
+
+    def _take_role(self, entry: Entry) -> None:
+        metadata = entry.obj["metadata"]
+        self._roles.pop((metadata.get("namespace", ""), metadata["name"]), None)
+
+    def _put_binding(self, entry: Entry) -> None:
+        self._take_binding(entry)
+        obj = entry.obj
+        metadata, ref = obj["metadata"], obj["roleRef"]
+        namespace = metadata.get("namespace", "")
+        kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+        grant = Grant(kind, namespace, metadata["name"], ref.get("kind", ""), ref.get("name", ""), tuple(obj.get("subjects") or ()))
+        self._grants[entry.key] = grant
+        for subject in grant.subjects:
+            key = _key(subject, namespace)
+            if key is not None:
+                self._subjects.setdefault((namespace, *key), {})[entry.key] = grant
+
+    def _take_binding(self, entry: Entry) -> None:
+        grant = self._grants.pop(entry.key, None)
+        for subject in grant.subjects if grant is not None else ():
+            key = _key(subject, grant.namespace if grant is not None else "")
+            under = self._subjects.get((grant.namespace, *key)) if grant is not None and key is not None else None
+            if under is not None:
+                under.pop(entry.key, None)

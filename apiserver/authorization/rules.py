@@ -1,0 +1,88 @@
+"""PolicyRules as sets of rights: what one list of rules grants that another does not. Facts: pkg/registry/rbac/validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from apiserver.api.fielderrors import go_quote
+
+__all__ = ["describe", "missing_rights", "quoted_list", "url_matches"]
+
+Json = dict[str, Any]
+
+
+def url_matches(pattern: str, path: str) -> bool:
+    """Whether a rule's path, which may end in a star, includes a path."""
+    return pattern == path or (pattern.endswith("*") and path.startswith(pattern.rstrip("*")))
+
+
+def missing_rights(held: list[Json], wanted: Iterable[Json]) -> list[Json]:
+    """What `wanted` grants and `held` does not, as rules of one resource each, with verbs put together."""
+    return _compact(part for rule in wanted for part in _parts(rule) if not any(_covers(owner, part) for owner in held))
+
+
+def _parts(rule: Json) -> Iterator[Json]:
+    """A rule as its smallest parts: one verb, one group, one resource, one name."""
+    verbs = rule.get("verbs") or []
+    for group in rule.get("apiGroups") or ():
+        for resource in rule.get("resources") or ():
+            for verb in verbs:
+                part = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+                names = rule.get("resourceNames")
+                if not names:
+                    yield part
+                for name in names or ():
+                    yield {**part, "resourceNames": [name]}
+    for url in rule.get("nonResourceURLs") or ():
+        for verb in verbs:
+            yield {"nonResourceURLs": [url], "verbs": [verb]}
+
+
+def _includes(owned: list[str] | None, wanted: list[str] | None) -> bool:
+    owned = owned or []
+    return "*" in owned or all(item in owned for item in wanted or ())
+
+
+def _covers(owner: Json, part: Json) -> bool:
+    names = owner.get("resourceNames")
+    return (
+        _includes(owner.get("verbs"), part["verbs"])
+        and _includes(owner.get("apiGroups"), part.get("apiGroups"))
+        and all(_covers_resource(owner.get("resources") or [], resource) for resource in part.get("resources") or ())
+        and all(any(url_matches(known, url) for known in owner.get("nonResourceURLs") or ()) for url in part.get("nonResourceURLs") or ())
+        and (not names or bool(part.get("resourceNames") and set(part["resourceNames"]) <= set(names)))
+    )
+
+
+def _covers_resource(owned: list[str], resource: str) -> bool:
+    if "*" in owned or resource in owned:
+        return True
+    _, slash, subresource = resource.partition("/")
+    return bool(slash) and f"*/{subresource}" in owned
+
+
+def _compact(parts: Iterable[Json]) -> list[Json]:
+    """Parts about the same resource and name become one rule with all the verbs."""
+    found: dict[tuple[str, ...], Json] = {}
+    others: list[Json] = []
+    for part in parts:
+        if "nonResourceURLs" in part:
+            others.append(part)
+            continue
+        key = (part["apiGroups"][0], part["resources"][0], *part.get("resourceNames", ()))
+        known = found.setdefault(key, {**part, "verbs": []})
+        known["verbs"] += part["verbs"]
+    return others + list(found.values())
+
+
+def quoted_list(values: Iterable[str]) -> str:
+    """Strings as Go prints a slice of them with %q."""
+    return "[" + " ".join(go_quote(value) for value in values) + "]"
+
+
+def describe(rule: Json) -> str:
+    """A rule in one line, for the words of a refusal."""
+    names = (("APIGroups", "apiGroups"), ("Resources", "resources"), ("NonResourceURLs", "nonResourceURLs"), ("ResourceNames", "resourceNames"))
+    parts = [f"{shown}:{quoted_list(rule[name])}" for shown, name in (*names, ("Verbs", "verbs")) if rule.get(name)]
+    return "{" + ", ".join(parts) + "}"

@@ -1,0 +1,41 @@
+"""History is kept for a while and then dropped: watches resume, pages continue and lists go back only so far.
+
+As kube-apiserver does with etcd: every interval, all that was history one interval ago goes, so that history reaches back between one and two
+intervals. A busy server also drops what is more than a number of revisions ago, so that a database does not grow without bound between two times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from apiserver.storage.types import StorageError
+
+if TYPE_CHECKING:
+    from apiserver.storage.types import RevisionLog
+
+#: Revisions that are kept at most, give or take a check.
+KEPT_REVISIONS: Final = 100_000
+#: How often the number is looked at, in seconds.
+CHECK_SECONDS: Final = 10.0
+
+log = logging.getLogger(__name__)
+
+
+async def compact_regularly(store: RevisionLog, interval: float, *, kept: int = KEPT_REVISIONS, check: float = CHECK_SECONDS) -> None:
+    """Until cancelled. A failure is logged and tried again at the next time."""
+    loop = asyncio.get_running_loop()
+    past, due = store.revision, loop.time() + interval
+    while True:
+        await asyncio.sleep(min(check, max(due - loop.time(), 0.0)))
+        bound = store.revision - kept
+        if loop.time() >= due:
+            bound = max(bound, past)
+            past, due = store.revision, loop.time() + interval
+        if bound > store.compacted:
+            try:
+                dropped = await store.compact(bound)
+                log.info("compacted to revision %d: %d rows dropped", bound, dropped)
+            except StorageError as error:
+                log.warning("compaction to revision %d failed: %s", bound, error)

@@ -1,0 +1,129 @@
+"""Tokens of service accounts: signed claims, good while the account (and the pod, secret or node they are bound to) is the one they were made for.
+
+A token is a JWT signed with a key that the database keeps (HMAC, SHA-256), so every server on it takes it. Facts: pkg/serviceaccount
+(claims, validation), k8s.io/apiserver/pkg/authentication/serviceaccount (names, groups, extra).
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from apiserver.api.status import not_found
+from apiserver.messages import User
+from apiserver.registry.authority import Identified
+
+__all__ = ["ISSUER", "AccountTokens", "TokenError"]
+
+Json = dict[str, Any]
+Lookup = Callable[[str, str, str], Json | None]
+
+#: Who issues tokens, and whom they are for by default.
+ISSUER: Final = "https://kubernetes.default.svc"
+_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
+_PRIVATE: Final = "kubernetes.io"
+_EXTRA: Final = "authentication.kubernetes.io/"
+_LEEWAY: Final = 60
+_MOST: Final = 4096
+
+
+class TokenError(Exception):
+    """A token of ours that is not good (any more); the text may be shown."""
+
+
+def _encode(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+class AccountTokens:
+    """Issues and checks them. `lookup` gives stored objects; without `key` there are no tokens."""
+
+    def __init__(self, lookup: Lookup, clock: Callable[[], datetime], key: bytes = b"") -> None:
+        self._lookup, self._clock, self.key = lookup, clock, key
+        #: claims of tokens whose signature was checked.
+        self._checked: dict[str, Json] = {}
+
+    def issue(self, claims: Json) -> str:
+        assert self.key, "tokens need a key"
+        signed = f"{_encode(orjson.dumps(_HEADER))}.{_encode(orjson.dumps({'iss': ISSUER, **claims}))}"
+        return f"{signed}.{_encode(self._sign(signed))}"
+
+    def _sign(self, text: str) -> bytes:
+        return hmac.new(self.key, text.encode(), hashlib.sha256).digest()
+
+    def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
+        """Whose the token is; None where it is none of ours. Raises TokenError."""
+        claims = self._checked.get(token)
+        if claims is None:
+            claims = self._claims(token)
+            if claims is None:
+                return None
+            if len(self._checked) >= _MOST:
+                self._checked.clear()
+            self._checked[token] = claims
+        self._check_times(claims)
+        good_for = tuple(audience for audience in audiences if audience in claims["aud"])
+        if not good_for:
+            shown = ['["' + '" "'.join(each) + '"]' for each in (claims["aud"], audiences)]
+            raise TokenError(f"token audiences {shown[0]} is invalid for the target audiences {shown[1]}")
+        return Identified(self._user(claims), good_for)
+
+    def _claims(self, token: str) -> Json | None:
+        signed, dot, signature = token.rpartition(".")
+        if not self.key or not dot or signed.count(".") != 1 or not token.isascii():
+            return None
+        try:
+            claims = orjson.loads(_decode(signed.partition(".")[2]))
+            if not isinstance(claims, dict) or claims.get("iss") != ISSUER or not hmac.compare_digest(self._sign(signed), _decode(signature)):
+                return None
+        except (ValueError, binascii.Error):
+            return None
+        return claims
+
+    def _check_times(self, claims: Json) -> None:
+        now = self._clock().timestamp()
+        if now > claims["exp"] + _LEEWAY:
+            raise TokenError("service account token has expired")
+        if now < claims["nbf"] - _LEEWAY:
+            raise TokenError("service account token is not valid yet")
+
+    def _user(self, claims: Json) -> User:
+        """The account, if all that the token is bound to is still there."""
+        bound = claims[_PRIVATE]
+        namespace, account = bound["namespace"], bound["serviceaccount"]
+        found = self._lookup("serviceaccounts", namespace, account["name"])
+        if found is None:
+            raise TokenError(not_found("serviceaccounts", "", account["name"]).message)
+        if found["metadata"]["uid"] != account["uid"]:
+            raise TokenError(f"service account UID ({found['metadata']['uid']}) does not match claim ({account['uid']})")
+        pod, node, secret = bound.get("pod"), bound.get("node"), bound.get("secret")
+        for kind, reference in (("secret", secret), ("pod", pod), ("node", None if pod else node)):
+            if reference is not None:
+                self._check_bound(kind, "" if kind == "node" else namespace, reference)
+        extra = {_EXTRA + "credential-id": (f"JTI={claims['jti']}",)}
+        for kind, reference in (("node", node), ("pod", pod)):
+            if reference is not None:
+                extra[f"{_EXTRA}{kind}-name"] = (reference["name"],)
+                if reference.get("uid"):
+                    extra[f"{_EXTRA}{kind}-uid"] = (reference["uid"],)
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        return User(f"system:serviceaccount:{namespace}:{account['name']}", account["uid"], groups, extra)
+
+    def _check_bound(self, kind: str, namespace: str, reference: Json) -> None:
+        found = self._lookup(kind + "s", namespace, reference["name"])
+        if found is None:
+            raise TokenError("service account token has been invalidated")
+        uid = found["metadata"]["uid"]
+        if uid != reference["uid"]:
+            raise TokenError(f"{kind} UID ({uid}) does not match service account {kind} ref claim ({reference['uid']})")

@@ -1,0 +1,152 @@
+"""What is served: legacy and aggregated discovery, as functions of the catalog. Built at start, answered as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from apiserver.registry.conversion import api_version
+from apiserver.registry.resource import Resource, Version
+
+Json = dict[str, Any]
+
+#: Upstream's order of groups: by priority of its API services.
+_ORDER: Final = (
+    "", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io",
+    "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
+    "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
+)  # fmt: skip
+#: What follows the media type of aggregated discovery.
+AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+Served = Sequence[tuple[Resource, Version]]
+
+
+class Discovery:
+    """The documents of one server. `served` holds each resource with each version in which it is served."""
+
+    def __init__(self, served: Iterable[tuple[Resource, Version]]) -> None:
+        self._by_version: dict[str, dict[str, list[tuple[Resource, Version]]]] = {}
+        for resource, version in served:
+            self._by_version.setdefault(resource.group, {}).setdefault(version.name, []).append((resource, version))
+        for versions in self._by_version.values():
+            for found in versions.values():
+                found.sort(key=lambda item: item[0].plural)
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of all groups but the core one, in order."""
+        known = sorted(group for group in self._by_version if group)
+        return sorted(known, key=lambda group: _ORDER.index(group) if group in _ORDER else len(_ORDER))
+
+    def versions(self, group: str) -> list[str]:
+        """A group's served versions, the preferred one first."""
+        return sorted(self._by_version.get(group, ()), key=version_order)
+
+    def core(self) -> Json:
+        """/api"""
+        return {"kind": "APIVersions", "versions": self.versions(""), "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]}
+
+    def group_list(self) -> Json:
+        """/apis"""
+        groups = []
+        for name in self.groups:
+            group = self.group(name)
+            groups.append({key: value for key, value in group.items() if key not in ("kind", "apiVersion")})
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+    def group(self, name: str) -> Json:
+        """/apis/GROUP"""
+        versions = [{"groupVersion": api_version(name, version), "version": version} for version in self.versions(name)]
+        return {"kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": versions, "preferredVersion": versions[0]}
+
+    def resource_list(self, group: str, version: str) -> Json:
+        """/api/v1 and /apis/GROUP/VERSION"""
+        entries: list[Json] = []
+        for resource, _ in self._by_version[group][version]:
+            entries.append(_entry(resource))
+            entries += [_sub_entry(resource, sub) for sub in sorted(resource.subresources, key=lambda sub: sub.name)]
+        return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version(group, version), "resources": entries}
+
+    def aggregated(self, *, core: bool) -> Json:
+        """/api or /apis as an APIGroupDiscoveryList"""
+        items = []
+        for group in [""] if core else self.groups:
+            versions = [
+                {"version": version, "resources": [_aggregated(r, v) for r, v in self._by_version[group][version]], "freshness": "Current"}
+                for version in self.versions(group)
+            ]
+            items.append({"metadata": {"name": group} if group else {}, "versions": versions})
+        return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+    def paths(self) -> list[str]:
+        """What `/` lists of the API."""
+        found = ["/api", *(f"/api/{version}" for version in self.versions("")), "/apis"]
+        for group in sorted(self.groups):
+            found += [f"/apis/{group}", *(f"/apis/{api_version(group, version)}" for version in sorted(self.versions(group)))]
+        return found
+
+
+def version_order(name: str) -> tuple[int, int, int]:
+    """v1 before v1beta2 before v1beta1 before v1alpha3."""
+    digits = name[1:]
+    for rank, stage in ((1, "beta"), (2, "alpha")):
+        if stage in digits:
+            major, minor = digits.split(stage)
+            return rank, -int(major), -int(minor or 0)
+    return 0, -int(digits), 0
+
+
+def _entry(resource: Resource) -> Json:
+    entry: Json = {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": sorted(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    if resource.storage_hash:
+        entry["storageVersionHash"] = resource.storage_hash
+    return entry
+
+
+def _sub_entry(resource: Resource, sub: Any) -> Json:
+    entry: Json = {"name": f"{resource.plural}/{sub.name}", "singularName": "", "namespaced": resource.namespaced}
+    if sub.group is not None:
+        entry["group"] = sub.group
+    if sub.version:
+        entry["version"] = sub.version
+    return entry | {"kind": sub.kind or resource.kind, "verbs": sorted(sub.verbs)}
+
+
+def _aggregated(resource: Resource, version: Version) -> Json:
+    entry: Json = {
+        "resource": resource.plural,
+        "responseKind": {"group": resource.group, "version": version.name, "kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": sorted(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    subs = sorted(resource.subresources, key=lambda sub: sub.name)
+    if subs:
+        entry["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": {
+                    "group": resource.group if sub.group is None else sub.group,
+                    "version": sub.version or version.name,
+                    "kind": sub.kind or resource.kind,
+                },
+                "verbs": sorted(sub.verbs),
+            }
+            for sub in subs
+        ]
+    return entry

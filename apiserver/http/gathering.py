@@ -1,0 +1,61 @@
+"""Long answers put together piece by piece, so that the event loop serves others meanwhile.
+
+A list of thousands of objects as a Table, indented or in YAML takes long to encode. Its elements are encoded one by one and joined to exactly the
+bytes that encoding the whole would give; between them, whenever a slice of time is used up, everybody else gets a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from time import perf_counter
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from apiserver.http.negotiation import YAML, encode, to_yaml
+
+T = TypeVar("T")
+
+#: Seconds of work without a break.
+SLICE: Final = 0.003
+_INDENT: Final = b"\n    "
+
+
+async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+    """The items, with breaks."""
+    until = perf_counter() + SLICE
+    for item in items:
+        yield item
+        if perf_counter() > until:
+            await asyncio.sleep(0)
+            until = perf_counter() + SLICE
+
+
+async def gather(media: str, whole: dict[str, Any], key: str, items: Sequence[T], make: Callable[[T], Any], *, pretty: bool = False) -> bytes:
+    """The encoding of `{**whole, key: [make(item), …]}`. `key` comes last in JSON; YAML is sorted."""
+    if not items:
+        return encode(media, {**whole, key: []}, pretty=pretty)
+    if media == YAML:
+        return await _yaml(whole, key, items, make)
+    option = orjson.OPT_INDENT_2 if pretty else 0
+    parts = [orjson.dumps(make(item), option=option) async for item in in_turns(items)]
+    head = orjson.dumps(whole, option=option)
+    if not pretty:
+        parts[0] = b'%b,"%b":[%b' % (head[:-1], key.encode(), parts[0])
+        parts[-1] += b"]}\n"
+        return b",".join(parts)
+    # No string of JSON holds a line end: every one there is can be indented.
+    shifted = [part.replace(b"\n", _INDENT) async for part in in_turns(parts)]
+    return b'%b,\n  "%b": [\n    %b\n  ]\n}' % (head[:-2], key.encode(), b",\n    ".join(shifted))
+
+
+async def _yaml(whole: dict[str, Any], key: str, items: Sequence[T], make: Callable[[T], Any]) -> bytes:
+    before = {name: value for name, value in whole.items() if name < key}
+    after = {name: value for name, value in whole.items() if name > key}
+    parts = [to_yaml(before)] if before else []
+    parts.append(f"{key}:\n".encode())
+    parts += [to_yaml([make(item)]) async for item in in_turns(items)]
+    if after:
+        parts.append(to_yaml(after))
+    return b"".join(parts)

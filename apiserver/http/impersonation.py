@@ -1,0 +1,169 @@
+"""Acting as somebody else: the Impersonate-* headers, who may use them, and whom they make.
+
+From 1.36 on (gate ConstrainedImpersonation) a user is first asked whether it may impersonate in a mode of its own for this very request
+(`impersonate-on:MODE:VERB` on what is asked for, then `impersonate:MODE` on each thing claimed), and then, as ever, whether it may `impersonate`
+each thing. The refusal tells of the first. Texts and order of checks: k8s.io/apiserver, endpoints/filters/impersonation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from apiserver.api.names import dns_subdomain
+from apiserver.api.status import StatusError, bad_request
+from apiserver.http.authorization import Authorizer, Question, denied, denied_path
+from apiserver.messages import User
+
+_EXTRA: Final = "impersonate-extra-"
+_AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"
+_MASTERS: Final = "system:masters"
+_AUTHENTICATION: Final = "authentication.k8s.io"
+
+
+class Wanted(NamedTuple):
+    """Whom a request asks to be, as its headers say it."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+    @property
+    def only_named(self) -> bool:
+        return not (self.uid or self.groups or self.extra)
+
+    @property
+    def node(self) -> str:
+        """The node that the name is of, else ""."""
+        node = self.name.removeprefix("system:node:")
+        return node if node != self.name and not dns_subdomain(node) else ""
+
+    @property
+    def service_account(self) -> tuple[str, str] | None:
+        """(namespace, name) of the service account that the name is of."""
+        parts = self.name.split(":")
+        return (parts[2], parts[3]) if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"] and all(parts[2:]) else None
+
+
+def wanted(headers: Mapping[str, str], *, constrained: bool) -> Wanted | None:
+    """Whom the headers ask for; None where they do not ask. Repeated headers come joined by newlines. Raises 400 for companions without a name."""
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in headers.items():
+        if header.startswith(_EXTRA):
+            extra[unquote(header.removeprefix(_EXTRA))] = tuple(value.split("\n"))
+    groups = tuple(headers["impersonate-group"].split("\n")) if "impersonate-group" in headers else ()
+    found = Wanted(headers.get("impersonate-user", ""), headers.get("impersonate-uid", ""), groups, extra)
+    if found.name:
+        return found
+    if found.only_named:
+        return None
+    claimed = f"{_go(found)} without impersonating a user name" if constrained else f"{_references(found)} without impersonating a user"
+    raise bad_request(f"requested {claimed}")
+
+
+def impersonate(authorizer: Authorizer, user: User, who: Wanted, question: Question | None, path: str, method: str, *, constrained: bool) -> User:
+    """The user that the request becomes. `question` is what it asks of resources, None where it asks for a path. Raises 403."""
+    refusal: StatusError | None = None
+    mode = _mode(who) if constrained else ""
+    if mode:
+        try:
+            _check_request(authorizer, user, mode, question, path, method)
+            _check_limits(user, who, f"impersonate:{mode}")
+            _check(authorizer, user, _claims(who, f"impersonate:{mode}", constrained=True))
+            return _become(who, ("system:nodes",) if who.node else None)
+        except StatusError as error:
+            refusal = error
+    try:
+        _check(authorizer, user, _claims(who, "impersonate", constrained=False))
+    except StatusError as error:
+        raise refusal or error from None
+    return _become(who, None)
+
+
+def _mode(who: Wanted) -> str:
+    """The constrained mode that can make this user; "" where only the old way can."""
+    if who.node:
+        return "arbitrary-node" if who.only_named else ""
+    if who.service_account:
+        return "serviceaccount" if who.only_named else ""
+    return "user-info"
+
+
+def _check_request(authorizer: Authorizer, user: User, mode: str, question: Question | None, path: str, method: str) -> None:
+    if question is None:
+        verb = f"impersonate-on:{mode}:{method.lower()}"
+        decision = authorizer.decide_path(user, verb, path)
+        if not decision.allowed:
+            raise denied_path(user, verb, path, decision.reason)
+        return
+    _check(authorizer, user, iter([question._replace(verb=f"impersonate-on:{mode}:{question.verb}")]))
+
+
+def _check(authorizer: Authorizer, user: User, questions: Iterator[Question]) -> None:
+    for question in questions:
+        decision = authorizer.decide(user, question)
+        if not decision.allowed:
+            raise denied(user, question, decision.reason)
+
+
+def _check_limits(user: User, who: Wanted, verb: str) -> None:
+    """What the constrained modes let nobody claim."""
+    if _MASTERS in who.groups:
+        raise denied(user, Question(verb, _AUTHENTICATION, "groups", name=_MASTERS), "impersonating the system:masters group is not allowed")
+    if "" in who.groups:
+        raise denied(user, Question(verb, _AUTHENTICATION, "groups"), "impersonating the empty string group is not allowed")
+    if any("" in values for values in who.extra.values()):
+        raise denied(user, Question(verb, _AUTHENTICATION, "userextras"), "impersonating the empty string value in extra is not allowed")
+
+
+def _claims(who: Wanted, verb: str, *, constrained: bool) -> Iterator[Question]:
+    """Everything that is claimed, as questions."""
+    group = _AUTHENTICATION if constrained else ""
+    account = who.service_account
+    if account is not None:
+        yield Question(verb, group, "serviceaccounts", "", *account)
+    elif constrained and who.node:
+        yield Question(verb, group, "nodes", name=who.node)
+    else:
+        yield Question(verb, group, "users", name=who.name)
+    if who.uid:
+        yield Question(verb, _AUTHENTICATION, "uids", name=who.uid)
+    for name in who.groups:
+        yield Question(verb, group, "groups", name=name)
+    for key, values in who.extra.items():
+        for value in values:
+            yield Question(verb, _AUTHENTICATION, "userextras", key, name=value)
+
+
+def _become(who: Wanted, groups: tuple[str, ...] | None) -> User:
+    """The user with the groups that everybody of its kind has."""
+    account = who.service_account
+    if groups is None:
+        groups = who.groups or (("system:serviceaccounts", f"system:serviceaccounts:{account[0]}") if account else ())
+    if who.name == _ANONYMOUS:
+        groups = groups if _UNAUTHENTICATED in groups else (*groups, _UNAUTHENTICATED)
+    elif not {_AUTHENTICATED, _UNAUTHENTICATED} & set(groups):
+        groups = (*groups, _AUTHENTICATED)
+    return User(who.name, who.uid, groups, who.extra)
+
+
+def _quoted(values: tuple[str, ...]) -> str:
+    return "[]string{" + ", ".join(f'"{value}"' for value in values) + "}" if values else "[]string(nil)"
+
+
+def _go(who: Wanted) -> str:
+    """A user as Go prints it."""
+    inner = ", ".join(f'"{key}":{_quoted(values)}' for key, values in sorted(who.extra.items()))
+    extra = f"map[string][]string{{{inner}}}" if who.extra else "map[string][]string(nil)"
+    return f'&user.DefaultInfo{{Name:"", UID:"{who.uid}", Groups:{_quoted(who.groups)}, Extra:{extra}}}'
+
+
+def _references(who: Wanted) -> str:
+    """What is claimed, as Go prints the list of it (releases before 1.36)."""
+    found = [f"{{Group  {group}    }}" for group in who.groups]
+    found += [f"{{UserExtra  {value}  authentication.k8s.io/v1  {key}}}" for key, values in who.extra.items() for value in values]
+    if who.uid:
+        found.append(f"{{UID  {who.uid}  authentication.k8s.io/v1  }}")
+    return f"[{' '.join(found)}]"

@@ -1,0 +1,182 @@
+"""/openapi/v2 and /openapi/v3: the documents written by `python -m apiserver.openapi`, cut down to what this server serves.
+
+Nothing is read at start. Each document is read, cut and hashed when it is first asked for, and kept as bytes; most servers serve
+everything that the files hold, then the bytes are the file's. Version 2 is also given in protobuf (kubectl asks for nothing else),
+where cutting means leaving out entries, not decoding them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from hashlib import sha512
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from apiserver.api.status import StatusError
+from apiserver.http.negotiation import JSON, clauses
+from apiserver.messages import Request, Response
+from apiserver.registry.resource import Resource, Version
+
+__all__ = ["OpenApi"]
+
+Json = dict[str, Any]
+
+DIRECTORY: Final = Path(__file__).resolve().parents[2] / "openapi"
+_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_PROTOBUF_OLD: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_REFERENCE: Final = re.compile(rb'"#/(?:definitions|components/schemas)/([^"]+)"')
+_PATHS, _DEFINITIONS = 8, 9
+
+
+class OpenApi:
+    """The documents of one server. `served` holds each resource with each version in which it is served."""
+
+    def __init__(self, served: Iterable[tuple[Resource, Version]], directory: Path = DIRECTORY) -> None:
+        self._directory = directory
+        self._served = frozenset((resource.group, version.name, resource.plural) for resource, version in served)
+        self._versions = frozenset((group, version) for group, version, _ in self._served)
+        self._documents: dict[str, tuple[bytes, str]] = {}
+        self._index: tuple[bytes, str] | None = None
+
+    def answer(self, request: Request) -> Response | None:
+        """The answer to a path below /openapi, None where there is nothing."""
+        path = request.path.rstrip("/")
+        if path == "/openapi/v2":
+            return self._version_2(request)
+        if path == "/openapi/v3":
+            body, etag = self._v3_index()
+            return _answer(request, body, etag, "text/plain; charset=utf-8")
+        if path.startswith("/openapi/v3/"):
+            return self._version_3(request, path.removeprefix("/openapi/v3/"))
+        return None
+
+    def _version_2(self, request: Request) -> Response:
+        for clause in clauses(request.headers.get("accept", "") or "*/*"):
+            if clause.media in (JSON, "*/*", "application/*"):
+                body, etag = self._document("v2.json")
+                return _answer(request, body, etag, JSON)
+            if clause.media in (_PROTOBUF, _PROTOBUF_OLD):
+                # Both forms have one ETag: Vary keeps them apart.
+                return _answer(request, self._document("v2.pb")[0], self._document("v2.json")[1], _PROTOBUF)
+        return Response(406, b"", "", _VARY)
+
+    def _version_3(self, request: Request, name: str) -> Response:
+        if name not in self._names():
+            return Response(404, b"", "")
+        body, etag = self._document(_file(name))
+        if not any(clause.media in (JSON, "*/*", "application/*") for clause in clauses(request.headers.get("accept", "") or "*/*")):
+            return Response(406, b"", "", _VARY)
+        wanted = request.params.get("hash", ("",))[0]
+        if wanted and wanted != etag:
+            return Response(301, b"", "", (*_VARY, ("Location", _url(name, etag))))
+        if not wanted:
+            return _answer(request, body, etag, JSON)
+        expires = format_datetime(datetime.now(UTC) + timedelta(days=365), usegmt=True)
+        return _answer(request, body, etag, JSON, (("Cache-Control", "public, immutable"), ("Expires", expires)))
+
+    def _v3_index(self) -> tuple[bytes, str]:
+        """The list of version 3 documents, each with its hash, so that clients may keep them."""
+        if self._index is None:
+            paths = {name: {"serverRelativeURL": _url(name, self._document(_file(name))[1])} for name in self._names()}
+            body = orjson.dumps({"paths": paths})
+            self._index = body, _hash(body)
+        return self._index
+
+    def _names(self) -> list[str]:
+        """`api/v1`, `apis/resource.k8s.io` … of what is served."""
+        groups = {f"apis/{group}" for group, _ in self._versions if group}
+        versions = {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in self._versions}
+        return sorted({"api", "apis", "version"} | groups | versions)
+
+    def _document(self, name: str) -> tuple[bytes, str]:
+        """A file's bytes, cut to what is served, and its hash."""
+        known = self._documents.get(name)
+        if known is None:
+            try:
+                body = (self._directory / name).read_bytes()
+            except OSError:
+                raise StatusError(503, "ServiceUnavailable", f"openapi/{name} is missing from this installation") from None
+            if name == "v2.pb":
+                body = self._cut_protobuf(body)
+            elif name == "v2.json" or "__v" in name:
+                body = self._cut(body)
+            known = self._documents[name] = body, _hash(body)
+        return known
+
+    def _is_served(self, path: str) -> bool:
+        """Whether a path of a document leads anywhere here."""
+        parts = path.strip("/").split("/")
+        if parts[0] not in ("api", "apis") or len(parts) == 1:
+            return True
+        group, rest = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
+        if not rest:
+            return any(known == group for known, _ in self._versions)
+        version, rest = rest[0], rest[1:]
+        if rest[:1] == ["watch"]:
+            rest = rest[1:]
+        if rest[:2] == ["namespaces", "{namespace}"] and len(rest) > 2:
+            rest = rest[2:]
+        return (group, version, rest[0]) in self._served if rest else (group, version) in self._versions
+
+    def _cut(self, body: bytes) -> bytes:
+        document: Json = orjson.loads(body)
+        paths = {path: item for path, item in document["paths"].items() if self._is_served(path)}
+        if len(paths) == len(document["paths"]):
+            return body
+        document["paths"] = paths
+        owner, name = (document, "definitions") if "definitions" in document else (document["components"], "schemas")
+        owner[name] = _needed(orjson.dumps(paths), owner[name])
+        return orjson.dumps(document)
+
+    def _cut_protobuf(self, body: bytes) -> bytes:
+        """Keeps the entries that the JSON form kept."""
+        document: Json = orjson.loads(self._document("v2.json")[0])
+        from apiserver.openapi.gnostic import entries, field
+
+        out = []
+        for number, content in entries(body):
+            if number in (_PATHS, _DEFINITIONS):
+                kept = document["paths"] if number == _PATHS else document["definitions"]
+                inner = [(at, entry) for at, entry in entries(content) if next(entries(entry))[1].decode() in kept]
+                content = b"".join(field(at, entry) for at, entry in inner)
+            out.append(field(number, content))
+        return b"".join(out)
+
+
+def _needed(text: bytes, definitions: Json) -> Json:
+    """The definitions that a text refers to, and those that these refer to."""
+    found: set[str] = set()
+    todo = {name.decode() for name in _REFERENCE.findall(text)}
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        todo |= {inner.decode() for inner in _REFERENCE.findall(orjson.dumps(definitions[name]))} - found
+    return {name: item for name, item in definitions.items() if name in found}
+
+
+def _file(name: str) -> str:
+    return f"v3/{name.replace('/', '__')}.json"
+
+
+def _url(name: str, etag: str) -> str:
+    return f"/openapi/v3/{name}?hash={etag}"
+
+
+def _hash(body: bytes) -> str:
+    return sha512(body).hexdigest().upper()
+
+
+_VARY: Final = (("Vary", "Accept"),)
+
+
+def _answer(request: Request, body: bytes, etag: str, content_type: str, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    headers = (("Etag", f'"{etag}"'), *_VARY, *headers)
+    matches = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
+    if f'"{etag}"' in matches or "*" in matches:
+        return Response(304, b"", "", headers)
+    return Response(200, body, content_type, headers)

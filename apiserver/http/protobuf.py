@@ -1,0 +1,124 @@
+"""Answers in protobuf: objects, lists, watch events, statuses and discovery documents.
+
+An entry's message is made once and shared by whoever reads it, in lists and events as well; an event's frame is made once for all watchers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api import protobuf
+from apiserver.api.protobuf import frame, wrap
+from apiserver.api.protobuf.wire import header
+from apiserver.api.schema import Struct
+from apiserver.api.types import discovery, meta
+from apiserver.http.gathering import in_turns
+from apiserver.registry.conversion import read, to_version
+
+if TYPE_CHECKING:
+    from apiserver.http.negotiation import Form
+    from apiserver.http.rendering import View
+    from apiserver.registry.results import WatchEvent
+    from apiserver.storage.entry import Entry
+
+_DOCUMENTS: Final = {
+    kind.kind: kind for kind in (meta.Status, meta.APIVersions, meta.APIGroup, meta.APIGroupList, meta.APIResourceList, discovery.APIGroupDiscoveryList)
+}
+_PARTIAL: Final = "PartialObjectMetadata"
+_METADATA_KEY: Final = ("protobuf", _PARTIAL)
+#: Tags of the fields of a list.
+_ONE, _TWO = b"\x0a", b"\x12"
+_SHAPED_EVENTS: Final = 100
+
+
+def document(obj: dict[str, Any], schema: Struct | None = None) -> bytes | None:
+    """An object of the kind that it says: a status, a discovery document, or one of the given schema. None where the kind has no message."""
+    kind = obj.get("kind", "")
+    schema = schema or _DOCUMENTS.get(kind)
+    return None if schema is None else wrap(obj.get("apiVersion", ""), kind, protobuf.encode(schema, obj))
+
+
+def message(view: View, entry: Entry) -> bytes:
+    """The message of an entry in a version."""
+    key = view.protobuf_key
+    made: bytes | None = entry.encodings.get(key)
+    if made is None:
+        obj = read(entry)
+        if not view.stored:
+            obj = to_version(view.resource, view.version, obj)
+        made = entry.encodings[key] = protobuf.encode(view.version.schema, obj)
+    return made
+
+
+def metadata(entry: Entry) -> bytes:
+    """The message of an entry's metadata alone, the same in all versions."""
+    made: bytes | None = entry.encodings.get(_METADATA_KEY)
+    if made is None:
+        made = entry.encodings[_METADATA_KEY] = protobuf.encode(meta.PartialObjectMetadata, read(entry))
+    return made
+
+
+def render(view: View, form: Form, entry: Entry) -> bytes | None:
+    """One object in the form that was asked for, None where it has none."""
+    if not form.shape:
+        return wrap(view.api_version, view.resource.kind, message(view, entry))
+    return wrap(_meta_version(form), _PARTIAL, metadata(entry)) if form.shape == _PARTIAL else None
+
+
+async def render_list(view: View, form: Form, entries: Sequence[Entry], list_meta: dict[str, Any]) -> bytes | None:
+    """A list in the form that was asked for, None where it has none."""
+    make: Callable[[Entry], bytes]
+    if not form.shape:
+        api_version, kind, make = view.api_version, view.resource.list_kind, lambda entry: message(view, entry)
+    elif form.shape == _PARTIAL + "List":
+        api_version, kind, make = _meta_version(form), form.shape, metadata
+    else:
+        return None
+    head = protobuf.encode(meta.ListMeta, list_meta)
+    # The first version of lists of metadata numbers its two fields the other way round.
+    meta_key, item_key = (_TWO, _ONE) if kind == form.shape and form.version == "v1beta1" else (_ONE, _TWO)
+    parts: list[bytes] = []
+    async for entry in in_turns(entries):
+        made = make(entry)
+        parts += (header(item_key, len(made)), made)
+    parts[len(parts) if meta_key == _TWO else 0 : 0] = (header(meta_key, len(head)), head)
+    return wrap(api_version, kind, b"".join(parts))
+
+
+def _meta_version(form: Form) -> str:
+    return f"meta.k8s.io/{form.version}"
+
+
+class Frames:
+    """A watch's events as frames; as `EventLines` otherwise."""
+
+    def __init__(self, view: View, form: Form) -> None:
+        self._view, self._form = view, form
+        self._key = (*view.protobuf_key, form.shape, form.version)
+        self.possible = form.shape in ("", _PARTIAL)
+        #: How many events may be turned into frames without a break.
+        self.most = _SHAPED_EVENTS
+
+    def lines(self, events: Sequence[WatchEvent], _now: datetime) -> bytes:
+        """A batch as one chunk."""
+        key = self._key
+        parts: list[bytes] = []
+        for event in events:
+            made = event.encodings.get(key)
+            if made is None:
+                made = event.encodings[key] = frame(event.type, self._object(event))
+            parts.append(made)
+        return b"".join(parts)
+
+    def _object(self, event: WatchEvent) -> bytes:
+        view, form = self._view, self._form
+        if event.status is not None:
+            return document(event.status) or b""
+        if event.entry is not None:
+            return render(view, form, event.entry) or b""
+        mark = view.bookmark(event)
+        if form.shape:
+            return wrap(_meta_version(form), _PARTIAL, protobuf.encode(meta.PartialObjectMetadata, mark))
+        return wrap(view.api_version, view.resource.kind, protobuf.encode(view.version.schema, mark))

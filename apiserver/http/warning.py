@@ -1,0 +1,36 @@
+"""Warning headers: one for each text, in order, within the bounds that clients and proxies can take.
+
+Limits and the forms of the header are k8s.io/apiserver's (endpoints/filters/warning.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from unicodedata import category
+
+_TOTAL: Final = 4 * 1024
+_ITEM: Final = 256
+
+
+def warning_headers(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The headers. Beyond the total every text is cut; a text with control characters cannot be said in a header."""
+    wanted = [text for text in dict.fromkeys(texts) if text and not any(category(letter) == "Cc" for letter in text)]
+    if sum(map(len, wanted)) > _TOTAL:
+        wanted = _cut(wanted)
+    return tuple(("Warning", f"299 - {_quoted(text)}") for text in wanted)
+
+
+def _cut(texts: list[str]) -> list[str]:
+    kept, written = [], 0
+    for text in texts:
+        if written >= _TOTAL:
+            break
+        kept.append(text[:_ITEM])
+        written += len(kept[-1])
+    return kept
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,51 @@
+"""The kubeconfig that a server writes for its clients. Never the user's own: a file that kubedra did not write is not overwritten."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+_MARK = "# Written by kubedra; it will be overwritten."
+
+
+class KubeconfigError(ValueError):
+    """A kubeconfig that cannot be written, in one line."""
+
+
+def check(path: Path) -> None:
+    """Raises KubeconfigError where `path` is somebody else's."""
+    try:
+        mine = not path.exists() or path.read_text(errors="replace").startswith(_MARK)
+    except OSError as error:
+        raise KubeconfigError(f"--kubeconfig {path}: {error.strerror}") from error
+    if not mine:
+        raise KubeconfigError(f"--kubeconfig {path}: kubedra did not write this file and will not overwrite it")
+
+
+def write(path: Path, server: str, *, token: str = "", ca: bytes = b"", insecure: bool = False) -> None:
+    """Write atomically, readable by the user alone."""
+    check(path)
+    cluster = [f"    server: {server}"]
+    if ca:
+        cluster.append(f"    certificate-authority-data: {base64.b64encode(ca).decode()}")
+    elif insecure:
+        cluster.append("    insecure-skip-tls-verify: true")
+    user = f"{{token: {_quoted(token)}}}" if token else "{}"
+    lines = [
+        _MARK, "apiVersion: v1", "kind: Config", "current-context: kubedra", "clusters:", "- name: kubedra", "  cluster:", *cluster,
+        "contexts:", "- name: kubedra", "  context: {cluster: kubedra, user: kubedra}", "users:", "- name: kubedra", f"  user: {user}",
+    ]  # fmt: skip
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.touch(mode=0o600)
+        draft.write_text("\n".join(lines) + "\n")
+        draft.replace(path)
+    except OSError as error:
+        raise KubeconfigError(f"--kubeconfig {path}: {error.strerror}") from error
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,136 @@
+"""The OpenAPI 2 document in protobuf, as gnostic's openapiv2 package defines it: the form that kubectl asks for.
+
+Only what our documents hold is here. Field numbers are facts of that package's OpenAPIv2.proto. Entries of paths and definitions
+stand each on their own in the encoding, so a reader may drop some without decoding the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+__all__ = ["encode_document", "entries", "field"]
+
+Json = dict[str, Any]
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def field(number: int, value: bytes | str) -> bytes:
+    """A length-delimited field: a string, or a message."""
+    encoded = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(encoded)) + encoded
+
+
+def _flag(number: int, value: Any) -> bytes:
+    return varint(number << 3) + b"\x01" if value else b""
+
+
+def _text(number: int, value: str | None) -> bytes:
+    return field(number, value) if value else b""
+
+
+def _texts(number: int, values: list[str]) -> bytes:
+    return b"".join(field(number, value) for value in values)
+
+
+def _named(name: str, value: bytes) -> bytes:
+    return field(1, name) + field(2, value)
+
+
+def _any(value: Any) -> bytes:
+    """An Any: its YAML. JSON is YAML."""
+    return field(2, json.dumps(value) + "\n")
+
+
+def _extensions(number: int, value: Json) -> bytes:
+    return b"".join(field(number, _named(name, _any(value[name]))) for name in sorted(value) if name.startswith("x-"))
+
+
+def encode_document(document: Json) -> bytes:
+    """A whole Document."""
+    paths = b"".join(field(2, _named(path, _path_item(item))) for path, item in document["paths"].items())
+    definitions = b"".join(field(1, _named(name, _schema(item))) for name, item in document["definitions"].items())
+    security = b"".join(field(12, b"".join(field(1, _named(name, b"")) for name in item)) for item in document["security"])
+    schemes = b"".join(field(1, _named(name, field(2, _api_key(item)))) for name, item in document["securityDefinitions"].items())
+    info = field(1, document["info"]["title"]) + field(2, document["info"]["version"])
+    return field(1, document["swagger"]) + field(2, info) + field(8, paths) + field(9, definitions) + security + field(13, schemes)
+
+
+def _api_key(item: Json) -> bytes:
+    return field(1, item["type"]) + field(2, item["name"]) + field(3, item["in"]) + _text(4, item.get("description"))
+
+
+_METHODS: Final = {"get": 2, "put": 3, "post": 4, "delete": 5, "options": 6, "head": 7, "patch": 8}
+
+
+def _path_item(item: Json) -> bytes:
+    operations = b"".join(field(number, _operation(item[method])) for method, number in _METHODS.items() if method in item)
+    return operations + b"".join(field(9, field(1, _parameter(parameter))) for parameter in item.get("parameters", ()))
+
+
+def _operation(item: Json) -> bytes:
+    responses = b"".join(field(1, _named(code, field(1, _response(response)))) for code, response in item["responses"].items())
+    return b"".join((
+        _texts(1, item["tags"]), _text(3, item["description"]), field(5, item["operationId"]), _texts(6, item["produces"]), _texts(7, item["consumes"]),
+        b"".join(field(8, field(1, _parameter(parameter))) for parameter in item.get("parameters", ())),
+        field(9, responses), _texts(10, item["schemes"]), _extensions(13, item),
+    ))  # fmt: skip
+
+
+def _parameter(item: Json) -> bytes:
+    if item["in"] == "body":
+        return field(1, field(2, item["name"]) + field(3, "body") + _flag(4, item.get("required")) + field(5, _schema(item["schema"])))
+    query = item["in"] == "query"
+    simple = _flag(1, item.get("required")) + field(2, item["in"]) + _text(3, item.get("description")) + field(4, item["name"])
+    # A query parameter has one field more (allowEmptyValue) in front of its type.
+    simple += field(6 if query else 5, item["type"]) + _flag(20 if query else 19, item.get("uniqueItems"))
+    return field(2, field(3 if query else 4, simple))
+
+
+def _response(item: Json) -> bytes:
+    schema = field(2, field(1, _schema(item["schema"]))) if "schema" in item else b""
+    return field(1, item["description"]) + schema
+
+
+def _schema(item: Json) -> bytes:
+    out = [_text(1, item.get("$ref")), _text(2, item.get("format")), _text(4, item.get("description")), _texts(19, item.get("required", []))]
+    out += [field(20, _any(value)) for value in item.get("enum", ())]
+    if "additionalProperties" in item:
+        out.append(field(21, field(1, _schema(item["additionalProperties"]))))
+    if "type" in item:
+        out.append(field(22, field(1, item["type"])))
+    if "items" in item:
+        out.append(field(23, field(1, _schema(item["items"]))))
+    if "properties" in item:
+        out.append(field(25, b"".join(field(1, _named(name, _schema(value))) for name, value in item["properties"].items())))
+    return b"".join(out) + _extensions(31, item)
+
+
+def entries(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Number and content of each field of a message that has only length-delimited ones."""
+    at = 0
+    while at < len(message):
+        key, at = _read_varint(message, at)
+        size, at = _read_varint(message, at)
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    number, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7

@@ -1,0 +1,324 @@
+"""Server-side apply: an applied configuration becomes part of the object, and its manager owns what it states.
+
+    checked (every field declared) → merged over the live object → fields given up by this manager pruned → conflicts with other
+    managers found (or, forced, their fields taken) → decoded, defaulted, in hub form
+
+All of it happens in the terms of the request's version; managers that speak another version are served by conversion. Texts and
+rules are those of k8s.io/apimachinery (pkg/util/managedfields) and structured-merge-diff (merge).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from apiserver.api.codec import DecodeError, decode, loads
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.schema import Struct
+from apiserver.api.status import StatusError, bad_request
+from apiserver.registry.conversion import copy_of, exact_copy
+from apiserver.registry.decoding import Target, to_hub, warnings_of
+from apiserver.registry.fieldmerge import check, merge, named, remove
+from apiserver.registry.fieldset import FieldSet, difference, intersection, of_paths, ordered, paths, union, without
+from apiserver.registry.fieldwalk import compare, stated
+from apiserver.registry.managedfields import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
+from apiserver.registry.metadata import timestamp
+from apiserver.registry.patching import repeated_fields
+
+if TYPE_CHECKING:
+    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.resource import Version
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context
+
+__all__ = ["apply_change"]
+
+Json = dict[str, Any]
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+KUBECTL: Final = "kubectl"
+
+
+class _Conflicts(Exception):
+    """Fields of other managers that the configuration would change."""
+
+    def __init__(self, found: dict[Manager, FieldSet]) -> None:
+        self.found = found
+
+
+def apply_change(store: Store, ctx: Context, target: Target, version: Version, body: bytes, options: WriteOptions) -> Callable[[Json | None], Json]:
+    """The change that an apply makes; it tracks managers itself."""
+    applied, repeated = _load(body)
+
+    def change(old: Json | None) -> Json:
+        kind, group_version = applied.get("kind") or "", applied.get("apiVersion") or ""
+        if (kind, group_version) != (target.kind, target.api_version):
+            raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
+        obj = _Applier(store, ctx, target, version, applied).apply(old, bool(options.force))
+        if repeated and options.field_validation == "Strict":
+            raise bad_request(f"error strict decoding YAML: {', '.join(repeated)}")
+        if repeated and options.field_validation != "Ignore":
+            ctx.warnings += [text for problem in repeated for text in warnings_of(problem) if text not in ctx.warnings]
+        return obj
+
+    return change
+
+
+def _load(body: bytes) -> tuple[Json, list[str]]:
+    """The configuration, and what a strict reader of YAML would refuse. Most bodies are JSON, which is YAML too."""
+    if body[:1] == b"{":
+        try:
+            value = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            if not repeated_fields(body, value):
+                return value, []
+    try:
+        loaded = loads(body, "application/apply-patch+yaml")
+    except DecodeError as error:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+    value = loaded.value
+    if value is not None and not isinstance(value, dict):
+        kind = "array" if isinstance(value, list) else "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+        text = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {text}")
+    return value or {}, [f"error converting YAML to JSON: {problem}" for problem in loaded.problems]
+
+
+def _gvk(api_version: str, kind: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
+
+
+class _Applier:
+    """One apply. `schema` and `api_version` are the request's; live and applied objects are in that version."""
+
+    def __init__(self, store: Store, ctx: Context, target: Target, version: Version, applied: Json) -> None:
+        self.store, self.ctx, self.target, self.version, self.applied = store, ctx, target, version, applied
+        self.schema: Struct = target.schema
+        self.api_version = target.api_version
+        self.manager = Manager(ctx.manager, "Apply", "", ctx.subresource)
+        self.resets = of_paths(*store.strategy.reset_fields_of(ctx.subresource))
+
+    def apply(self, old: Json | None, force: bool) -> Json:
+        """The new object in hub form, with its managers."""
+        metadata = self.applied.get("metadata")
+        if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+            raise bad_request("metadata.managedFields must be nil")
+        live = self._live(old)
+        managers = self._managers(old, live)
+        try:
+            merged = self._merge(live, managers, force)
+        except _Conflicts as conflicts:
+            if not self._allowed_by_last_applied(live, conflicts):
+                raise _conflict(conflicts.found) from None
+            managers = self._managers(old, live)
+            merged = self._merge(live, managers, force=True)
+        return self._finish(old, live, merged, managers)
+
+    def _live(self, old: Json | None) -> Json:
+        """The stored object as this version shows it; for none, an object without values."""
+        form = self._form(self.api_version)
+        shown = form.empty() if old is None else form.of_hub(copy_of(old))
+        return {"kind": self.target.kind, "apiVersion": self.api_version, **shown}
+
+    def _form(self, api_version: str) -> Any:
+        form = self.store.forms.get(api_version)
+        assert form is not None, f"{api_version} is no version of {self.store.resource.plural}"
+        return form
+
+    def _managers(self, old: Json | None, live: Json) -> Managers:
+        """Managers of the stored object. Fields of an object that nobody manages belong to those who wrote before the first apply."""
+        if old is None:
+            return {}
+        managers = decode_strictly(old["metadata"].get("managedFields"))
+        if managers:
+            return managers
+        gained, _ = compare(self.schema, {**self._form(self.api_version).empty(), **_type(live)}, live)
+        gained = difference(without(gained, self.resets), STRIPPED)
+        if not gained:
+            return {}
+        key = Manager(BEFORE_FIRST_APPLY, "Update", self.api_version, self.ctx.subresource)
+        return {key: Owned(gained, self.api_version, timestamp(self.ctx.now))}
+
+    def _merge(self, live: Json, managers: Managers, force: bool) -> Json:
+        """Merges, prunes and settles ownership; `managers` is brought up to date."""
+        wrong = check(self.schema, self.applied)
+        if wrong:
+            raise StatusError(500, "", f"failed to create typed patch object ({self._shown()}): {wrong}")
+        merged: Json = merge(self.schema, live, self.applied)
+        last = managers.get(self.manager)
+        fields = without(stated(self.schema, self.applied), self.resets)
+        managers[self.manager] = Owned(fields, self.api_version, last.time if last else None)
+        if last is not None and last.fields:
+            merged = self._prune(merged, managers, last)
+        self._settle(live, merged, managers, force)
+        if self.manager in managers:
+            kept = difference(managers[self.manager].fields, STRIPPED)
+            if kept:
+                managers[self.manager] = managers[self.manager]._replace(fields=kept)
+            else:
+                del managers[self.manager]
+        return merged
+
+    def _shown(self) -> str:
+        metadata = self.applied.get("metadata")
+        given = metadata if isinstance(metadata, dict) else {}
+        namespace, name = given.get("namespace") or "", given.get("name") or ""
+        return f"{namespace}/{name}; {_gvk(self.api_version, self.target.kind)}"
+
+    # What this manager no longer states goes, unless somebody else owns it
+
+    def _prune(self, merged: Json, managers: Managers, last: Owned) -> Json:
+        if self.store.forms.get(last.version) is None:
+            return merged
+        at, schema = last.version, self._form(last.version).schema
+        whole = self._convert(merged, self.api_version, at)
+        owned_before = named(schema, last.fields)
+        pruned = remove(schema, whole, owned_before)
+        pruned = self._add_back_owned(whole, pruned, at, managers)
+        dangling = difference(named(schema, stated(schema, whole)), named(schema, stated(schema, pruned)))
+        pruned = remove(schema, whole, intersection(dangling, owned_before))
+        return self._convert(pruned, at, self.api_version)
+
+    def _add_back_owned(self, whole: Json, pruned: Json, at: str, managers: Managers) -> Json:
+        by_version: dict[str, FieldSet] = {at: {}}
+        for owned in managers.values():
+            by_version[owned.version] = union(by_version.get(owned.version, {}), owned.fields)
+        here = at
+        for version, fields in by_version.items():
+            if self.store.forms.get(version) is None:
+                continue
+            whole, pruned = self._convert(whole, here, version), self._convert(pruned, here, version)
+            here, schema = version, self._form(version).schema
+            kept = union(named(schema, stated(schema, pruned)), named(schema, fields))
+            pruned = remove(schema, whole, difference(named(schema, stated(schema, whole)), kept))
+        return self._convert(pruned, here, at)
+
+    def _convert(self, obj: Json, given: str, wanted: str) -> Json:
+        """An object of one version in the terms of another."""
+        if given == wanted:
+            return obj
+        source = self._form(given)
+        hub = source.to_hub(decode(source.schema, copy_of(obj)).obj)
+        hub.pop("kind", None)
+        hub.pop("apiVersion", None)
+        return {"kind": self.target.kind, "apiVersion": wanted, **self._form(wanted).of_hub(hub)}
+
+    # Who else owns what changes
+
+    def _settle(self, live: Json, merged: Json, managers: Managers, force: bool) -> None:
+        changes = {self.api_version: self._change(live, merged, self.api_version)}
+        conflicts: dict[Manager, FieldSet] = {}
+        for key, owned in list(managers.items()):
+            if key == self.manager:
+                continue
+            if owned.version not in changes:
+                if self.store.forms.get(owned.version) is None:
+                    del managers[key]
+                    continue
+                before, after = (self._convert(obj, self.api_version, owned.version) for obj in (live, merged))
+                changes[owned.version] = self._change(before, after, owned.version)
+            both = intersection(owned.fields, changes[owned.version][0])
+            if both:
+                conflicts[key] = both
+        if conflicts and not force:
+            raise _Conflicts(conflicts)
+        for key, owned in list(managers.items()):
+            if key != self.manager:
+                fields = difference(difference(owned.fields, conflicts.get(key, {})), changes[owned.version][1])
+                managers[key] = owned._replace(fields=fields)
+            if not managers[key].fields:
+                del managers[key]
+
+    def _change(self, before: Json, after: Json, version: str) -> tuple[FieldSet, FieldSet]:
+        gained, lost = compare(self._form(version).schema, before, after)
+        return without(gained, self.resets), without(lost, self.resets)
+
+    def _allowed_by_last_applied(self, live: Json, conflicts: _Conflicts) -> bool:
+        """kubectl may take the fields that it applied itself, by a client-side apply, and that nobody changed since."""
+        if self.ctx.manager != KUBECTL:
+            return False
+        text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+        try:
+            last = orjson.loads(text) if text else None
+        except orjson.JSONDecodeError:
+            return False
+        if not isinstance(last, dict) or last.get("apiVersion") != self.api_version or check(self.schema, last):
+            return False
+        gained, lost = compare(self.schema, last, live)
+        allowed = difference(difference(stated(self.schema, last), gained), lost)
+        rest = {key: difference(fields, allowed) for key, fields in conflicts.found.items()}
+        conflicts.found = {key: fields for key, fields in rest.items() if fields}
+        return not conflicts.found
+
+    # The result
+
+    def _finish(self, old: Json | None, live: Json, merged: Json, managers: Managers) -> Json:
+        if merged == live and old is not None:
+            obj = exact_copy(old)
+        else:
+            obj = self._decoded(merged)
+            if self.manager in managers:
+                managers[self.manager] = managers[self.manager]._replace(time=timestamp(self.ctx.now))
+        metadata = obj["metadata"]
+        metadata.pop("managedFields", None)
+        if managers:
+            metadata["managedFields"] = encode({key: owned._replace(fields=ordered(owned.fields)) for key, owned in managers.items()})
+        annotations = metadata.get("annotations")
+        if self.ctx.manager == KUBECTL and annotations and annotations.get(LAST_APPLIED):
+            metadata["annotations"] = {**annotations, LAST_APPLIED: self._last_applied()}
+        return obj
+
+    def _decoded(self, merged: Json) -> Json:
+        try:
+            decoded = decode(self.schema, copy_of(merged))
+        except DecodeError as error:
+            message = f"failed to convert new typed object ({self._shown()}) to object: {error}"
+            raise StatusError(500, "", message) from None
+        return to_hub(self.ctx, self.target, decoded.obj, reset=False)
+
+    def _last_applied(self) -> str:
+        applied = copy_of(self.applied)
+        annotations = applied.get("metadata", {}).get("annotations")
+        if annotations:
+            annotations.pop(LAST_APPLIED, None)
+        return orjson.dumps(applied, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+
+
+def _type(obj: Json) -> Json:
+    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
+
+
+def _conflict(found: dict[Manager, FieldSet]) -> StatusError:
+    """409 that names each manager and field."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {_named_manager(key)}", "field": path}
+        for key, fields in found.items() for path in paths(fields)
+    ]  # fmt: skip
+    if len(causes) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        lines = []
+        for key in sorted(found, key=_identifier):
+            lines.append(f"conflicts with {_named_manager(key)}:")
+            lines += [f"- {path}" for path in paths(found[key])]
+        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    return StatusError(409, "Conflict", message, {"causes": causes})
+
+
+def _named_manager(key: Manager) -> str:
+    shown = go_quote(key.name)
+    if key.subresource:
+        shown += f" with subresource {go_quote(key.subresource)}"
+    return f"{shown} using {key.version}" if key.operation == "Update" else shown
+
+
+def _identifier(key: Manager) -> str:
+    """The text by which upstream sorts managers."""
+    parts = {"manager": key.name, "operation": key.operation, "apiVersion": key.version, "subresource": key.subresource}
+    return orjson.dumps({name: value for name, value in parts.items() if value}).decode()

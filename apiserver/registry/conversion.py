@@ -1,0 +1,109 @@
+"""Between what is stored and what an API version shows: versions of a kind as the registry uses them.
+
+A stored object (hub form) has neither kind nor apiVersion; they belong to the version in which it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from apiserver.api.codec import encode_exactly, restore_raws, zero
+from apiserver.registry.managedfields import Form
+from apiserver.registry.resource import Resource, Version, same_form
+
+if TYPE_CHECKING:
+    from apiserver.storage.cache import Entry
+
+__all__ = ["Forms", "api_version", "copy_of", "encode_stored", "exact_copy", "read", "read_compact", "to_version"]
+
+Json = dict[str, Any]
+
+OPENING: Final = b'{"metadata":{'
+#: ObjectMeta's fields in the order in which they are stored; resourceVersion is not.
+_ORDER: Final = (
+    "name", "generateName", "namespace", "selfLink", "uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+    "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
+
+
+def api_version(group: str, version: str) -> str:
+    return f"{group}/{version}" if group else version
+
+
+def read(entry: Entry) -> Json:
+    """A private copy of an entry's object, with its resource version; raw extensions know how they were written."""
+    text = OPENING + entry.tail
+    obj: Json = orjson.loads(text)
+    restore_raws(obj, text)
+    return obj
+
+
+def read_compact(entry: Entry) -> Json:
+    """As `read`, with raw extensions in compact form: what a patch is applied to."""
+    obj: Json = orjson.loads(OPENING + entry.tail)
+    return obj
+
+
+def copy_of(obj: Json) -> Json:
+    """A deep copy of JSON; raw extensions become compact."""
+    made: Json = orjson.loads(orjson.dumps(obj))
+    return made
+
+
+def exact_copy(obj: Json) -> Json:
+    """A deep copy of JSON in which raw extensions know how they were written."""
+    text = encode_exactly(obj)
+    made: Json = orjson.loads(text)
+    restore_raws(made, text)
+    return made
+
+
+def encode_stored(obj: Json) -> bytes:
+    """The bytes that are stored: metadata first, in order, without a resource version."""
+    metadata = obj["metadata"]
+    stored: Json = {"metadata": {name: metadata[name] for name in _ORDER if name in metadata}}
+    for name in obj:
+        if name != "metadata" and name != "kind" and name != "apiVersion":
+            stored[name] = obj[name]
+    return encode_exactly(stored)
+
+
+def to_version(resource: Resource, version: Version, obj: Json) -> Json:
+    """A hub object as a version shows it, with kind and apiVersion. `obj` is used up."""
+    shown = version.from_hub(obj)
+    return {"kind": resource.kind, "apiVersion": api_version(resource.group, version.name), **shown}
+
+
+class Forms:
+    """The forms of all versions under which the objects of one storage prefix can be seen, by apiVersion.
+
+    Two resources may share a prefix (events of the core group and of events.k8s.io): a manager of either is understood.
+    """
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._forms: dict[str, Form] = {}
+        for resource in resources:
+            for version in resource.versions:
+                self._forms[api_version(resource.group, version.name)] = _form(version)
+
+    def get(self, version: str) -> Form | None:
+        return self._forms.get(version)
+
+
+def _form(version: Version) -> Form:
+    convert: Callable[[Json], Json] = _identity if version.from_hub is same_form else lambda obj: version.from_hub(copy_of(obj))
+    made: list[Json] = []
+
+    def empty() -> Json:
+        if not made:
+            made.append(zero(version.schema))
+        return made[0]
+
+    return Form(version.schema, convert, version.to_hub, empty)
+
+
+def _identity(obj: Json) -> Json:
+    return obj

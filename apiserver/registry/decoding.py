@@ -1,0 +1,193 @@
+"""From a request's body to an object in hub form: media type, kind and version, field validation, defaults, conversion.
+
+    body → value (JSON or YAML) → kind and apiVersion → schema of that kind → unknown and repeated fields → defaults → hub
+
+A body of another registered kind is decoded as that kind first, so that its errors are told in its terms, and then refused.
+Texts are those of k8s.io/apiserver (pkg/endpoints/handlers) and k8s.io/apimachinery (pkg/runtime).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.codec import Body, Decoded, DecodeError, decode, interpret, loads
+from apiserver.api.schema import Struct
+from apiserver.api.status import StatusError, bad_request
+from apiserver.registry.conversion import api_version
+from apiserver.registry.resource import Resource, Subresource, Version
+
+if TYPE_CHECKING:
+    from apiserver.api.protobuf import Envelope
+    from apiserver.registry.strategy import Context
+
+__all__ = ["BODY_TYPES", "SCHEME", "Kinds", "Target", "decode_body", "media_type", "to_hub", "unsupported_media_type", "warnings_of"]
+
+Json = dict[str, Any]
+
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+BODY_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
+SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
+_SUMMARY: Final = 30
+
+
+class Kinds:
+    """Every kind that a body can be of, by apiVersion and kind: versions of the catalog and bodies of subresources."""
+
+    def __init__(self, catalog: Iterable[Resource]) -> None:
+        self._schemas: dict[tuple[str, str], Struct] = {}
+        for resource in catalog:
+            for version in resource.versions:
+                self._schemas[api_version(resource.group, version.name), resource.kind] = version.schema
+            for sub in resource.subresources:
+                if sub.schema is not None and sub.kind:
+                    group = resource.group if sub.group is None else sub.group
+                    self._schemas[api_version(group, sub.version or resource.versions[0].name), sub.kind] = sub.schema
+
+    def schema(self, version: str, kind: str) -> Struct | None:
+        return self._schemas.get((version, kind))
+
+
+def media_type(content_type: str) -> str:
+    """The media type of a header; none at all is JSON."""
+    if not content_type:
+        return "application/json"
+    return content_type.partition(";")[0].strip().lower()
+
+
+def unsupported_media_type(accepted: Iterable[str] = BODY_TYPES) -> StatusError:
+    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def check_media_type(content_type: str) -> str:
+    media = media_type(content_type)
+    if media not in BODY_TYPES:
+        raise unsupported_media_type()
+    return media
+
+
+class Target:
+    """What a body has to be: kind, group, version and schema of an object or of a subresource's own kind."""
+
+    __slots__ = ("defaults", "group", "kind", "schema", "to_hub", "version")
+
+    def __init__(self, resource: Resource, version: Version, subresource: Subresource | None) -> None:
+        self.to_hub, self.defaults = version.to_hub, version.default
+        self.kind, self.group, self.version, self.schema = resource.kind, resource.group, version.name, version.schema
+        if subresource is not None and subresource.schema is not None and subresource.kind:
+            self.kind, self.schema = subresource.kind, subresource.schema
+            self.group = resource.group if subresource.group is None else subresource.group
+            self.version = subresource.version or version.name
+            self.to_hub, self.defaults = _same, None
+
+    @property
+    def api_version(self) -> str:
+        return api_version(self.group, self.version)
+
+
+def _same(obj: Json) -> Json:
+    return obj
+
+
+def decode_body(ctx: Context, target: Target, kinds: Kinds, body: bytes, content_type: str, validation: str) -> Json:
+    """The object of a body, in hub form without kind and apiVersion. Warnings go to the context."""
+    media = check_media_type(content_type)
+    if media == PROTOBUF:
+        return _decode_message(ctx, target, kinds, body)
+    try:
+        loaded = loads(body, media)
+        version, kind = interpret(loaded)
+        if version.count("/") > 1:
+            raise DecodeError(f"unexpected GroupVersion string: {version}")
+    except DecodeError as error:
+        message = f"the object provided is unrecognized (must be of type {target.kind}): {error} ({summary(body)})"
+        raise bad_request(message) from None
+    raw = loaded.value or {}
+    reset = _resets_managers(raw)
+    obj = _decode_as(ctx, target, kinds, loaded, version or target.api_version, kind or target.kind, validation)
+    return to_hub(ctx, target, obj, reset=reset)
+
+
+def _decode_message(ctx: Context, target: Target, kinds: Kinds, body: bytes) -> Json:
+    """The object of a body in protobuf, whose unknown fields nobody can name."""
+    from apiserver.api import protobuf
+
+    try:
+        envelope = protobuf.unwrap(body)
+    except DecodeError as error:
+        message = f"the object provided is unrecognized (must be of type {target.kind}): {error} ({summary(body)})"
+        raise bad_request(message) from None
+    version = envelope.api_version if envelope.api_version.count("/") < 2 else ""
+    obj = _decode_as(ctx, target, kinds, envelope, version or target.api_version, envelope.kind or target.kind, "Ignore")
+    return to_hub(ctx, target, obj, reset=False)
+
+
+def _resets_managers(raw: Any) -> bool:
+    """An empty list of managedFields, which no normal form keeps, asks to forget all managers."""
+    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
+    return isinstance(metadata, Mapping) and metadata.get("managedFields") == []
+
+
+def to_hub(ctx: Context, target: Target, obj: Json, *, reset: bool) -> Json:
+    """Defaults and converts a decoded object."""
+    obj.pop("kind", None)
+    obj.pop("apiVersion", None)
+    if reset:
+        obj["metadata"]["managedFields"] = [{}]
+    if target.defaults is not None:
+        target.defaults(obj, ctx.now)
+    return target.to_hub(obj)
+
+
+def summary(body: bytes) -> str:
+    """The beginning of a body, as text if it looks like JSON, else in hexadecimal."""
+    if not body:
+        return "<empty>"
+    cut = body[:_SUMMARY]
+    text = cut.decode(errors="replace") if body[:1] == b"{" else cut.hex()
+    return text + " ..." if len(body) > _SUMMARY else text
+
+
+def _decode_as(ctx: Context, target: Target, kinds: Kinds, body: Body | Envelope, version: str, kind: str, validation: str) -> Json:
+    short = version.rpartition("/")[2]
+
+    def refuse(error: str) -> StatusError:
+        return bad_request(f'{kind} in version "{short}" cannot be handled as a {target.kind}: {error}')
+
+    own = kind == target.kind and version == target.api_version
+    schema = target.schema if own else kinds.schema(version, kind)
+    if schema is None:
+        raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
+    try:
+        decoded = decode(schema, body.value or {}, body) if isinstance(body, Body) else _read_message(schema, body)
+    except DecodeError as error:
+        raise refuse(str(error)) from None
+    problems = decoded.problems if validation != "Ignore" else []
+    if problems and validation == "Strict":
+        raise refuse("strict decoding error: " + ", ".join(problems))
+    if kind != target.kind:
+        hub = "core" if not target.group else target.group.partition(".")[0]
+        raise refuse(f"converting ({schema.go}) to ({hub}.{target.kind}): unknown conversion")
+    ctx.warnings += [warning for problem in problems for warning in warnings_of(problem)]
+    if not own:
+        raise bad_request(f"the API version in the data ({version}) does not match the expected API version ({target.api_version})")
+    obj: Json = decoded.obj
+    return obj
+
+
+def _read_message(schema: Struct, envelope: Envelope) -> Decoded:
+    from apiserver.api import protobuf
+
+    return decode(schema, protobuf.decode(schema, envelope.raw))
+
+
+_YAML_PREFIXES: Final = ("yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n")
+
+
+def warnings_of(problem: str) -> list[str]:
+    """A strict error as warnings: what YAML finds is one warning a line."""
+    for prefix in _YAML_PREFIXES:
+        if problem.startswith(prefix):
+            return [line.strip() for line in problem.removeprefix(prefix).split("\n")]
+    return [problem]

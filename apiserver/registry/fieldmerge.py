@@ -1,0 +1,277 @@
+"""Objects by the schema's merge rules: what server-side apply does with them.
+
+    check    does an applied object fit its type (every field declared, no item twice)
+    merge    the live object with the applied one laid over it
+    remove   an object without the fields of a set
+    named    a set to which every declared field belongs that has something below it in the set
+
+Values are JSON; ABSENT stands for none. Rules and words are those of structured-merge-diff (typed).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.registry.fieldset import FieldSet, shown_element
+from apiserver.registry.fieldwalk import ABSENT, ListWalker, walker_of
+from apiserver.registry.unstructured import go_format
+
+__all__ = ["check", "merge", "named", "remove"]
+
+_NUMBERS: Final = frozenset({"int32", "int64", "float64"})
+_TEXTS: Final = frozenset({"string", "bytes"})
+_UNCHECKED: Final = frozenset({"raw", "any", "fieldsV1"})
+
+
+def _granular(item: Field) -> Type | None:
+    """A field's type, None when the field is owned as a whole."""
+    return None if item.atomic else item.type
+
+
+def _elements(type_: ListOf) -> ListWalker:
+    walker = walker_of(type_)
+    assert isinstance(walker, ListWalker)
+    walker.item  # noqa: B018 - makes the defaults of keys known
+    return walker
+
+
+# Does it fit?
+
+
+def check(type_: Type, value: Any) -> str:
+    """Why a value does not fit, in upstream's words; empty when it does."""
+    errors = [f"{path}: {text}" if path else text for path, text in _misfits(type_, value)]
+    if len(errors) < 2:
+        return errors[0] if errors else ""
+    return "errors:\n" + "\n".join("  " + error for error in errors)
+
+
+def _misfits(type_: Type, value: Any) -> list[tuple[str, str]]:
+    """Paths and texts. A path is put together on the way back, so that a value that fits costs none."""
+    if value is None:
+        return []
+    if isinstance(type_, Struct | MapOf):
+        if not isinstance(value, dict):
+            return [("", f"expected map, got &{{{go_format(value)}}}")]
+        found = []
+        for name, item in value.items():
+            wrong = _member_misfits(type_, name, item)
+            if wrong:
+                found += [(f".{name}{path}", text) for path, text in wrong]
+        return found
+    if isinstance(type_, ListOf):
+        return _item_misfits(type_, value) if isinstance(value, list) else [("", f"expected list, got &{{{go_format(value)}}}")]
+    text = _wrong_scalar(type_, value)
+    return [("", text)] if text else []
+
+
+def _member_misfits(type_: Struct | MapOf, name: str, item: Any) -> list[tuple[str, str]]:
+    if isinstance(type_, MapOf):
+        return _misfits(type_.value, item)
+    declared = type_.fields.get(name)
+    return _misfits(declared.type, item) if declared is not None else [("", "field not declared in schema")]
+
+
+def _item_misfits(type_: ListOf, items: list[Any]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    seen = set()
+    for index, item in enumerate(items):
+        at = ""
+        if type_.kind != "atomic":
+            text = _unnamed(type_, item)
+            if text:
+                return [*found, ("", f"element {index}: {text}")]
+            element = _elements(type_).element(item)
+            if element in seen:
+                found.append(("", f"duplicate entries for key {shown_element(element)}"))
+            seen.add(element)
+            at = element
+        wrong = _misfits(type_.item, item)
+        if wrong:
+            prefix = shown_element(at) if at else f"[{index}]"
+            found += [(prefix + path, text) for path, text in wrong]
+    return found
+
+
+def _unnamed(type_: ListOf, item: Any) -> str:
+    """Why an item of a set or keyed list has no name."""
+    if not type_.keys:
+        if isinstance(item, dict):
+            return "associative list without keys has an element that's a map type"
+        if isinstance(item, list):
+            return "not supported: associative list with lists as elements"
+        return "associative list without keys has an element that's an explicit null" if item is None else ""
+    if item is None:
+        return "associative list with keys may not have a null element"
+    if not isinstance(item, dict):
+        return "associative list with keys may not have non-map elements"
+    if _elements(type_).element(item) == "k:{}":
+        keys = "[" + " ".join(go_quote(key) for key in type_.keys) + "]"
+        return f"associative list with keys has an element that omits all key fields {keys} (and doesn't have default values for any key fields)"
+    return ""
+
+
+def _wrong_scalar(type_: Scalar, value: Any) -> str:
+    name = type_.name
+    if name in _UNCHECKED:
+        return ""
+    if name in _NUMBERS:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        return "" if fits else f"expected numeric (int or float), got {_go_type(value)}"
+    if name in _TEXTS:
+        return "" if isinstance(value, str) else f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+    if name == "bool":
+        return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_format(value)}}}"
+    return f"expected any scalar, got &{{{go_format(value)}}}" if isinstance(value, dict | list) else ""
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    return "map[string]interface {}" if isinstance(value, dict) else "[]interface {}"
+
+
+def _go_syntax(value: Any) -> str:
+    """Go's %#v."""
+    if isinstance(value, str):
+        return go_quote(value)
+    if isinstance(value, dict):
+        return "map[string]interface {}{" + ", ".join(f"{go_quote(key)}:{_go_syntax(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[]interface {}{" + ", ".join(map(_go_syntax, value)) + "}"
+    return go_format(value)
+
+
+# Merge
+
+
+def merge(type_: Type | None, live: Any, applied: Any) -> Any:
+    """The applied value over the live one; ABSENT when nothing is left. A type of None is a leaf."""
+    if applied is ABSENT:
+        return live
+    if live is ABSENT and not isinstance(applied, dict | list):
+        return applied
+    if isinstance(type_, Struct) and not type_.atomic:
+        fields = type_.fields
+        return _merge_members(live, applied, lambda name: _granular(fields[name]) if name in fields else None)
+    if isinstance(type_, MapOf) and not type_.atomic:
+        value_type = type_.value
+        return _merge_members(live, applied, lambda _: value_type)
+    if isinstance(type_, ListOf) and type_.kind != "atomic":
+        return _merge_items(type_, live, applied)
+    return applied
+
+
+def _merge_members(live: Any, applied: Any, type_of: Any) -> Any:
+    left, right = (live if live is not ABSENT else None) or {}, applied or {}
+    if not left and not right:
+        return applied
+    out = {}
+    for name in {**left, **right}:
+        made = merge(type_of(name), left.get(name, ABSENT), right.get(name, ABSENT))
+        if made is not ABSENT:
+            out[name] = made
+    return out or ABSENT
+
+
+def _merge_items(type_: ListOf, live: Any, applied: Any) -> Any:
+    left, right = (live if live is not ABSENT else None) or [], applied or []
+    if not left and not right:
+        return applied
+    element = _elements(type_).element
+    live_names, applied_names = [element(item) for item in left], [element(item) for item in right]
+    live_items = dict(zip(live_names, left, strict=True))
+    applied_items = dict(zip(applied_names, right, strict=True))
+    out = []
+    for name in _order(live_names, applied_names):
+        made = merge(type_.item, live_items.get(name, ABSENT), applied_items.get(name, ABSENT))
+        if made is not ABSENT:
+            out.append(made)
+    return out or ABSENT
+
+
+def _order(live: list[str], applied: list[str]) -> list[str]:
+    """Live items keep their order and applied ones theirs; where the two disagree, the applied order holds. A live item stands
+    before the applied ones that follow it in the live list."""
+    in_live, in_applied = set(live), set(applied)
+    shared = [name for name in applied if name in in_live]
+    out: list[str] = []
+    done: set[str] = set()
+    at = following = next_shared = 0
+    while at < len(live) or following < len(applied):
+        if at < len(live):
+            name = live[at]
+            expected = shared[next_shared] if next_shared < len(shared) else None
+            if name not in in_applied:
+                out.append(name)
+                at += 1
+                continue
+            if name in done or (following < len(applied) and expected is not None and name != expected and name != applied[following]):
+                at += 1
+                continue
+        if following < len(applied):
+            name = applied[following]
+            if at < len(live) and live[at] == name:
+                at += 1
+            out.append(name)
+            done.add(name)
+            following += 1
+            if next_shared < len(shared) and shared[next_shared] == name:
+                next_shared += 1
+    return out
+
+
+# Remove
+
+
+def remove(type_: Type | None, value: Any, fields: FieldSet) -> Any:
+    """A value without the fields of a set; containers that lose everything stay, empty."""
+    if not fields or not value:
+        return value
+    if isinstance(value, dict):
+        if isinstance(type_, Struct) and not type_.atomic:
+            declared = type_.fields
+            return _remove_members(value, fields, lambda name: _granular(declared[name]) if name in declared else None)
+        if isinstance(type_, MapOf) and not type_.atomic:
+            value_type = type_.value
+            return _remove_members(value, fields, lambda _: value_type)
+    if isinstance(value, list) and isinstance(type_, ListOf) and type_.kind != "atomic":
+        element = _elements(type_).element
+        return [remove(type_.item, item, fields.get(element(item), {})) for item in value if not _member(fields.get(element(item)))]
+    return value
+
+
+def _remove_members(value: dict[str, Any], fields: FieldSet, type_of: Any) -> dict[str, Any]:
+    out = {}
+    for name, item in value.items():
+        node = fields.get("f:" + name)
+        if not _member(node):
+            out[name] = remove(type_of(name), item, node) if node else item
+    return out
+
+
+def _member(node: FieldSet | None) -> bool:
+    return node is not None and (not node or "." in node)
+
+
+# Named
+
+
+def named(type_: Type | None, fields: FieldSet) -> FieldSet:
+    """Fields that a struct declares count as members when the set has anything below them."""
+    if isinstance(type_, Struct):
+        declared = type_.fields
+        out = {}
+        for element, node in fields.items():
+            item = declared.get(element[2:]) if element[:2] == "f:" else None
+            below = named(item.type if item else None, node) if node else node
+            out[element] = {".": {}, **below} if below and item is not None and "." not in below else below
+        return out
+    if isinstance(type_, MapOf | ListOf):
+        inner = type_.value if isinstance(type_, MapOf) else type_.item
+        return {element: named(inner, node) if node and element != "." else node for element, node in fields.items()}
+    return fields

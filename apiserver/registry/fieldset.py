@@ -1,0 +1,148 @@
+"""Sets of field paths: what a manager owns, and what a write changed.
+
+A set is the nested dict that managedFields carry on the wire, so reading one costs nothing:
+
+    {"f:data": {".": {}, "f:a": {}}, "f:spec": {"f:items": {"k:{\"name\":\"x\"}": {...}}}}
+
+An element of a path is `f:` a field or map key, `k:` the keys of a list item, `v:` the value of a set item. A node is a
+member when it is empty (a leaf) or holds "."; a node that is no member and has no children does not exist. The empty dict
+as a whole is the empty set. Sets are values: every operation returns a set that may share parts with its operands, and none
+changes one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["FieldSet", "contains", "difference", "intersection", "of_paths", "ordered", "paths", "shown_element", "union", "without"]
+
+FieldSet = dict[str, Any]
+
+
+def union(a: FieldSet, b: FieldSet) -> FieldSet:
+    """Paths in either set."""
+    if not a or not b:
+        return a or b
+    out = dict(a)
+    for element, node in b.items():
+        have = out.get(element)
+        out[element] = node if have is None else _union_nodes(have, node)
+    return out
+
+
+def _union_nodes(a: FieldSet, b: FieldSet) -> FieldSet:
+    if a and b:
+        return union(a, b)
+    other = a or b
+    return {".": {}, **other} if other and "." not in other else other
+
+
+def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
+    """Paths in both sets."""
+    out: FieldSet = {}
+    for element, node in a.items():
+        other = b.get(element)
+        if other is not None:
+            both = _intersect_nodes(node, other)
+            if both is not None:
+                out[element] = both
+    return out
+
+
+def _intersect_nodes(a: FieldSet, b: FieldSet) -> FieldSet | None:
+    children = intersection(a, b) if a and b else {}
+    children.pop(".", None)
+    if (not a or "." in a) and (not b or "." in b):
+        return {".": {}, **children} if children else {}
+    return children or None
+
+
+def difference(a: FieldSet, b: FieldSet) -> FieldSet:
+    """Paths of `a` that are not in `b`; a path below one of `b` stays."""
+    out: FieldSet = {}
+    for element, node in a.items():
+        other = b.get(element)
+        if other is None:
+            out[element] = node
+        elif element != ".":
+            rest = _subtract_node(node, other)
+            if rest is not None:
+                out[element] = rest
+    return out
+
+
+def _subtract_node(a: FieldSet, b: FieldSet) -> FieldSet | None:
+    if not a:
+        return None if not b or "." in b else a
+    rest = difference(a, b) if b else {element: node for element, node in a.items() if element != "."}
+    return _normal(rest)
+
+
+def _normal(node: FieldSet) -> FieldSet | None:
+    """A node in its one form: a member without children is empty, a node that holds nothing is none."""
+    if len(node) == 1 and "." in node:
+        return {}
+    return node or None
+
+
+def without(a: FieldSet, b: FieldSet) -> FieldSet:
+    """Paths of `a` that are not in `b` and do not lie below a path of `b`."""
+    out: FieldSet = {}
+    for element, node in a.items():
+        other = b.get(element)
+        if other is None:
+            out[element] = node
+        elif other and "." not in other:
+            rest = _normal(without(node, other)) if node else node
+            if rest is not None:
+                out[element] = rest
+    return out
+
+
+def contains(node: FieldSet, *elements: str) -> bool:
+    """Whether the path of these elements is in the set."""
+    for element in elements:
+        below = node.get(element)
+        if below is None:
+            return False
+        node = below
+    return not node or "." in node
+
+
+def of_paths(*dotted: str) -> FieldSet:
+    """A set of plain field paths: `of_paths("status", "metadata.labels")`."""
+    out: FieldSet = {}
+    for path in dotted:
+        node: FieldSet = {}
+        for name in reversed(path.split(".")):
+            node = {"f:" + name: node}
+        out = union(out, node)
+    return out
+
+
+def paths(node: FieldSet, prefix: str = "") -> list[str]:
+    """All paths as upstream prints them (`.data.a`, `.spec.containers[name="c"].image`) and in its order: the members of a
+    level first, then what lies below them."""
+    elements = sorted(element for element in node if element != ".")
+    out = [prefix + shown_element(element) for element in elements if not node[element] or "." in node[element]]
+    for element in elements:
+        if node[element]:
+            out += paths(node[element], prefix + shown_element(element))
+    return out
+
+
+def shown_element(element: str) -> str:
+    """An element of a path as upstream prints it."""
+    kind, text = element[:2], element[2:]
+    if kind == "f:":
+        return "." + text
+    if kind == "k:":
+        keys = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in json.loads(text).items())
+        return "[" + ",".join(keys) + "]"
+    return f"[={text}]" if kind == "v:" else f"[{text}]"
+
+
+def ordered(node: FieldSet) -> FieldSet:
+    """The same set with elements in upstream's order: "." first, then by text."""
+    return {element: ordered(node[element]) if node[element] else node[element] for element in sorted(node)}

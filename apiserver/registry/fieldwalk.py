@@ -1,0 +1,318 @@
+"""From objects to field sets, by the schema: what a write changed, and what an object states.
+
+A schema type becomes a walker once; walkers of structs are kept with the struct. Objects must be in the schema's normal form
+(what the codec gives), for the comparison sees absent and null as different. The rules are those of structured-merge-diff,
+the library behind upstream's field management:
+
+* a value that was absent counts as added with all that lies below it, and so does one that is gone;
+* two containers that are both empty, atomic lists, maps and structs, and scalars are leaves;
+* items of lists of kind map are known by their keys (absent ones by their defaults), items of sets by their value.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Final
+
+from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.registry.fieldset import FieldSet
+
+__all__ = ["ABSENT", "ListWalker", "Walker", "compare", "stated", "walker_of"]
+
+#: Fields gained (added or changed) and fields lost; None is the empty set.
+Change = tuple[FieldSet | None, FieldSet | None]
+
+_SAME: Final[Change] = (None, None)
+_SPECIAL: Final = frozenset('"\\<>&')
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+#: No value at all, where null is one.
+ABSENT: Final = _Absent()
+
+
+def compare(schema: Struct, old: dict[str, Any], new: dict[str, Any]) -> tuple[FieldSet, FieldSet]:
+    """What `new` gained (fields added or changed) and lost over `old`."""
+    if old == new:
+        return {}, {}
+    gained, lost = walker_of(schema).change(old, new)
+    return gained or {}, lost or {}
+
+
+def stated(schema: Struct, obj: dict[str, Any]) -> FieldSet:
+    """The fields that an object states: what an apply of it owns."""
+    return walker_of(schema).stated(obj)
+
+
+def walker_of(type_: Type) -> Walker:
+    """The walker of a type."""
+    if isinstance(type_, Struct):
+        if type_.atomic:
+            return _LEAF
+        made: Walker | None = type_.cache.get("fieldwalk")
+        if made is None:
+            made = type_.cache["fieldwalk"] = _StructWalker(type_)
+        return made
+    if isinstance(type_, MapOf) and not type_.atomic:
+        return _MapWalker(type_)
+    if isinstance(type_, ListOf) and type_.kind != "atomic":
+        return ListWalker(type_)
+    return _LEAF
+
+
+class Walker:
+    """Walks values of one type; this one, those of a leaf."""
+
+    __slots__ = ()
+
+    def change(self, old: Any, new: Any) -> Change:
+        """Compares two values that are not equal; either may be ABSENT."""
+        return ({}, None) if new is not ABSENT else (None, {})
+
+    def whole(self, value: Any) -> FieldSet:
+        """The node of a value that came or went as a whole: itself and all below it."""
+        return {}
+
+    def stated(self, value: Any) -> FieldSet:
+        """The node of a value that an applied object holds."""
+        return {}
+
+
+_LEAF: Final = Walker()
+
+
+class _Container(Walker):
+    """The rules that granular structs, maps and lists share. `none` stands for a container that is null."""
+
+    __slots__ = ()
+
+    none: ClassVar[Any] = {}
+
+    def change(self, old: Any, new: Any) -> Change:
+        if new is ABSENT:
+            return None, self.whole(old)
+        if old is ABSENT:
+            return self.whole(new), None
+        if not old and not new:
+            return {}, None
+        return self.between(old or self.none, new or self.none)
+
+    def between(self, old: Any, new: Any) -> Change:
+        raise NotImplementedError
+
+
+class _StructWalker(_Container):
+    __slots__ = ("_fields", "_kept", "_struct")
+
+    def __init__(self, struct: Struct) -> None:
+        self._struct = struct
+        self._fields: dict[str, tuple[str, Walker]] = {}
+        # Their empty lists are there for validation alone; the encoding leaves them out.
+        self._kept = tuple(name for name, item in struct.fields.items() if item.keep_empty)
+
+    @property
+    def fields(self) -> dict[str, tuple[str, Walker]]:
+        """Element and walker by name; made at first use, because structs may hold themselves."""
+        if not self._fields:
+            for name, item in self._struct.fields.items():
+                self._fields[name] = ("f:" + name, _LEAF if item.atomic else walker_of(item.type))
+        return self._fields
+
+    def encoded(self, value: Any) -> Any:
+        """A value without what its encoding leaves out."""
+        if any(value.get(name) == [] for name in self._kept):
+            return {name: item for name, item in value.items() if item != [] or name not in self._kept}
+        return value
+
+    def between(self, old: Any, new: Any) -> Change:
+        fields = self._fields or self.fields
+        if self._kept:
+            old, new = self.encoded(old), self.encoded(new)
+        gained: FieldSet = {}
+        lost: FieldSet = {}
+        for name in sorted(new):
+            before, value = old.get(name, ABSENT), new[name]
+            if before == value or name not in fields:
+                continue
+            element, walker = fields[name]
+            plus, minus = walker.change(before, value)
+            if plus is not None:
+                gained[element] = plus
+            if minus is not None:
+                lost[element] = minus
+        for name in old:
+            if name not in new and name in fields:
+                element, walker = fields[name]
+                lost[element] = walker.whole(old[name])
+        return gained or None, lost or None
+
+    def whole(self, value: Any) -> FieldSet:
+        if not value:
+            return {}
+        fields = self._fields or self.fields
+        if self._kept:
+            value = self.encoded(value)
+        out: FieldSet = {".": {}}
+        for name in sorted(value):
+            if name in fields:
+                element, walker = fields[name]
+                out[element] = walker.whole(value[name])
+        return out
+
+    def stated(self, value: Any) -> FieldSet:
+        out: FieldSet = {}
+        if value and self._kept:
+            value = self.encoded(value)
+        for name in sorted(value or ()):
+            if name in self.fields:
+                element, walker = self.fields[name]
+                part = value[name]
+                node = walker.stated(part)
+                if node or not isinstance(walker, _Container) or part is None or part == {}:
+                    out[element] = node
+        return out
+
+
+class _MapWalker(_Container):
+    __slots__ = ("_walker",)
+
+    def __init__(self, type_: MapOf) -> None:
+        self._walker = walker_of(type_.value)
+
+    def between(self, old: Any, new: Any) -> Change:
+        gained: FieldSet = {}
+        lost: FieldSet = {}
+        for key in sorted(new):
+            before, value = old.get(key, ABSENT), new[key]
+            if before != value:
+                plus, minus = self._walker.change(before, value)
+                if plus is not None:
+                    gained["f:" + key] = plus
+                if minus is not None:
+                    lost["f:" + key] = minus
+        for key in old:
+            if key not in new:
+                lost["f:" + key] = self._walker.whole(old[key])
+        return gained or None, lost or None
+
+    def whole(self, value: Any) -> FieldSet:
+        if not value:
+            return {}
+        out: FieldSet = {".": {}}
+        for key in sorted(value):
+            out["f:" + key] = self._walker.whole(value[key])
+        return out
+
+    def stated(self, value: Any) -> FieldSet:
+        return {"f:" + key: _as_member(self._walker.stated(value[key])) for key in sorted(value or ())}
+
+
+class ListWalker(_Container):
+    """Lists of kind map and set. An element that occurs several times is compared as a group, not looked into."""
+
+    none: ClassVar[Any] = ()
+
+    __slots__ = ("_defaults", "_keys", "_type", "_walker")
+
+    def __init__(self, type_: ListOf) -> None:
+        self._type = type_
+        self._walker: Walker | None = None
+        self._keys = tuple((key, _json(key) + ":") for key in sorted(type_.keys))
+        self._defaults: dict[str, Any] = {}
+
+    @property
+    def item(self) -> Walker:
+        if self._walker is None:
+            self._walker = walker_of(self._type.item)
+            if isinstance(self._type.item, Struct):
+                fields = self._type.item.fields
+                defaults = {key: _key_default(fields[key]) for key, _ in self._keys}
+                self._defaults = {key: default for key, default in defaults.items() if default is not None}
+        return self._walker
+
+    def element(self, item: Any) -> str:
+        """How an item is named: `k:{"name":"c"}` or `v:"x"`."""
+        if not self._keys:
+            return "v:" + _json(item)
+        parts = []
+        for key, shown in self._keys:
+            value = item.get(key)
+            if value is None:
+                value = self._defaults.get(key)
+            if value is not None:
+                parts.append(shown + _json(value))
+        return "k:{" + ",".join(parts) + "}"
+
+    def groups(self, items: Any) -> dict[str, list[Any]]:
+        """Items by element, in the list's order."""
+        out: dict[str, list[Any]] = {}
+        for item in items:
+            out.setdefault(self.element(item), []).append(item)
+        return out
+
+    def between(self, old: Any, new: Any) -> Change:
+        walker = self.item
+        before, after = self.groups(old), self.groups(new)
+        gained: FieldSet = {}
+        lost: FieldSet = {}
+        for element in sorted({**before, **after}):
+            left, right = before.get(element, ()), after.get(element, ())
+            if left == right:
+                continue
+            plus, minus = self._group_change(walker, left, right)
+            if plus is not None:
+                gained[element] = plus
+            if minus is not None:
+                lost[element] = minus
+        return gained or None, lost or None
+
+    @staticmethod
+    def _group_change(walker: Walker, left: Any, right: Any) -> Change:
+        if len(left) <= 1 and len(right) <= 1:
+            return walker.change(left[0] if left else ABSENT, right[0] if right else ABSENT)
+        if len(left) > 1 and len(right) > 1:
+            return {}, None
+        if len(left) > 1:
+            return (walker.whole(right[0]) if right else None), {}
+        return {}, (walker.whole(left[0]) if left else None)
+
+    def whole(self, value: Any) -> FieldSet:
+        if not value:
+            return {}
+        walker = self.item
+        groups = self.groups(value)
+        out: FieldSet = {".": {}}
+        for element in sorted(groups):
+            items = groups[element]
+            out[element] = walker.whole(items[0]) if len(items) == 1 else {}
+        return out
+
+    def stated(self, value: Any) -> FieldSet:
+        walker = self.item
+        groups = self.groups(value or ())
+        return {element: _as_member(walker.stated(items[0])) if len(items) == 1 else {} for element, items in sorted(groups.items())}
+
+
+def _key_default(item: Field) -> Any:
+    """What an absent key counts as: its default, or the zero value of a field that is always written."""
+    if item.default is not None or item.omit or item.pointer or not isinstance(item.type, Scalar):
+        return item.default
+    return {"string": "", "bool": False, "int32": 0, "int64": 0}.get(item.type.name)
+
+
+def _as_member(node: FieldSet) -> FieldSet:
+    return {".": {}, **node} if node and "." not in node else node
+
+
+def _json(value: Any) -> str:
+    """A key or value as it stands in an element: JSON with the characters escaped that Go's encoder escapes."""
+    if isinstance(value, str) and value.isascii() and value.isprintable() and not _SPECIAL.intersection(value):
+        return f'"{value}"'
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text

@@ -1,0 +1,199 @@
+"""PATCH: a change computed from the stored object, in the terms of the request's version.
+
+    stored → version → patched → decoded (unknown fields) → defaults → hub
+
+JSON patch and merge patch work on the object's JSON, strategic merge on its fields by the schema's merge keys. What fails is
+told as upstream tells it: a document that is no patch is a 400, one that cannot be applied a 422 without details, a result that
+is no object of the kind a 422 on `patch` that shows the result (or, for strategic merge, the patch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from apiserver.api.codec import DecodeError, decode, loads
+from apiserver.api.fielderrors import Path, invalid
+from apiserver.api.gojson import Pairs, parse_with_spans
+from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
+from apiserver.api.status import StatusError, bad_request
+from apiserver.api.status import invalid as invalid_status
+from apiserver.registry.conversion import to_version
+from apiserver.registry.decoding import SCHEME, Target, to_hub, warnings_of
+from apiserver.registry.unstructured import go_format, misfit
+
+if TYPE_CHECKING:
+    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.resource import Version
+    from apiserver.registry.strategy import Context
+
+__all__ = ["APPLY", "PATCH_TYPES", "patch_change", "patch_type"]
+
+Json = dict[str, Any]
+Change = Callable[[Json | None], Json]
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+MAX_OPERATIONS: Final = 10_000
+
+
+def patch_type(content_type: str, accepted: tuple[str, ...] = PATCH_TYPES) -> str:
+    """The kind of patch that a Content-Type names; upstream's text for a wrong one differs from that for other bodies."""
+    media = content_type.partition(";")[0]
+    if media not in accepted:
+        message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+        raise StatusError(415, "UnsupportedMediaType", message)
+    return media
+
+
+def patch_change(ctx: Context, target: Target, version: Version, media: str, body: bytes, options: WriteOptions) -> Change:
+    """The change that a patch makes of a stored object (hub form, a private copy)."""
+    validation = options.field_validation or "Warn"
+    if media == STRATEGIC:
+        return _strategic(ctx, target, version, body, validation)
+    return _document(ctx, target, version, media, body, validation)
+
+
+def _document(ctx: Context, target: Target, version: Version, media: str, body: bytes, validation: str) -> Change:
+    """JSON patch and merge patch: the patched document is decoded as if it had been sent."""
+    patch, repeated = _load(body, validation, list if media == JSON_PATCH else dict)
+    if media == JSON_PATCH and len(patch) > MAX_OPERATIONS:
+        text = f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        raise StatusError(413, "RequestEntityTooLarge", text)
+
+    def change(old: Json | None) -> Json:
+        assert old is not None, "a patch needs an object"
+        document = to_version(ctx.resource, version, old)
+        try:
+            patched = json_patch(document, patch) if media == JSON_PATCH else merge_patch(document, patch)
+        except PatchError as error:
+            raise _failed(error) from None
+        return _read_document(ctx, target, patched, repeated, validation)
+
+    return change
+
+
+def _failed(error: PatchError) -> StatusError:
+    """A patch that cannot be applied: most often upstream says no more than that."""
+    if error.status == 422:
+        return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
+    return bad_request(error.text) if error.status == 400 else StatusError(error.status, "", error.text)
+
+
+def _load(body: bytes, validation: str, wanted: type) -> tuple[Any, list[str]]:
+    """The patch itself, and its repeated fields."""
+    try:
+        loaded = loads(body, "application/json")
+    except DecodeError as error:
+        raise bad_request(f"error decoding patch: {error}" if validation != "Ignore" else str(error)) from None
+    value = loaded.value
+    if value is None and wanted is dict:
+        raise bad_request("Invalid JSON Patch")
+    if not isinstance(value, wanted) and not (value is None and wanted is list):
+        go = "map[string]interface {}" if wanted is dict else "[]handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {unmarshal_error(value, go)}")
+    prefix = "json patch " if wanted is list else ""
+    return value or wanted(), [prefix + text for text in repeated_fields(body, value)]
+
+
+def repeated_fields(body: bytes, value: Any) -> list[str]:
+    """Keys that occur more than once in a patch. Written again without them, a body has fewer `":`."""
+    if body.count(b'":') == orjson.dumps(value).count(b'":') and b'" :' not in body and b"u0022" not in body:
+        return []
+    found: list[str] = []
+    _find_repeated(parse_with_spans(body), "", found)
+    return [f'duplicate field "{path}"' for path in found]
+
+
+def _find_repeated(node: Any, path: str, found: list[str]) -> None:
+    if isinstance(node, Pairs):
+        seen = set()
+        for key, item in node:
+            below = f"{path}.{key}" if path else key
+            if key in seen:
+                found.append(below)
+            seen.add(key)
+            _find_repeated(item, below, found)
+    elif isinstance(node, list):
+        for index, item in enumerate(node):
+            _find_repeated(item, f"{path}[{index}]", found)
+
+
+def unmarshal_error(value: Any, go_type: str) -> str:
+    kind = "bool" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else None
+    return f"json: cannot unmarshal {kind or ('array' if isinstance(value, list) else 'object')} into Go value of type {go_type}"
+
+
+def _read_document(ctx: Context, target: Target, patched: Any, repeated: list[str], validation: str) -> Json:
+    def refuse(error: str) -> StatusError:
+        return invalid_patch(orjson.dumps(patched).decode(), error)
+
+    if not isinstance(patched, dict):
+        raise refuse(unmarshal_error(patched, "map[string]interface {}"))
+    for name, wanted in (("apiVersion", target.api_version), ("kind", target.kind)):
+        if patched.get(name, wanted) != wanted:
+            kind, version = patched.get("kind", target.kind), patched.get("apiVersion", target.api_version)
+            raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
+    return _finish(ctx, target, patched, repeated, validation, refuse)
+
+
+def _finish(ctx: Context, target: Target, patched: Json, repeated: list[str], validation: str, refuse: Callable[[str], StatusError]) -> Json:
+    reset = (patched.get("metadata") or {}).get("managedFields") == []
+    try:
+        decoded = decode(target.schema, patched)
+    except DecodeError as error:
+        raise refuse(str(error)) from None
+    _report(ctx, repeated + decoded.problems, validation, refuse)
+    return to_hub(ctx, target, decoded.obj, reset=reset)
+
+
+def _report(ctx: Context, found: list[str], validation: str, refuse: Callable[[str], StatusError]) -> None:
+    """Unknown and repeated fields: an error, warnings, or nothing."""
+    if not found or validation == "Ignore":
+        return
+    if validation == "Strict":
+        raise refuse("strict decoding error: " + ", ".join(found))
+    for problem in found:
+        ctx.warnings += [text for text in warnings_of(problem) if text not in ctx.warnings]
+
+
+def invalid_patch(shown: str, error: str) -> StatusError:
+    """422 on the patch itself; upstream names no kind and no object here."""
+    return invalid_status("", "", "", [invalid(Path("patch"), shown, error)])
+
+
+def _strategic(ctx: Context, target: Target, version: Version, body: bytes, validation: str) -> Change:
+    patch, repeated = _load_strategic(body)
+
+    def refuse(error: str) -> StatusError:
+        return invalid_patch(go_format(patch), error)
+
+    def change(old: Json | None) -> Json:
+        assert old is not None, "a patch needs an object"
+        document = to_version(ctx.resource, version, old)
+        try:
+            patched = strategic_merge_patch(target.schema, document, patch)
+        except PatchError as error:
+            raise _failed(error) from None
+        wrong = misfit(target.schema, patched)
+        if wrong is not None:
+            raise refuse(wrong)
+        return _finish(ctx, target, patched, repeated, validation, refuse)
+
+    return change
+
+
+def _load_strategic(body: bytes) -> tuple[Json, list[str]]:
+    try:
+        loaded = loads(body, "application/json")
+    except DecodeError as error:
+        raise bad_request(str(error)) from None
+    value = loaded.value
+    if value is not None and not isinstance(value, dict):
+        raise bad_request(unmarshal_error(value, "map[string]interface {}"))
+    return value or {}, repeated_fields(body, value)

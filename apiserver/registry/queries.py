@@ -1,0 +1,257 @@
+"""Options out of a query string or a DeleteOptions body, with upstream's checks and texts.
+
+Two kinds of wrong options: values that do not parse are a 400, values that parse and are not allowed a 422 that names the
+options' own kind (`CreateOptions.meta.k8s.io "" is invalid: ...`). Unknown parameters are ignored. Of a repeated parameter
+the first value counts, except dryRun, which is a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
+from apiserver.api.status import StatusError, bad_request
+from apiserver.api.status import invalid as invalid_status
+from apiserver.registry.metadata import validate_manager
+from apiserver.registry.options import DeleteOptions, GetOptions, ListOptions, Preconditions, WriteOptions
+
+__all__ = ["create_options", "delete_options", "get_options", "is_watch", "list_options", "patch_options", "update_options", "validate_delete"]
+
+Params = Mapping[str, Sequence[str]]
+
+_NO_PARAMS: Final[Params] = {}
+_VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
+_PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
+_INT64: Final = 1 << 63
+#: Options without a query are most requests' options.
+_PLAIN_WRITE: Final = WriteOptions()
+_PLAIN_LIST: Final = ListOptions()
+_PLAIN_GET: Final = GetOptions()
+_PLAIN_DELETE: Final = DeleteOptions()
+
+
+def _invalid(kind: str, errors: list[FieldError]) -> StatusError:
+    return invalid_status(kind, "meta.k8s.io", "", errors)
+
+
+def _text(params: Params, name: str) -> str:
+    values = params.get(name)
+    return values[0] if values else ""
+
+
+def _flag(params: Params, name: str) -> bool | None:
+    """Any value but 0 and false is true, the empty one too."""
+    values = params.get(name)
+    return None if not values else values[0] != "0" and values[0].lower() != "false"
+
+
+def parse_int64(text: str) -> int:
+    """Go's strconv.ParseInt to base 10, with its texts."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    value = int(text)
+    if not -_INT64 <= value < _INT64:
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
+
+
+def parse_uint64(text: str) -> int:
+    """Go's strconv.ParseUint to base 10, with its texts: resource versions."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    value = int(text)
+    if value >= 2 * _INT64:
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return value
+
+
+def _number(params: Params, name: str) -> int | None:
+    values = params.get(name)
+    if not values:
+        return None
+    try:
+        return parse_int64(values[0])
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+
+
+# Reading
+
+
+def get_options(params: Params = _NO_PARAMS) -> GetOptions:
+    if not params:
+        return _PLAIN_GET
+    if _flag(params, "export"):
+        raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
+    return GetOptions(_text(params, "resourceVersion"))
+
+
+def is_watch(params: Params) -> bool:
+    return bool(params) and bool(_flag(params, "watch"))
+
+
+def list_options(params: Params = _NO_PARAMS, *, watch: bool | None = None, watch_list: bool = True) -> ListOptions:
+    """Options of a list, a watch or a deletecollection. `watch` overrides the parameter (the old /watch/ paths);
+    `watch_list` is the gate of that name."""
+    if not params and not watch:
+        return _PLAIN_LIST
+    if watch is None:
+        watch = bool(_flag(params, "watch"))
+    timeout, limit = _number(params, "timeoutSeconds"), _number(params, "limit")
+    version, match = _text(params, "resourceVersion"), _text(params, "resourceVersionMatch")
+    initial = _flag(params, "sendInitialEvents")
+    if watch and watch_list and initial is None and not match and version in ("", "0"):
+        initial, match = True, "NotOlderThan"
+    token = _text(params, "continue")
+    labels, fields = _selectors(params)
+    errors = (
+        _watch_errors(match, token, initial, watch_list) if watch else _list_errors(version, match, token, initial)
+    )  # fmt: skip
+    if errors:
+        raise _invalid("ListOptions", errors)
+    return ListOptions(
+        labels=labels, fields=fields, watch=watch, allow_bookmarks=bool(_flag(params, "allowWatchBookmarks")), resource_version=version,
+        resource_version_match=match, timeout=timeout, limit=limit or 0, continue_token=token, send_initial_events=initial,
+    )  # fmt: skip
+
+
+def _selectors(params: Params) -> tuple[LabelSelector | None, FieldSelector | None]:
+    try:
+        labels = parse_labels(text) if (text := _text(params, "labelSelector")) else None
+        fields = parse_fields(text) if (text := _text(params, "fieldSelector")) else None
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+    return (None if labels is not None and labels.empty else labels), (None if fields is not None and fields.empty else fields)
+
+
+_MATCH: Final = Path("resourceVersionMatch")
+_INITIAL: Final = Path("sendInitialEvents")
+
+
+def _list_errors(version: str, match: str, token: str, initial: bool | None) -> list[FieldError]:
+    errors = []
+    if match:
+        if not version:
+            errors.append(forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if token:
+            errors.append(forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            errors.append(not_supported(_MATCH, match, ("Exact", "NotOlderThan", "")))
+        if match == "Exact" and version == "0":
+            errors.append(forbidden(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if initial is not None:
+        errors.append(forbidden(_INITIAL, "sendInitialEvents is forbidden for list"))
+    return errors
+
+
+def _watch_errors(match: str, token: str, initial: bool | None, watch_list: bool) -> list[FieldError]:
+    errors = []
+    if initial is not None:
+        if match != "NotOlderThan":
+            errors.append(forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+        if not watch_list:
+            errors.append(forbidden(_INITIAL, "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"))
+    if match:
+        if initial is None:
+            errors.append(forbidden(_MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+        if match != "NotOlderThan":
+            errors.append(not_supported(_MATCH, match, ("NotOlderThan",)))
+        if token:
+            errors.append(forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
+    return errors
+
+
+# Writing
+
+
+def create_options(params: Params = _NO_PARAMS) -> WriteOptions:
+    return _write_options(params, "CreateOptions") if params else _PLAIN_WRITE
+
+
+def update_options(params: Params = _NO_PARAMS) -> WriteOptions:
+    return _write_options(params, "UpdateOptions") if params else _PLAIN_WRITE
+
+
+def patch_options(params: Params = _NO_PARAMS, *, apply: bool = False) -> WriteOptions:
+    if not params and not apply:
+        return _PLAIN_WRITE
+    errors = []
+    force = _flag(params, "force")
+    if apply:
+        if not _text(params, "fieldManager"):
+            errors.append(required(Path("fieldManager"), "is required for apply patch"))
+    elif force is not None:
+        errors.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
+    return _write_options(params, "PatchOptions", errors, force)
+
+
+def _write_options(params: Params, kind: str, errors: list[FieldError] | None = None, force: bool | None = None) -> WriteOptions:
+    errors = errors or []
+    manager = _text(params, "fieldManager")
+    errors += validate_manager(manager, Path("fieldManager"))
+    dry_run = list(params.get("dryRun", ()))
+    errors += _dry_run_errors(dry_run)
+    validation = _text(params, "fieldValidation")
+    if validation not in _VALIDATIONS:
+        errors.append(not_supported(Path("fieldValidation"), validation, _VALIDATIONS))
+    if errors:
+        raise _invalid(kind, errors)
+    return WriteOptions(bool(dry_run), manager, validation, force)
+
+
+def _dry_run_errors(dry_run: list[str]) -> list[FieldError]:
+    return [not_supported(Path("dryRun"), dry_run, ("All",))] if any(value != "All" for value in dry_run) else []
+
+
+# Deleting
+
+
+def delete_options(params: Params = _NO_PARAMS, body: dict[str, Any] | None = None) -> DeleteOptions:
+    """From the body (a decoded DeleteOptions) when there is one, else from the query."""
+    if body is not None:
+        return _validated(_from_body(body), list(body.get("dryRun") or ()))
+    if not params:
+        return _PLAIN_DELETE
+    dry_run = list(params.get("dryRun", ()))
+    uids = params.get("uid")
+    options = DeleteOptions(
+        grace_period=_number(params, "gracePeriodSeconds"),
+        preconditions=Preconditions(uid=uids[0]) if uids and uids[0] else None,
+        propagation=_text(params, "propagationPolicy"),
+        orphan=_flag(params, "orphanDependents"),
+        dry_run=bool(dry_run),
+        ignore_store_read_error=bool(_flag(params, "ignoreStoreReadErrorWithClusterBreakingPotential")),
+    )
+    return _validated(options, dry_run)
+
+
+def _from_body(body: dict[str, Any]) -> DeleteOptions:
+    given = body.get("preconditions")
+    return DeleteOptions(
+        grace_period=body.get("gracePeriodSeconds"),
+        preconditions=None if given is None else Preconditions(given.get("uid"), given.get("resourceVersion")),
+        propagation=body.get("propagationPolicy") or "",
+        orphan=body.get("orphanDependents"),
+        dry_run=bool(body.get("dryRun")),
+        ignore_store_read_error=bool(body.get("ignoreStoreReadErrorWithClusterBreakingPotential")),
+    )
+
+
+def _validated(options: DeleteOptions, dry_run: list[str]) -> DeleteOptions:
+    errors = validate_delete(options) + _dry_run_errors(dry_run)
+    if errors:
+        raise _invalid("DeleteOptions", errors)
+    return options
+
+
+def validate_delete(options: DeleteOptions) -> list[FieldError]:
+    errors = []
+    path = Path("propagationPolicy")
+    if options.orphan is not None and options.propagation:
+        errors.append(invalid(path, options.propagation, "orphanDependents and deletionPropagation cannot be both set"))
+    if options.propagation and options.propagation not in _PROPAGATIONS:
+        errors.append(not_supported(path, options.propagation, (*_PROPAGATIONS, "nil")))
+    return errors

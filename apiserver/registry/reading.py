@@ -1,0 +1,188 @@
+"""Get and list: which state answers, and what of it.
+
+    get    no version: the newest · a version: not older than it (waits up to three seconds, then 504)
+    list   no version: the newest, at one revision with its pages · 0: whatever is here, unpaged · a version: not older than it;
+           with resourceVersionMatch=Exact, or with a limit and no match, exactly it · continue: at the token's revision
+
+A list without selectors takes no look at its objects; one with selectors starts from an index where it can.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.status import StatusError, bad_request, expired, not_found
+from apiserver.registry.continuation import decode_token, encode_token
+from apiserver.registry.queries import parse_uint64
+from apiserver.registry.results import Listing
+from apiserver.registry.selection import Selection, select
+from apiserver.storage.types import Compacted, Expired, FutureRevision
+
+if TYPE_CHECKING:
+    from apiserver.registry.options import GetOptions, ListOptions
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context
+    from apiserver.storage.cache import Cache, Entry
+    from apiserver.storage.cache import Listing as StoredListing
+
+__all__ = ["get_entry", "list_entries", "parse_version", "reached"]
+
+#: How long a read waits for a revision that is not here yet.
+WAIT_SECONDS: Final = 3.0
+_PAGE: Final = 500
+
+_LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
+_CONTINUE_EXPIRED: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, "
+    "or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an "
+    "inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class _ContinueExpired(StatusError):
+    """410 with a token that goes on in the present."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(410, "Expired", _CONTINUE_EXPIRED)
+        self.token = token
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "metadata": {"continue": self.token}}
+
+
+def too_large(revision: int, current: int) -> StatusError:
+    """504 for a revision that the store has not reached."""
+    message = f"Timeout: Too large resource version: {revision}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1}, (("Retry-After", "1"),))
+
+
+def parse_version(text: str) -> int:
+    """A resourceVersion parameter of a get or watch; a wrong one is upstream's bare 500."""
+    if not text:
+        return 0
+    try:
+        return parse_uint64(text)
+    except ValueError as error:
+        raise StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {error}') from None
+
+
+async def get_entry(store: Store, ctx: Context, options: GetOptions) -> Entry:
+    cache = store.cache
+    if options.resource_version:
+        await reached(cache, parse_version(options.resource_version))
+    else:
+        await store.registry.consistent()
+    entry = cache.get(store.resource.key(ctx.namespace, ctx.name))
+    if entry is None:
+        raise not_found(store.resource.plural, store.resource.group, ctx.name)
+    return entry
+
+
+async def reached(cache: Cache, revision: int) -> None:
+    """Waits until the cache is not older than a revision."""
+    if revision > cache.revision:
+        try:
+            await cache.wait_for(revision, WAIT_SECONDS)
+        except FutureRevision as error:
+            raise too_large(revision, error.bound) from None
+
+
+async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
+    selection = select(store.resource, ctx.version, ctx.namespace, options, ctx.name)
+    cache = store.cache
+    if not options.resource_version and not options.continue_token and options.limit <= 0:
+        await store.registry.consistent()
+        return _all_now(cache, selection)
+    exact, start, limit = await _where(cache, selection, options)
+    if exact > cache.revision or (not exact and (options.continue_token or not options.resource_version)):
+        await store.registry.consistent()
+    if exact and exact != cache.revision:
+        return await _at(cache, selection, exact, start, limit, options)
+    if limit <= 0 and not start:
+        return _all_now(cache, selection)
+    return _page(cache, selection, start, limit)
+
+
+async def _where(cache: Cache, selection: Selection, options: ListOptions) -> tuple[int, str, int]:
+    """The exact revision to list at (0: the present), the key to start from, the limit."""
+    version, match, limit = options.resource_version, options.resource_version_match, options.limit
+    if options.continue_token:
+        start, revision = decode_token(options.continue_token, selection.prefix)
+        if version not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        return max(revision, 0), start, limit
+    if not version:
+        return 0, "", limit
+    try:
+        revision = parse_version(version)
+    except StatusError as error:
+        raise bad_request(f"invalid resource version: {error.message}") from None
+    if match == "Exact" or (not match and limit > 0 and revision > 0):
+        return revision, "", limit
+    await reached(cache, revision)
+    return 0, "", 0 if revision == 0 else limit
+
+
+def _all_now(cache: Cache, selection: Selection) -> Listing:
+    """Everything selected in the present, without pages."""
+    revision = cache.revision
+    test = selection.test
+    if test is None:
+        return Listing(cache.list(selection.prefix).entries, revision)
+    if selection.key is not None:
+        entry = cache.get(selection.key)
+        return Listing([entry] if entry is not None and test(entry) else [], revision)
+    if not selection.index:
+        return Listing([entry for entry in cache.list(selection.prefix).entries if test(entry)], revision)
+    found = cache.find(selection.index, selection.term, selection.prefix).entries
+    return Listing(found if selection.exact else [entry for entry in found if test(entry)], revision)
+
+
+def _page(cache: Cache, selection: Selection, start: str, limit: int) -> Listing:
+    """A page of the present: entries until the limit, a token when anything follows."""
+    revision = cache.revision
+    if selection.test is None or limit <= 0:
+        found = cache.list(selection.prefix, start, limit if limit > 0 else None)
+        return _paged(found, [e for e in found.entries if selection.test is None or selection.test(e)], selection, revision, bool(found.remaining))
+    kept: list[Entry] = []
+    while True:
+        found = cache.list(selection.prefix, start, max(_PAGE, limit))
+        for index, entry in enumerate(found.entries):
+            if len(kept) == limit:
+                return _paged(found, kept, selection, revision, index < len(found.entries))
+            if selection.test(entry):
+                kept.append(entry)
+        if not found.remaining or len(kept) == limit:
+            return _paged(found, kept, selection, revision, bool(found.remaining))
+        start = found.entries[-1].key + "\0"
+
+
+async def _at(cache: Cache, selection: Selection, revision: int, start: str, limit: int, options: ListOptions) -> Listing:
+    """A page of the past. Selected pages are cut from the whole, so that a page holds as many as were asked for."""
+    plain = selection.test is None
+    try:
+        found = await cache.at(revision, selection.prefix, start, limit if plain and limit > 0 else None)
+    except FutureRevision as error:
+        raise too_large(revision, error.bound) from None
+    except (Compacted, Expired):
+        if options.continue_token:
+            raise _ContinueExpired(encode_token(start, selection.prefix, -1)) from None
+        raise expired(_LIST_EXPIRED) from None
+    if plain:
+        return _paged(found, found.entries, selection, revision, bool(found.remaining))
+    assert selection.test is not None
+    kept: list[Entry] = []
+    for entry in found.entries:
+        if limit > 0 and len(kept) == limit:
+            return _paged(found, kept, selection, revision, True)
+        if selection.test(entry):
+            kept.append(entry)
+    return _paged(found, kept, selection, revision, False)
+
+
+def _paged(found: StoredListing, kept: list[Entry], selection: Selection, revision: int, more: bool) -> Listing:
+    if not more or not kept:
+        return Listing(kept, revision)
+    token = encode_token(kept[-1].key + "\0", selection.prefix, revision)
+    return Listing(kept, revision, token, found.remaining if selection.plain else None)

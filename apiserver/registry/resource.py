@@ -1,0 +1,139 @@
+"""A resource as data, and the catalog of everything served.
+
+Discovery, routing, OpenAPI, tables, field validation and authorization names are functions of the catalog. Nothing
+registers itself: `apiserver.resources.CATALOG` is one visible tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from apiserver.api.schema import Struct
+
+if TYPE_CHECKING:
+    from apiserver.messages import Request, Response
+    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context, Strategy
+
+Json = dict[str, Any]
+Release = tuple[int, int]
+
+#: Verbs of an ordinary resource, in discovery's (alphabetical) order.
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+def same_form(obj: Json) -> Json:
+    """The conversion of a version that is the stored form itself."""
+    return obj
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One API version of a resource. `to_hub`/`from_hub` convert a whole object (may change it in place; returns it);
+    `default(obj, now)` fills defaults of this version in place. Releases bound where it is served; `on_by_default` without
+    runtime-config."""
+
+    name: str
+    schema: Struct
+    introduced: Release = (1, 0)
+    deprecated: Release | None = None
+    removed: Release | None = None
+    on_by_default: bool = True
+    to_hub: Callable[[Json], Json] = same_form
+    from_hub: Callable[[Json], Json] = same_form
+    default: Callable[[Json, datetime], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of the Table form. `cell(obj)` gives its value for an object in hub form; `now`-dependent cells (ages) take it
+    as second argument when `timed`."""
+
+    name: str
+    cell: Callable[..., Any]
+    type: str = "string"
+    format: str = ""
+    priority: int = 0
+    timed: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subresource:
+    """`status`, `binding`, `scale` …: `verbs` in discovery's order, `kind`/`group`/`version` of its body when it is another
+    kind than the resource's own. `create(store, ctx, body, options)` serves POST (the body decoded, without kind and apiVersion) and gives
+    the answer: a Status or an object with kind and apiVersion. `connect(store, ctx, request)` serves any verb of log, exec and the like.
+    """
+
+    name: str
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+    kind: str = ""
+    group: str | None = None
+    version: str = ""
+    schema: Struct | None = None
+    create: Callable[[Store, Context, Json, WriteOptions], Awaitable[Json]] | None = None
+    connect: Callable[[Store, Context, Request], Awaitable[Response]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One resource. Objects are stored in hub form under `/registry/{storage_prefix}/[namespace/]name`.
+
+    `field_labels` maps a selectable field to its value of an object ("" when unset); metadata.name (and metadata.namespace)
+    are added by the store. `delete_returns_object`: DELETE answers with the object, else with a Status.
+    `storage_hash` is discovery's storageVersionHash. `unconditional_update`: PUT without resourceVersion is allowed.
+    `create_on_update`: PUT to a missing name creates it.
+    """
+
+    group: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    versions: tuple[Version, ...]
+    strategy: Strategy
+    columns: tuple[Column, ...]
+    storage_prefix: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[Subresource, ...] = ()
+    field_labels: Mapping[str, Callable[[Json], str]] = field(default_factory=dict)
+    delete_returns_object: bool = False
+    unconditional_update: bool = True
+    create_on_update: bool = False
+    storage_hash: str = ""
+    #: Serves POST of a resource that stores nothing of its own (bindings), as a Subresource's `create` does.
+    create: Callable[[Store, Context, Json, WriteOptions], Awaitable[Json]] | None = None
+    #: Last word on a new or changed object (None: no old one) before its kind's rules, by who writes it; raises 403.
+    guard: Callable[[Store, Context, Json, Json | None], None] | None = None
+    #: Conditions of an object's row in the Table form (a finished pod), usually none.
+    row_conditions: Callable[[Json], list[Json]] | None = None
+    #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind" label and kind.
+    field_error_style: Literal["known", "plain", "kind"] = "known"
+
+    @property
+    def list_kind(self) -> str:
+        return self.kind + "List"
+
+    @property
+    def qualified(self) -> str:
+        """`resourceclaims.resource.k8s.io`, the form in messages."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def has_status(self) -> bool:
+        return any(sub.name == "status" for sub in self.subresources)
+
+    def version(self, name: str) -> Version | None:
+        return next((v for v in self.versions if v.name == name), None)
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"/registry/{self.storage_prefix}/{namespace}/{name}" if self.namespaced else f"/registry/{self.storage_prefix}/{name}"
+
+    def prefix(self, namespace: str = "") -> str:
+        return f"/registry/{self.storage_prefix}/{namespace}/" if namespace else f"/registry/{self.storage_prefix}/"

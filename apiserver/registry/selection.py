@@ -1,0 +1,176 @@
+"""Which objects a list or watch is about: key range, label selector, field selector.
+
+A selection is compiled once per request. What can be told without an object is told without one: an exact name or namespace
+from the key, a label by the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from apiserver.api.selectors import FieldRequirement, FieldSelector, LabelSelector
+from apiserver.api.status import StatusError, bad_request
+
+if TYPE_CHECKING:
+    from apiserver.registry.options import ListOptions
+    from apiserver.registry.resource import Resource
+    from apiserver.storage.cache import Entry
+
+__all__ = ["Selection", "index_terms", "select"]
+
+Json = dict[str, Any]
+Test = Callable[["Entry"], bool]
+
+LABELS = "labels"
+
+
+class Selection:
+    """`prefix` of the keys; `key` when at most one object can match; `test` None when every object under the prefix matches;
+    `index` and `term` where an index narrows the search, to exactly what is selected if `exact`."""
+
+    __slots__ = ("exact", "index", "key", "prefix", "term", "test")
+
+    def __init__(self, prefix: str, key: str | None, test: Test | None, index: str = "", term: str = "", exact: bool = False) -> None:
+        self.prefix, self.key, self.test, self.index, self.term, self.exact = prefix, key, test, index, term, exact
+
+    @property
+    def plain(self) -> bool:
+        """Nothing is selected: all under the prefix belongs to it."""
+        return self.test is None
+
+
+def select(resource: Resource, version: str, namespace: str, options: ListOptions, name: str = "") -> Selection:
+    """Compiles a request's selection; `name` is that of a collection request for one object (old watch paths)."""
+    labels, fields = options.labels, options.fields
+    if labels is None and fields is None and not name:
+        return Selection(resource.prefix(namespace), None, None)
+    fields = _with_name(fields, name)
+    exact_name = exact_namespace = None
+    if fields is not None:
+        _check_fields(resource, version, fields)
+        exact_name, exact_namespace = fields.exact("metadata.name"), fields.exact("metadata.namespace")
+    if exact_namespace and not namespace and resource.namespaced:
+        namespace = exact_namespace
+    key = resource.key(namespace, exact_name) if exact_name and (namespace or not resource.namespaced) else None
+    index, term = _narrowed(resource, labels, fields)
+    count = (len(labels.requirements) if labels is not None else 0) + (len(fields.requirements) if fields is not None else 0)
+    exact = count == 1 and (index != LABELS or "=" in term or (labels is not None and labels.requirements[0].operator == "exists"))
+    return Selection(resource.prefix(namespace), key, _test(resource, labels, fields), index, term, bool(index) and exact)
+
+
+def _with_name(fields: FieldSelector | None, name: str) -> FieldSelector | None:
+    if not name:
+        return fields
+    if fields is None:
+        return FieldSelector((FieldRequirement("metadata.name", name),))
+    if fields.exact("metadata.name") != name:
+        raise bad_request("fieldSelector metadata.name doesn't match requested name")
+    return fields
+
+
+def _check_fields(resource: Resource, version: str, fields: FieldSelector) -> None:
+    for requirement in fields.requirements:
+        field = requirement.field
+        if field == "metadata.name" or field in resource.field_labels:
+            continue
+        if field == "metadata.namespace" and (resource.namespaced or resource.field_error_style == "known"):
+            continue
+        raise _unknown_field(resource, version, field)
+
+
+def _unknown_field(resource: Resource, version: str, field: str) -> StatusError:
+    if resource.field_error_style == "kind":
+        return bad_request(f"field label not supported for {resource.group}/{version}, Kind={resource.kind}: {field}")
+    if resource.field_error_style == "plain":
+        return bad_request(f"field label not supported: {field}")
+    return bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+
+
+def _name(obj: Json) -> str:
+    name: str = obj["metadata"].get("name", "")
+    return name
+
+
+def _namespace(obj: Json) -> str:
+    namespace: str = obj["metadata"].get("namespace", "")
+    return namespace
+
+
+def _test(resource: Resource, labels: LabelSelector | None, fields: FieldSelector | None) -> Test:
+    field_test = None
+    if fields is not None:
+        look_ups = {"metadata.name": _name, "metadata.namespace": _namespace, **resource.field_labels}
+        field_test = fields.compile(look_ups)
+    if labels is None:
+        assert field_test is not None
+        return lambda entry: field_test(entry.obj)
+    matches = labels.matches
+    if field_test is None:
+        return lambda entry: matches(labels_of(entry))
+    return lambda entry: matches(labels_of(entry)) and field_test(entry.obj)
+
+
+_LABELS_KEY = b'"labels":{'
+
+
+def labels_of(entry: Entry) -> dict[str, str] | None:
+    """An entry's labels, cut out of its bytes: the object itself need not be decoded for them.
+
+    Metadata is stored first and labels in it before anything nested, so the first `"labels":{` is that of the metadata if no
+    brace stands before it; labels hold no braces themselves. Where that does not tell, the object does.
+    """
+    tail = entry.tail
+    at = tail.find(_LABELS_KEY)
+    if at < 0:
+        return None
+    labels: dict[str, str] | None
+    if tail.find(b"{", 0, at) >= 0:
+        labels = entry.obj["metadata"].get("labels")
+    else:
+        start = at + len(_LABELS_KEY) - 1
+        labels = orjson.loads(tail[start : tail.index(b"}", start) + 1])
+    return labels
+
+
+def _narrowed(resource: Resource, labels: LabelSelector | None, fields: FieldSelector | None) -> tuple[str, str]:
+    """An index and a term that every match has; ("", "") when there is none."""
+    if fields is not None:
+        for field in resource.field_labels:
+            value = fields.exact(field)
+            if value:
+                return field, value
+    if labels is not None:
+        for requirement in labels.requirements:
+            value = labels.exact(requirement.key)
+            if value is not None:
+                return LABELS, f"{requirement.key}={value}"
+        for requirement in labels.requirements:
+            if requirement.operator in ("exists", "in"):
+                return LABELS, requirement.key
+    return "", ""
+
+
+def index_terms(resource: Resource) -> dict[str, Callable[[Entry], Iterable[str]]]:
+    """The indexes of a resource's cache: labels (`key` and `key=value`) and every selectable field. Built when first asked."""
+    indexes: dict[str, Callable[[Entry], Iterable[str]]] = {LABELS: _label_terms}
+    for field, look_up in resource.field_labels.items():
+        indexes[field] = _field_terms(look_up)
+    return indexes
+
+
+def _label_terms(entry: Entry) -> list[str]:
+    labels = labels_of(entry)
+    if not labels:
+        return []
+    return [*labels, *[f"{key}={value}" for key, value in labels.items()]]
+
+
+def _field_terms(look_up: Callable[[Json], str]) -> Callable[[Entry], Iterable[str]]:
+    def terms(entry: Entry) -> Iterable[str]:
+        value = look_up(entry.obj)
+        return (value,) if value else ()
+
+    return terms

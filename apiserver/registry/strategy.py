@@ -1,0 +1,139 @@
+"""The rules of a kind: a few hooks with defaults, called by the generic store in upstream's order.
+
+    create   decode + default → to_hub → admit → system metadata → prepare_for_create → validate → metadata rules → warnings → append
+    update   old → change (PUT body, patch) → admit → resourceVersion check → prepare_for_update → metadata rules → validate_update → append
+    status   as update, with prepare_for_status_update / validate_status_update
+    other    subresources that are written as the object: prepare_for_subresource / validate_subresource
+    delete   preconditions → starts_deletion → deletion_grace → finalizers → admit → append
+
+The store validates metadata before it asks the kind (`name_rule`, `checks_finalizer_names`), so `validate*` is about the rest.
+metadata.generation, resourceVersion, uid, creation and deletion times are restored by the store around `prepare_*`; a kind that
+counts its generation does so in `prepare_*`.
+
+Objects are dicts in hub form. `prepare_*` may change `obj` in place; `validate*` must not. Nothing here does I/O: what a rule
+needs of other objects (a namespace's labels) comes through `Context.lookup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from apiserver.api.fielderrors import FieldError
+
+if TYPE_CHECKING:
+    from apiserver.api.features import Features
+    from apiserver.messages import User
+    from apiserver.registry.dropped import DroppedField
+    from apiserver.registry.options import DeleteOptions
+    from apiserver.registry.resource import Resource
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What a rule may know of its request. `now` is UTC; `lookup(resource plural, namespace, name)` gives a stored object (read-only) or None,
+    `all_of(resource plural)` all of a kind;
+    `authorize(verb, group, resource, subresource, namespace, name) -> bool` asks the authorizer for the user; `warnings` become Warning headers,
+    `dropped` is what disabled feature gates took from the object."""
+
+    now: datetime
+    user: User
+    features: Features
+    resource: Resource
+    version: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    verb: str = ""
+    manager: str = ""
+    dry_run: bool = False
+    lookup: Callable[[str, str, str], Json | None] = lambda *_: None
+    all_of: Callable[[str], Iterable[Json]] = lambda *_: ()
+    authorize: Callable[..., bool] = lambda *_: True
+    warnings: list[str] = field(default_factory=list)
+    dropped: list[DroppedField] = field(default_factory=list)
+
+    def of_object(self, namespace: str, name: str) -> Context:
+        """The same request, about one object (of a collection)."""
+        return replace(self, namespace=namespace, name=name)
+
+
+class Strategy:
+    """Hooks with upstream's defaults; a kind overrides what differs.
+
+    The store puts the kind's metadata rules before what `validate*` returns, and what `validate_first` returns before both.
+    """
+
+    #: "subdomain" | "label" | "path-segment": the syntax of metadata.name (apiserver.api.names).
+    name_rule: str = "subdomain"
+    #: Fields (dotted) that managedFields of the main resource / of status never own.
+    reset_fields: tuple[str, ...] = ()
+    status_reset_fields: tuple[str, ...] = ("metadata", "spec")
+    #: the kind's validation looks at metadata at all (core Events leave it to the generic rules).
+    checks_metadata: bool = True
+    #: seconds that DELETE without a period grants; None: deletion is immediate.
+    grace_period: int | None = None
+    #: metadata.finalizers must be standard or qualified names (kinds validated by pkg/apis/core/validation's ValidateObjectMeta).
+    checks_finalizer_names: bool = True
+    #: the kind's update validation looks at the whole metadata once more (each finding is then a cause twice).
+    revalidates_metadata: bool = True
+    #: what a DELETE without propagation policy does with dependents: "background", "orphan", or "unsupported" (no finalizers at all).
+    garbage_collection: str = "background"
+    #: preconditions of DELETE are answered with the plural and the storage's words (namespaces).
+    storage_preconditions: bool = False
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None: ...
+
+    def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        """Errors that stand before those of the metadata; on create (`old` None), update and status update (`ctx.subresource`)."""
+        return []
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return []
+
+    def canonicalize(self, ctx: Context, obj: Json) -> None:
+        """Last change in place after validation, on create and update (upstream's Canonicalize)."""
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return []
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None: ...
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return []
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return []
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None: ...
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return []
+
+    def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
+        """Seconds between DELETE and removal, or None where the kind is deleted at once (upstream's CheckGracefulDelete)."""
+        return None
+
+    def prepare_for_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> None:
+        """An update through a subresource other than status (finalize, resize, ephemeralcontainers)."""
+
+    def validate_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> list[FieldError]:
+        return []
+
+    def reset_fields_of(self, subresource: str) -> tuple[str, ...]:
+        """Fields that a write to the main resource ("") or a subresource never owns."""
+        if subresource == "status":
+            return self.status_reset_fields
+        return () if subresource else self.reset_fields
+
+    def starts_deletion(self, ctx: Context, obj: Json, options: DeleteOptions) -> bool:
+        """Whether DELETE only begins the deletion: the hook has changed `obj` (phase, deletionTimestamp), which is stored and answered."""
+        return False
+
+    def may_remove(self, obj: Json) -> bool:
+        """Whether an object without metadata.finalizers may leave the store (namespaces: spec.finalizers is empty)."""
+        return True

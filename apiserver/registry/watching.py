@@ -1,0 +1,169 @@
+"""Watches: a cursor into the cache's window, turned into the events of one selection.
+
+    no version, 0          the present as ADDED events in key order, then what follows
+    a version              what followed it; one in the future waits silently
+    sendInitialEvents      as without version; with allowWatchBookmarks a bookmark marks the end of the initial events
+
+A change is seen by what it does to the selection: an object that comes to match is ADDED, one that stops matching is DELETED
+with its old state and the new version. When the window has passed a watch, its last event is ERROR with 410.
+
+Watchers that see a change alike share one WatchEvent (and so its encoded lines). An iterator costs nothing between events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Final
+
+from apiserver.api.status import StatusError, unavailable
+from apiserver.registry.reading import parse_version, reached
+from apiserver.registry.results import WatchEvent
+from apiserver.registry.selection import Selection, select
+from apiserver.storage.types import Expired, StorageUnavailable
+
+if TYPE_CHECKING:
+    from apiserver.registry.options import ListOptions
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context
+    from apiserver.storage.cache import Cache, Event
+
+__all__ = ["open_watch"]
+
+#: A watch without timeoutSeconds ends after half an hour to an hour.
+MIN_SECONDS: Final = 1800.0
+BOOKMARK_SECONDS: Final = 60.0
+RETRY_SECONDS: Final = 0.2
+_BATCH: Final = 1000
+
+
+def open_watch(store: Store, ctx: Context, options: ListOptions, clock: Callable[[], float]) -> AsyncIterator[list[WatchEvent]]:
+    """Checks the options (raises StatusError at once) and gives the events in batches. `clock` is the event loop's time."""
+    selection = select(store.resource, ctx.version, ctx.namespace, options, ctx.name)
+    since = parse_version(options.resource_version)
+    seconds = float(options.timeout or 0) or MIN_SECONDS * (1 + random.random())  # noqa: S311 - spreads reconnects
+    return _events(store, selection, options, since, seconds, clock)
+
+
+async def _events(
+    store: Store, selection: Selection, options: ListOptions, since: int, seconds: float, clock: Callable[[], float]
+) -> AsyncIterator[list[WatchEvent]]:
+    cache = store.cache
+    deadline = clock() + seconds
+    initial = options.send_initial_events if options.send_initial_events is not None else since == 0
+    try:
+        if initial:
+            await _current(store, cache, since)
+            batch, since = _initial(cache, selection, options)
+            if batch:
+                yield batch
+        else:
+            if since == 0:
+                await store.registry.consistent()
+                since = cache.revision
+            await _reach_back(cache, since, deadline, clock)
+        cursor = cache.cursor(since)
+        sees = _view(selection, cache.prefix)
+        bookmark_at = clock() + BOOKMARK_SECONDS if options.allow_bookmarks else deadline
+        while True:
+            now = clock()
+            if now >= deadline:
+                return
+            if now >= bookmark_at:
+                yield [WatchEvent("BOOKMARK", revision=cursor.revision)]
+                bookmark_at = now + BOOKMARK_SECONDS
+            if not await cursor.wait(min(deadline, bookmark_at) - now):
+                if cursor.closed:
+                    return
+                continue
+            batch = sees(cursor.next_batch(_BATCH))
+            if batch:
+                yield batch
+    except Expired as error:
+        yield [_expired(error, since)]
+    except StorageUnavailable as error:
+        yield [WatchEvent("ERROR", status=unavailable(str(error)).to_dict())]
+    except StatusError as error:
+        yield [WatchEvent("ERROR", status=error.to_dict())]
+
+
+async def _current(store: Store, cache: Cache, since: int) -> None:
+    """Initial events are of the newest state, or of one not older than asked for."""
+    if since:
+        await reached(cache, since)
+    else:
+        await store.registry.consistent()
+
+
+async def _reach_back(cache: Cache, since: int, deadline: float, clock: Callable[[], float]) -> None:
+    """While the database is away a watch waits for it, as one that is open already does."""
+    while True:
+        try:
+            return await cache.reach_back(since)
+        except StorageUnavailable:
+            if cache.closed or clock() + RETRY_SECONDS >= deadline:
+                raise
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+def _initial(cache: Cache, selection: Selection, options: ListOptions) -> tuple[list[WatchEvent], int]:
+    revision, test = cache.revision, selection.test
+    if selection.key is not None:
+        entry = cache.get(selection.key)
+        entries = [] if entry is None else [entry]
+    elif selection.index:
+        entries = cache.find(selection.index, selection.term, selection.prefix).entries
+    else:
+        entries = cache.list(selection.prefix).entries
+    batch = [WatchEvent("ADDED", entry) for entry in entries if test is None or test(entry)]
+    if options.send_initial_events and options.allow_bookmarks:
+        batch.append(WatchEvent("BOOKMARK", revision=revision, initial_end=True))
+    return batch, revision
+
+
+def _expired(error: Expired, since: int) -> WatchEvent:
+    message = f"too old resource version: {error.revision or since} ({error.bound})"
+    return WatchEvent("ERROR", status=StatusError(410, "Expired", message).to_dict())
+
+
+def _view(selection: Selection, all_keys: str) -> Callable[[list[Event]], list[WatchEvent]]:
+    """How a selection sees a batch of changes. `all_keys` is the prefix that all of them have."""
+    prefix, key, test = selection.prefix, selection.key, selection.test
+    if test is None:
+        if prefix == all_keys:
+            return lambda events: [_shared(event) for event in events]
+
+        def plain(events: list[Event]) -> list[WatchEvent]:
+            return [_shared(event) for event in events if event.key.startswith(prefix)]
+
+        return plain
+
+    def selected(events: list[Event]) -> list[WatchEvent]:
+        batch = []
+        for event in events:
+            if event.key != key if key is not None else not event.key.startswith(prefix):
+                continue
+            matches = not event.deleted and test(event.new)
+            matched = event.old is not None and test(event.old)
+            if matches:
+                batch.append(_shared_as(event, "MODIFIED" if matched else "ADDED"))
+            elif matched:
+                batch.append(_shared_as(event, "DELETED"))
+        return batch
+
+    return selected
+
+
+def _shared(event: Event) -> WatchEvent:
+    return _shared_as(event, "DELETED" if event.deleted else "ADDED" if event.old is None else "MODIFIED")
+
+
+def _shared_as(event: Event, type: str) -> WatchEvent:
+    """The one WatchEvent of a change seen as a type. A deletion that is none is the object leaving a selection."""
+    made = event.encodings.get(type)
+    if made is None:
+        entry = event.departed if type == "DELETED" and not event.deleted else event.new
+        made = event.encodings[type] = WatchEvent(type, entry, event.revision)  # type: ignore[arg-type]
+    shared: WatchEvent = made
+    return shared

@@ -1,0 +1,36 @@
+"""Everything served, one module a kind (types by `api.types`, rules by a Strategy, columns). `CATALOG` is the list."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.registry.resource import Resource
+from apiserver.resources.configmaps import CONFIG_MAPS
+from apiserver.resources.devices.claims import RESOURCE_CLAIMS
+from apiserver.resources.devices.classes import DEVICE_CLASSES
+from apiserver.resources.devices.poolstatus import RESOURCE_POOL_STATUS_REQUESTS
+from apiserver.resources.devices.slices import RESOURCE_SLICES
+from apiserver.resources.devices.taintrules import DEVICE_TAINT_RULES
+from apiserver.resources.devices.templates import RESOURCE_CLAIM_TEMPLATES
+from apiserver.resources.events import CORE_EVENTS, EVENTS
+from apiserver.resources.leases import LEASES
+from apiserver.resources.namespaces import NAMESPACES
+from apiserver.resources.nodes import NODES
+from apiserver.resources.pods import BINDINGS, PODS
+from apiserver.resources.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from apiserver.resources.reviews import AUTHENTICATION_REVIEWS, AUTHORIZATION_REVIEWS
+from apiserver.resources.secrets import SECRETS
+from apiserver.resources.serviceaccounts import SERVICE_ACCOUNTS
+from apiserver.resources.services import SERVICES
+
+__all__ = ["CATALOG"]
+
+#: By group, and in a group by resource.
+CATALOG: Final[tuple[Resource, ...]] = (
+    BINDINGS, CONFIG_MAPS, CORE_EVENTS, NAMESPACES, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES,
+    *AUTHENTICATION_REVIEWS, *AUTHORIZATION_REVIEWS,
+    LEASES,
+    EVENTS,
+    CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES,
+    DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES,
+)  # fmt: skip

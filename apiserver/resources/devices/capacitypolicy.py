@@ -1,0 +1,88 @@
+"""What may be requested of a capacity that several claims share (api.md 4.5, requestPolicy)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.quantity import Quantity
+from apiserver.resources.devices.lists import bounded_set
+
+__all__ = ["validate_capacity"]
+
+Json = dict[str, Any]
+
+VALUES_LIMIT: Final = 10
+_BOTH: Final = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
+
+
+def validate_capacity(path: Path, capacity: Json, shared: bool) -> list[FieldError]:
+    policy = capacity.get("requestPolicy")
+    if policy is None:
+        return []
+    at = path / "requestPolicy"
+    if not shared:
+        return [forbidden(at, "allowMultipleAllocations must be true")]
+    values, bounds, default = policy.get("validValues"), policy.get("validRange"), policy.get("default")
+    if values and bounds is not None:
+        return [forbidden(at, _BOTH)]
+    if not values and bounds is None:
+        return []
+    if default is None:
+        return [required(at / "default", f"required when {'validValues' if values else 'validRange'} is defined")]
+    total, wanted = Quantity.parse(capacity.get("value", "0")), Quantity.parse(default)
+    if values:
+        return _values(at / "validValues", [Quantity.parse(value) for value in values], wanted, total)
+    return _range(at / "validRange", bounds, wanted, total)
+
+
+def _values(path: Path, values: list[Quantity], default: Quantity, total: Quantity) -> list[FieldError]:
+    errors = [
+        invalid(path[index], str(value), "values must be sorted in ascending order")
+        for index, value in enumerate(values) if index and values[index - 1] > value
+    ]  # fmt: skip
+
+    def option(at: Path, value: Quantity) -> list[FieldError]:
+        return [invalid(at, str(value), f"option is larger than capacity value: {total}")] if value > total else []
+
+    errors += bounded_set(path, values, VALUES_LIMIT, option, lambda value: str(value.value()))
+    if len(values) > VALUES_LIMIT or default not in values:
+        errors.append(invalid(path, str(default), "default value is not valid according to the requestPolicy"))
+    return errors
+
+
+def _range(path: Path, bounds: Json, default: Quantity, total: Quantity) -> list[FieldError]:
+    if bounds.get("min") is None:
+        return [required(path / "min", "required when validRange is defined")]
+    least = Quantity.parse(bounds["min"])
+    most = Quantity.parse(bounds["max"]) if bounds.get("max") is not None else None
+    errors: list[FieldError] = []
+    if least > total:
+        errors.append(invalid(path / "min", str(least), f"min is larger than capacity value: {total}"))
+    if default < least:
+        errors.append(invalid(path / "min", str(default), f"default is less than min: {least}"))
+    if most is not None:
+        if least > most:
+            errors.append(invalid(path / "max", str(least), f"min is larger than max: {most}"))
+        if most > total:
+            errors.append(invalid(path / "max", str(most), f"max is larger than capacity value: {total}"))
+        if default > most:
+            errors.append(invalid(path / "max", str(default), f"default is more than max: {most}"))
+    if bounds.get("step") is not None:
+        errors += _step(path / "step", Quantity.parse(bounds["step"]), least, total, [default] if most is None else [default, most])
+    return errors
+
+
+def _step(path: Path, step: Quantity, least: Quantity, total: Quantity, values: list[Quantity]) -> list[FieldError]:
+    """Values stand whole steps above the minimum, in integers. (A step that rounds to zero ends the request in a server error upstream;
+    here nothing but the minimum is a multiple of it.)"""
+    errors: list[FieldError] = []
+    first = least.add(step)
+    if first > total:
+        errors.append(invalid(path, str(step), f"one step {first} is larger than capacity value: {total}"))
+    width = step.value()
+    for value in values:
+        distance = value.value() - least.value()
+        if distance % width if width else distance:
+            errors.append(invalid(path, str(value), f"value is not a multiple of a given step ({step}) from ({least})"))
+    return errors

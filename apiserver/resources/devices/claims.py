@@ -1,0 +1,76 @@
+"""ResourceClaims: the spec never changes, the status is written by schedulers, drivers and controllers.
+
+Rules: api.md 4.1 to 4.3, 5, 7.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError
+from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.devices import claimstatus, claimvalidation
+from apiserver.resources.devices import v1beta1 as flat
+from apiserver.resources.devices.access import admin_access_of_requests
+from apiserver.resources.devices.columns import CLAIM_COLUMNS
+from apiserver.resources.devices.defaults import default_claim, default_flat_claim
+from apiserver.resources.devices.dropping import drop_empty_status_lists, drop_from_claim_spec, drop_from_claim_status
+from apiserver.resources.statuses import keep_metadata_for_status
+
+Json = dict[str, Any]
+
+
+class ResourceClaimStrategy(Strategy):
+    reset_fields = ("status",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {}
+        drop_from_claim_spec(ctx, obj["spec"], None)
+
+    def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        if old is None:
+            return admin_access_of_requests(ctx, obj["spec"], obj["metadata"].get("namespace", ""))
+        return claimstatus.authorize(ctx, obj, old) if ctx.subresource == "status" else []
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return claimvalidation.validate_spec(ctx, obj["spec"], claimvalidation.SPEC)
+
+    def canonicalize(self, ctx: Context, obj: Json) -> None:
+        drop_empty_status_lists(obj.get("status") or {})
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        drop_from_claim_spec(ctx, obj["spec"], old["spec"])
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return claimvalidation.spec_is_immutable(obj["spec"], old["spec"])
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+        obj.setdefault("status", {})
+        keep_metadata_for_status(obj, old)
+        drop_from_claim_status(ctx, obj, old)
+        claimstatus.drop_deallocated_devices(ctx.features, obj["status"], old.get("status") or {})
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return claimstatus.validate(obj, old)
+
+
+RESOURCE_CLAIMS: Final = Resource(
+    group="resource.k8s.io", kind="ResourceClaim", plural="resourceclaims", singular="resourceclaim", namespaced=True,
+    versions=(
+        Version(name="v1", schema=v1.ResourceClaim, introduced=(1, 34), default=default_claim),
+        Version(
+            name="v1beta2", schema=v1beta2.ResourceClaim, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False,
+            default=default_claim,
+        ),
+        Version(
+            name="v1beta1", schema=v1beta1.ResourceClaim, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False,
+            default=default_flat_claim, to_hub=flat.claim_to_hub, from_hub=flat.claim_from_hub,
+        ),
+    ),
+    strategy=ResourceClaimStrategy(), storage_prefix="resourceclaims", storage_hash="wgAZaHcZxUg=", columns=CLAIM_COLUMNS,
+    subresources=(Subresource(name="status"),), delete_returns_object=True,
+)  # fmt: skip

@@ -1,0 +1,68 @@
+"""DeviceClasses: selectors and configuration that requests refer to by name (api.md 4.6)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.registry.resource import Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.devices.claimvalidation import CONFIG_LIMIT, validate_configuration, validate_selectors
+from apiserver.resources.devices.dropping import drop_from_class
+from apiserver.resources.devices.lists import bounded_list
+from apiserver.resources.equality import semantic_equal
+from apiserver.resources.resource_names import is_extended
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+
+
+def _validate_spec(ctx: Context, spec: Json, old: Json | None) -> list[FieldError]:
+    """What has not changed was accepted before and is judged by the rules for stored objects."""
+    fields = v1.TYPES.DeviceClassSpec.fields
+
+    def unchanged(field: str) -> bool:
+        return old is not None and semantic_equal(fields[field].type, spec.get(field), old.get(field))
+
+    errors = validate_selectors(ctx.features, _SPEC / "selectors", spec.get("selectors"), stored=unchanged("selectors"))
+    stored = unchanged("config")
+    errors += bounded_list(_SPEC / "config", spec.get("config"), CONFIG_LIMIT, lambda path, config: validate_configuration(path, config, stored))
+    name = spec.get("extendedResourceName")
+    if name is not None and not is_extended(name):
+        errors.append(invalid(_SPEC / "extendedResourceName", name, "must be a valid extended resource name"))
+    return errors
+
+
+class DeviceClassStrategy(Strategy):
+    name_rule = "long-name"
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["metadata"]["generation"] = 1
+        drop_from_class(ctx, obj["spec"], None)
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return _validate_spec(ctx, obj["spec"], None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        """The generation counts what is kept, dropped fields left out."""
+        drop_from_class(ctx, obj["spec"], old["spec"])
+        if not semantic_equal(v1.TYPES.DeviceClassSpec, obj["spec"], old["spec"]):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return _validate_spec(ctx, obj["spec"], old["spec"])
+
+
+DEVICE_CLASSES: Final = Resource(
+    group="resource.k8s.io", kind="DeviceClass", plural="deviceclasses", singular="deviceclass", namespaced=False,
+    versions=(
+        Version(name="v1", schema=v1.DeviceClass, introduced=(1, 34)),
+        Version(name="v1beta2", schema=v1beta2.DeviceClass, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False),
+        Version(name="v1beta1", schema=v1beta1.DeviceClass, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False),
+    ),
+    strategy=DeviceClassStrategy(), storage_prefix="deviceclasses", storage_hash="Yk2PTc1Ybxk=", columns=name_and_age(),
+    delete_returns_object=True,
+)  # fmt: skip

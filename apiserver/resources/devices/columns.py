@@ -1,0 +1,114 @@
+"""Cells of the kinds of resource.k8s.io (api.md 1.4)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.durations import age
+from apiserver.registry.resource import Column
+from apiserver.resources.columns import NAME, name_and_age
+
+__all__ = ["CLAIM_COLUMNS", "POOL_STATUS_COLUMNS", "SLICE_COLUMNS", "TAINT_RULE_COLUMNS"]
+
+Json = dict[str, Any]
+
+
+def _claim_state(obj: Json) -> str:
+    status = obj.get("status") or {}
+    deleted = "deletionTimestamp" in obj["metadata"]
+    words = ["deleted"] if deleted else []
+    if status.get("allocation") is None:
+        if not deleted:
+            words.append("pending")
+    else:
+        words.append("allocated")
+        if status.get("reservedFor"):
+            words.append("reserved")
+    return ",".join(words)
+
+
+CLAIM_COLUMNS: Final = name_and_age(Column(name="State", cell=_claim_state, description="Whether devices are allocated, and reserved for consumers."))
+
+SLICE_COLUMNS: Final = name_and_age(
+    Column(name="Node", cell=lambda obj: obj["spec"].get("nodeName") or "", description="Node whose devices these are."),
+    Column(name="Driver", cell=lambda obj: obj["spec"].get("driver", ""), description="Driver that offers the devices."),
+    Column(name="Pool", cell=lambda obj: obj["spec"]["pool"].get("name", ""), description="Pool that the slice belongs to."),
+)
+
+
+def _time_added(obj: Json, now: datetime) -> str:
+    added = obj["spec"]["taint"].get("timeAdded")
+    return age(added, now) if added else ""
+
+
+TAINT_RULE_COLUMNS: Final = name_and_age(
+    Column(name="Key", cell=lambda obj: obj["spec"]["taint"].get("key", ""), description="Key of the taint."),
+    Column(name="Value", cell=lambda obj: obj["spec"]["taint"].get("value", ""), description="Value of the taint."),
+    Column(name="Effect", cell=lambda obj: obj["spec"]["taint"].get("effect", ""), description="Effect of the taint."),
+    Column(name="TimeAdded", cell=_time_added, timed=True, description="Time since the taint was set."),
+)
+
+
+def _finished(obj: Json) -> Json | None:
+    """The condition that ended the request."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((c for c in conditions if c.get("type") in ("Complete", "Failed") and c.get("status") == "True"), None)
+
+
+def _pools(obj: Json) -> list[Json]:
+    pools: list[Json] = (obj.get("status") or {}).get("pools") or []
+    return pools
+
+
+def _has_counts(obj: Json) -> bool:
+    """There is a status, and it is not that of a failure."""
+    if obj.get("status") is None:
+        return False
+    condition = _finished(obj)
+    return condition is None or condition["type"] != "Failed"
+
+
+def _sum(field: str) -> Column:
+    name = field.removesuffix("Devices").capitalize()
+
+    def cell(obj: Json) -> str:
+        if not _has_counts(obj):
+            return "-"
+        return str(sum(pool.get(field) or 0 for pool in _pools(obj)))
+
+    return Column(name=name, cell=cell, description=f"{name} devices of all pools.")
+
+
+def _errors(obj: Json) -> str:
+    if not _has_counts(obj):
+        return "-"
+    return str(sum(pool.get("validationError") is not None for pool in _pools(obj)))
+
+
+def _pool_status(obj: Json) -> str:
+    condition = _finished(obj)
+    if condition is None:
+        return "Pending"
+    count, shown = (obj["status"].get("poolCount") or 0), len(_pools(obj))
+    return f"Complete ({shown}/{count} pools)" if condition["type"] == "Complete" and count > shown else str(condition["type"])
+
+
+def _completed(obj: Json, now: datetime) -> str:
+    condition = _finished(obj)
+    if condition is None or condition["type"] != "Complete":
+        return "<none>"
+    return age(condition.get("lastTransitionTime"), now)
+
+
+POOL_STATUS_COLUMNS: Final = (
+    NAME,
+    Column(name="Driver", cell=lambda obj: obj["spec"].get("driver", ""), description="Driver that is asked about."),
+    _sum("totalDevices"), _sum("availableDevices"), _sum("allocatedDevices"), _sum("unavailableDevices"),
+    Column(name="Errors", cell=_errors, description="Pools that are not valid."),
+    Column(
+        name="Pools", cell=lambda obj: (obj.get("status") or {}).get("poolCount") or 0, type="integer", description="Pools that match the request."
+    ),
+    Column(name="Status", cell=_pool_status, description="Whether the request is answered."),
+    Column(name="Completed", cell=_completed, timed=True, description="Time since the request was answered."),
+)  # fmt: skip

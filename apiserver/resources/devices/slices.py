@@ -1,0 +1,70 @@
+"""ResourceSlices: a driver's devices, selectable by driver and node (api.md 4.5, 9.1)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError
+from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.registry.resource import Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.devices import v1beta1 as flat
+from apiserver.resources.devices.columns import SLICE_COLUMNS
+from apiserver.resources.devices.defaults import default_flat_slice, default_slice
+from apiserver.resources.devices.dropping import drop_empty_lists, drop_from_slice
+from apiserver.resources.devices.slicevalidation import validate_slice_spec
+from apiserver.resources.equality import semantic_equal
+
+Json = dict[str, Any]
+
+
+class ResourceSliceStrategy(Strategy):
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["metadata"]["generation"] = 1
+        drop_from_slice(ctx, obj["spec"], None)
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return validate_slice_spec(obj["spec"], None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        """The generation counts what was sent, dropped fields included."""
+        if not semantic_equal(v1.TYPES.ResourceSliceSpec, obj["spec"], old["spec"]):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        drop_from_slice(ctx, obj["spec"], old["spec"])
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return validate_slice_spec(obj["spec"], old["spec"])
+
+    def canonicalize(self, ctx: Context, obj: Json) -> None:
+        drop_empty_lists(obj["spec"])
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        driver = obj["spec"].get("driver", "")
+        if driver == driver.lower():
+            return []
+        return [f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters']
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return self.warnings_on_create(ctx, obj)
+
+
+RESOURCE_SLICES: Final = Resource(
+    group="resource.k8s.io", kind="ResourceSlice", plural="resourceslices", singular="resourceslice", namespaced=False,
+    versions=(
+        Version(name="v1", schema=v1.ResourceSlice, introduced=(1, 34), default=default_slice),
+        Version(
+            name="v1beta2", schema=v1beta2.ResourceSlice, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False,
+            default=default_slice,
+        ),
+        Version(
+            name="v1beta1", schema=v1beta1.ResourceSlice, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False,
+            default=default_flat_slice, to_hub=flat.slice_to_hub, from_hub=flat.slice_from_hub,
+        ),
+    ),
+    strategy=ResourceSliceStrategy(), storage_prefix="resourceslices", storage_hash="KsC072WgaEY=", columns=SLICE_COLUMNS,
+    field_labels={
+        "spec.nodeName": lambda obj: obj["spec"].get("nodeName") or "",
+        "spec.driver": lambda obj: obj["spec"].get("driver", ""),
+    },
+    field_error_style="kind", delete_returns_object=True,
+)  # fmt: skip

@@ -1,0 +1,85 @@
+"""DeviceTaintRules: taints for devices that a selector names (api.md 4.8, 5.1)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, too_many
+from apiserver.api.types.resource import v1alpha3, v1beta2
+from apiserver.registry.metadata import timestamp
+from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.conditions import validate_conditions
+from apiserver.resources.devices import names
+from apiserver.resources.devices.columns import TAINT_RULE_COLUMNS
+from apiserver.resources.devices.devicevalidation import validate_taint
+from apiserver.resources.equality import semantic_equal
+from apiserver.resources.statuses import keep_metadata_for_status
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_CONDITIONS: Final = Path("status.conditions")
+CONDITIONS_LIMIT: Final = 8
+
+
+def default(obj: Json, now: datetime) -> None:
+    taint = obj["spec"].get("taint")
+    if taint is not None and taint.get("timeAdded") is None:
+        taint["timeAdded"] = timestamp(now)
+
+
+def _validate_spec(spec: Json, old: Json | None) -> list[FieldError]:
+    selector = spec.get("deviceSelector") or {}
+    errors: list[FieldError] = []
+    for field, check in (("driver", names.driver_name), ("pool", names.pool_name), ("device", names.label)):
+        if selector.get(field) is not None:
+            errors += check(_SPEC / "deviceSelector" / field, selector[field])
+    return errors + validate_taint(_SPEC / "taint", spec.get("taint") or {}, None if old is None else old.get("taint") or {})
+
+
+class DeviceTaintRuleStrategy(Strategy):
+    reset_fields = ("status",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {}
+        obj["metadata"]["generation"] = 1
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return _validate_spec(obj["spec"], None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        """A taint with another effect is a new one, unless its time says otherwise."""
+        obj["status"] = old.get("status", {})
+        taint, before = obj["spec"]["taint"], old["spec"]["taint"]
+        if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded"):
+            taint["timeAdded"] = timestamp(ctx.now)
+        if not semantic_equal(v1alpha3.TYPES.DeviceTaintRuleSpec, obj["spec"], old["spec"]):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return _validate_spec(obj["spec"], old["spec"])
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+        keep_metadata_for_status(obj, old)
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        errors = validate_conditions(_CONDITIONS, conditions)
+        return [*errors, too_many(_CONDITIONS, len(conditions), CONDITIONS_LIMIT)] if len(conditions) > CONDITIONS_LIMIT else errors
+
+
+DEVICE_TAINT_RULES: Final = Resource(
+    group="resource.k8s.io", kind="DeviceTaintRule", plural="devicetaintrules", singular="devicetaintrule", namespaced=False,
+    versions=(
+        Version(name="v1beta2", schema=v1beta2.DeviceTaintRule, introduced=(1, 36), removed=(1, 42), on_by_default=False, default=default),
+        Version(
+            name="v1alpha3", schema=v1alpha3.DeviceTaintRule, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False,
+            default=default,
+        ),
+    ),
+    strategy=DeviceTaintRuleStrategy(), storage_prefix="devicetaintrules", storage_hash="DJ3UJ0fj8MI=", columns=TAINT_RULE_COLUMNS,
+    subresources=(Subresource(name="status"),), delete_returns_object=True,
+)  # fmt: skip

@@ -1,0 +1,72 @@
+"""ResourceClaimTemplates: immutable, with the rules of the claim that is made of them (api.md 4.4)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden
+from apiserver.api.types.meta import ObjectMeta
+from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.registry.resource import Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.devices import claimvalidation
+from apiserver.resources.devices import v1beta1 as flat
+from apiserver.resources.devices.access import admin_access_of_requests
+from apiserver.resources.devices.defaults import default_flat_template, default_template
+from apiserver.resources.devices.dropping import drop_from_claim_spec
+from apiserver.resources.metadata import validate_labels_and_annotations
+
+Json = dict[str, Any]
+
+_METADATA: Final = Path("spec.metadata")
+_SPEC: Final = Path("spec.spec")
+_ALLOWED: Final = ("labels", "annotations")
+#: Go's field name with its first letter lowered, where that is not the JSON name.
+_GO_NAMES: Final = {"uid": "uID"}
+
+
+def _template_metadata(metadata: Json) -> list[FieldError]:
+    """Labels and annotations for the claims; anything else would be theirs to have."""
+    errors = validate_labels_and_annotations(metadata, _METADATA)
+    for field in ObjectMeta.fields:
+        if field not in _ALLOWED and metadata.get(field) not in (None, "", 0, [], {}):
+            errors.append(forbidden(_METADATA / _GO_NAMES.get(field, field), "cannot be set"))
+    return errors
+
+
+class ResourceClaimTemplateStrategy(Strategy):
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        drop_from_claim_spec(ctx, obj["spec"].get("spec") or {}, None, "spec.spec")
+
+    def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        return admin_access_of_requests(ctx, obj["spec"].get("spec") or {}, obj["metadata"].get("namespace", "")) if old is None else []
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        spec = obj["spec"]
+        return _template_metadata(spec.get("metadata") or {}) + claimvalidation.validate_spec(ctx, spec.get("spec") or {}, _SPEC)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        drop_from_claim_spec(ctx, obj["spec"].get("spec") or {}, old["spec"].get("spec"), "spec.spec")
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        changed = claimvalidation.spec_is_immutable(obj["spec"], old["spec"], v1.TYPES.ResourceClaimTemplateSpec)
+        return self.validate(ctx, obj) + changed
+
+
+RESOURCE_CLAIM_TEMPLATES: Final = Resource(
+    group="resource.k8s.io", kind="ResourceClaimTemplate", plural="resourceclaimtemplates", singular="resourceclaimtemplate", namespaced=True,
+    versions=(
+        Version(name="v1", schema=v1.ResourceClaimTemplate, introduced=(1, 34), default=default_template),
+        Version(
+            name="v1beta2", schema=v1beta2.ResourceClaimTemplate, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False,
+            default=default_template,
+        ),
+        Version(
+            name="v1beta1", schema=v1beta1.ResourceClaimTemplate, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False,
+            default=default_flat_template, to_hub=flat.template_to_hub, from_hub=flat.template_from_hub,
+        ),
+    ),
+    strategy=ResourceClaimTemplateStrategy(), storage_prefix="resourceclaimtemplates", storage_hash="TuzjC49aUfM=", columns=name_and_age(),
+    delete_returns_object=True,
+)  # fmt: skip

@@ -1,0 +1,105 @@
+"""Values as errors show them when they are whole structs: JSON of upstream's internal types, which have no JSON tags.
+
+So field names are Go's, all of them are there in order of declaration, nothing is left out when empty, and what is not set is null. Types of
+meta/v1 and raw extensions keep their ordinary form. A field that upstream's release does not have is shown only when it is set, so that texts
+about other objects are upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
+
+__all__ = ["internal"]
+
+_CACHE: Final = "internal"
+_METADATA: Final = "ObjectMeta"
+#: Types of meta/v1 have no internal form: metadata, conditions.
+_TAGGED: Final = "io.k8s.apimachinery."
+#: Where Go's name is not the JSON name with a capital; by JSON name, or by type and JSON name.
+_GO_NAMES: Final = {
+    "cel": "CEL", "uid": "UID", "ip": "IP", "ips": "IPs", "apiVersion": "APIVersion", "apiGroup": "APIGroup", "dnsPolicy": "DNSPolicy",
+    "dnsConfig": "DNSConfig", "os": "OS", "tty": "TTY", "fsGroup": "FSGroup", "fsGroupChangePolicy": "FSGroupChangePolicy",
+    "seLinuxOptions": "SELinuxOptions", "seLinuxChangePolicy": "SELinuxChangePolicy", "httpGet": "HTTPGet", "httpHeaders": "HTTPHeaders",
+    "tcpSocket": "TCPSocket", "grpc": "GRPC", "nfs": "NFS", "iscsi": "ISCSI", "rbd": "RBD", "fc": "FC", "csi": "CSI", "cephfs": "CephFS",
+    "gcePersistentDisk": "GCEPersistentDisk", "awsElasticBlockStore": "AWSElasticBlockStore", "storageos": "StorageOS",
+}  # fmt: skip
+_TYPED_NAMES: Final = {
+    ("DeviceAttribute", "int"): "IntValue", ("DeviceAttribute", "bool"): "BoolValue", ("DeviceAttribute", "string"): "StringValue",
+    ("DeviceAttribute", "version"): "VersionValue", ("DeviceAttribute", "ints"): "IntValues", ("DeviceAttribute", "bools"): "BoolValues",
+    ("DeviceAttribute", "strings"): "StringValues", ("DeviceAttribute", "versions"): "VersionValues",
+}  # fmt: skip
+#: Fields by type that are ahead of upstream's release.
+_AHEAD: Final = {("ResourceClaimSpec", "reservedFor"), ("AllocationResult", "reservedForAnyPod")}
+_ZERO: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0, "quantity": "0", "time": None, "microTime": None}
+
+Writer = Callable[[Any], Any]
+
+
+def internal(kind: Type, value: Any) -> Any:
+    """The value in the form in which an error prints it."""
+    return _writer(kind)(value)
+
+
+def _writer(kind: Type) -> Writer:
+    if isinstance(kind, ListOf):
+        item = _writer(kind.item)
+        return lambda value: None if value is None else [item(element) for element in value]
+    if isinstance(kind, MapOf):
+        entry = _writer(kind.value)
+        return lambda value: None if value is None else {key: entry(element) for key, element in sorted(value.items())}
+    if isinstance(kind, Struct):
+        return _struct(kind)
+    zero = _ZERO.get(kind.name)
+    return lambda value: zero if value is None else value
+
+
+def _struct(kind: Struct) -> Writer:
+    if kind.name.startswith(_TAGGED):
+        return lambda value: value or {}
+    known: Writer | None = kind.cache.get(_CACHE)
+    if known is None:
+        fields: list[tuple[str, str, Writer]] = []
+        ahead = {name for owner, name in _AHEAD if owner == kind.kind}
+        # Set before the fields are looked at: types may hold themselves.
+        known = kind.cache[_CACHE] = lambda value: {
+            go: write((value or {}).get(name)) for name, go, write in fields if name not in ahead or (value or {}).get(name) is not None
+        }
+        for name, field in kind.fields.items():
+            if name in ("kind", "apiVersion") and kind.gvk:
+                continue
+            if isinstance(field.type, Struct) and field.type.kind == _METADATA:
+                fields.append((name, "", _writer(field.type)))
+                continue
+            fields.append((name, _go_name(kind, field), _optional(field) if field.pointer else _writer(field.type)))
+        if any(not go for _, go, _ in fields):
+            known = kind.cache[_CACHE] = _embedding(fields)
+    return known
+
+
+def _embedding(fields: list[tuple[str, str, Writer]]) -> Writer:
+    """Metadata is embedded: its members stand among those of the struct."""
+
+    def write(value: Any) -> Any:
+        out: dict[str, Any] = {}
+        for name, go, writer in fields:
+            written = writer((value or {}).get(name))
+            if go:
+                out[go] = written
+            else:
+                out.update(written)
+        return out
+
+    return write
+
+
+def _optional(field: Field) -> Writer:
+    write = _writer(field.type)
+    return lambda value: None if value is None else write(value)
+
+
+def _go_name(kind: Struct, field: Field) -> str:
+    name = field.name
+    return _TYPED_NAMES.get((kind.kind, name)) or _GO_NAMES.get(name) or name[:1].upper() + name[1:]

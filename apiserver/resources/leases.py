@@ -1,0 +1,73 @@
+"""Leases (coordination.k8s.io). Rules: pkg/apis/coordination/validation."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported
+from apiserver.api.names import label_key
+from apiserver.api.types.coordination import Lease
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_GATED: Final = ("strategy", "preferredHolder")
+
+
+class LeaseStrategy(Strategy):
+    checks_finalizer_names = False
+    revalidates_metadata = False
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        if not ctx.features.enabled("CoordinatedLeaderElection"):
+            for field in _GATED:
+                obj["spec"].pop(field, None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        if not ctx.features.enabled("CoordinatedLeaderElection"):
+            for field in _GATED:
+                if field not in old["spec"]:
+                    obj["spec"].pop(field, None)
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        spec = obj["spec"]
+        errors: list[FieldError] = []
+        seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if seconds is not None and seconds <= 0:
+            errors.append(invalid(_SPEC / "leaseDurationSeconds", seconds, "must be greater than 0"))
+        if transitions is not None and transitions < 0:
+            errors.append(invalid(_SPEC / "leaseTransitions", transitions, "must be greater than or equal to 0"))
+        strategy = spec.get("strategy")
+        if strategy is not None:
+            errors += _strategy(strategy, _SPEC / "strategy")
+        if spec.get("preferredHolder") and not strategy:
+            errors.append(forbidden(_SPEC / "preferredHolder", "may only be specified if `strategy` is defined"))
+        return errors
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return self.validate(ctx, obj)
+
+
+def _strategy(strategy: str, path: Path) -> list[FieldError]:
+    """A known strategy, or a qualified one of somebody else's. (The path names the field twice, as upstream's does.)"""
+    at = path / "strategy"
+    if "/" in strategy:
+        return [invalid(at, Named(strategy), text) for text in label_key(strategy)]
+    return [] if strategy == "OldestEmulationVersion" else [not_supported(at, Named(strategy), ["OldestEmulationVersion"])]
+
+
+def _holder(obj: Json) -> str:
+    holder: str = obj["spec"].get("holderIdentity") or ""
+    return holder
+
+
+LEASES = Resource(
+    group="coordination.k8s.io", kind="Lease", plural="leases", singular="lease", namespaced=True,
+    versions=(Version(name="v1", schema=Lease),),
+    strategy=LeaseStrategy(), storage_prefix="leases", storage_hash="gqkMMb/YqFM=",
+    columns=name_and_age(Column(name="Holder", cell=_holder, description="Who holds the lease.")),
+    unconditional_update=False, create_on_update=True,
+)  # fmt: skip

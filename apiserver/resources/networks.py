@@ -1,0 +1,72 @@
+"""IP addresses and CIDRs as fields hold them: the strict form, and the laxer one of older fields (leading zeros pass there)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apiserver.api.fielderrors import FieldError, Path, invalid
+
+if TYPE_CHECKING:
+    import ipaddress
+
+__all__ = ["canonical_interface", "cidr_family", "ip_family", "legacy_cidr", "legacy_ip", "parse_interface"]
+
+_CIDR = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+_SUBNET = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+
+
+def _without_zeros(address: str) -> str:
+    """IPv4 octets without leading zeros."""
+    octets = address.split(".")
+    if len(octets) != 4 or not all(octet.isascii() and octet.isdigit() for octet in octets):
+        return address
+    return ".".join(str(int(octet)) for octet in octets)
+
+
+def parse_interface(text: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
+    """An address with a prefix length, leading zeros of octets allowed."""
+    import ipaddress  # not needed for most objects
+
+    address, slash, length = text.partition("/")
+    if not slash or not (length.isascii() and length.isdigit()) or "%" in address:
+        return None
+    try:
+        return ipaddress.ip_interface(f"{_without_zeros(address)}/{int(length)}")
+    except ValueError:
+        return None
+
+
+def canonical_interface(path: Path, text: str) -> list[FieldError]:
+    """An interface address in its one written form (host bits stay)."""
+    parsed = parse_interface(text)
+    if parsed is None:
+        return [invalid(path, text, _CIDR)]
+    mapped = getattr(parsed.ip, "ipv4_mapped", None)
+    # A mapped address is shown as the IPv4 address that it is, with what is left of the prefix length in 32 bits.
+    canonical = str(parsed) if mapped is None else f"{mapped}/{max(parsed.network.prefixlen - 96, 0)}"
+    return [] if canonical == text else [invalid(path, text, f'must be in canonical form ("{canonical}")')]
+
+
+def cidr_family(text: str) -> int:
+    """4 or 6, 0 when it is none."""
+    parsed = parse_interface(text)
+    return 0 if parsed is None else parsed.version
+
+
+def legacy_cidr(path: Path, text: str) -> list[FieldError]:
+    return [] if parse_interface(text) is not None else [invalid(path, text, _SUBNET)]
+
+
+def ip_family(text: str) -> int:
+    """4 or 6, 0 when it is no address."""
+    import ipaddress  # not needed for most objects
+
+    try:
+        return ipaddress.ip_address(_without_zeros(text)).version if "%" not in text else 0
+    except ValueError:
+        return 0
+
+
+def legacy_ip(path: Path, text: str) -> list[FieldError]:
+    return [] if ip_family(text) else [invalid(path, text, _IP)]

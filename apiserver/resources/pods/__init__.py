@@ -1,0 +1,69 @@
+"""Pods: defaults, gates, validation, status, binding. One `Resource`, its rules in the modules beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from apiserver.api.types.core.pods import Binding, Pod
+from apiserver.api.types.policy import Eviction
+from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.pods.binding import bind, create_binding, evict
+from apiserver.resources.pods.columns import COLUMNS, row_conditions
+from apiserver.resources.pods.connections import attach, execute, log, port_forward, proxy
+from apiserver.resources.pods.defaults import default, to_hub
+from apiserver.resources.pods.strategy import PodStrategy
+
+__all__ = ["BINDINGS", "PODS"]
+
+Json = dict[str, Any]
+
+
+def _spec(field: str) -> Callable[[Json], str]:
+    return lambda obj: obj["spec"].get(field) or ""
+
+
+def _status(field: str) -> Callable[[Json], str]:
+    return lambda obj: (obj.get("status") or {}).get(field) or ""
+
+
+def _pod_ip(obj: Json) -> str:
+    addresses = (obj.get("status") or {}).get("podIPs") or ()
+    ip: str = addresses[0].get("ip", "") if addresses else ""
+    return ip
+
+
+_CONNECT: Final = ("create", "get")
+_PROXY: Final = ("create", "delete", "get", "patch", "update")
+
+PODS = Resource(
+    group="", kind="Pod", plural="pods", singular="pod", namespaced=True, short_names=("po",), categories=("all",),
+    versions=(Version(name="v1", schema=Pod, default=default, to_hub=to_hub),),
+    strategy=PodStrategy(), storage_prefix="pods", storage_hash="xPOwRZ+Yhw8=", columns=COLUMNS, row_conditions=row_conditions,
+    subresources=(
+        Subresource(name="attach", verbs=_CONNECT, kind="PodAttachOptions", connect=attach),
+        Subresource(name="binding", verbs=("create",), kind="Binding", schema=Binding, create=bind),
+        Subresource(name="ephemeralcontainers"),
+        Subresource(name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1", schema=Eviction, create=evict),
+        Subresource(name="exec", verbs=_CONNECT, kind="PodExecOptions", connect=execute),
+        Subresource(name="log", verbs=("get",), connect=log),
+        Subresource(name="portforward", verbs=_CONNECT, kind="PodPortForwardOptions", connect=port_forward),
+        Subresource(name="proxy", verbs=_PROXY, kind="PodProxyOptions", connect=proxy),
+        Subresource(name="resize"),
+        Subresource(name="status"),
+    ),
+    field_labels={
+        "spec.nodeName": _spec("nodeName"), "spec.host": _spec("nodeName"), "spec.restartPolicy": _spec("restartPolicy"),
+        "spec.schedulerName": _spec("schedulerName"), "spec.serviceAccountName": _spec("serviceAccountName"),
+        "spec.hostNetwork": lambda obj: "true" if obj["spec"].get("hostNetwork") else "false",
+        "status.phase": _status("phase"), "status.podIP": _pod_ip, "status.podIPs": lambda obj: "", "status.nominatedNodeName": _status("nominatedNodeName"),
+    },
+    field_error_style="plain", delete_returns_object=True,
+)  # fmt: skip
+
+#: The older way to bind: the pod's name stands in the body. It stores nothing but changes pods, whose prefix it names.
+BINDINGS = Resource(
+    group="", kind="Binding", plural="bindings", singular="binding", namespaced=True, versions=(Version(name="v1", schema=Binding),),
+    strategy=Strategy(), storage_prefix="pods", columns=(), verbs=("create",), create=create_binding,
+)  # fmt: skip

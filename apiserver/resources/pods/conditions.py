@@ -1,0 +1,26 @@
+"""A pod's conditions as the server sets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["set_condition"]
+
+Json = dict[str, Any]
+
+
+def set_condition(status: Json, kind: str, value: str, now: str, *, reason: str = "", message: str = "") -> None:
+    """Sets one condition. `now` is its transition time, which stays when the value was the same before."""
+    conditions = status.setdefault("conditions", [])
+    before = next((c for c in conditions if c.get("type") == kind), None)
+    condition: Json = {"type": kind, "status": value, "lastProbeTime": None, "lastTransitionTime": now}
+    if before is not None and before.get("status") == value:
+        condition["lastTransitionTime"] = before.get("lastTransitionTime")
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    if before is None:
+        conditions.append(condition)
+    else:
+        conditions[conditions.index(before)] = condition

@@ -1,0 +1,117 @@
+"""log, exec, attach, portforward and proxy. There are no containers behind a pod, so each ends in an error that says so; what is wrong
+with the request itself is said first, in upstream's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.fielderrors import Path, invalid
+from apiserver.api.status import StatusError, bad_request, not_found
+from apiserver.api.status import invalid as invalid_status
+from apiserver.messages import Response
+from apiserver.resources.pods.defaults import containers
+
+if TYPE_CHECKING:
+    from apiserver.messages import Request
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context
+
+__all__ = ["attach", "execute", "log", "port_forward", "proxy"]
+
+Json = dict[str, Any]
+
+_NO_CONTAINERS: Final = (
+    "kubedra emulates nodes: the containers of pod {name} do not run, so there is nothing to {what}; pods go through their phases, and "
+    "devices through allocation and preparation"
+)
+_COUNTS: Final = ("sinceSeconds", "tailLines", "limitBytes")
+
+
+def _pod(store: Store, ctx: Context) -> Json:
+    entry = store.cache.get(store.resource.key(ctx.namespace, ctx.name))
+    if entry is None:
+        raise not_found("pods", "", ctx.name)
+    pod: Json = entry.obj
+    return pod
+
+
+def _emulated(name: str, what: str) -> StatusError:
+    return StatusError(501, "NotImplemented", _NO_CONTAINERS.format(name=name, what=what))
+
+
+def _container(pod: Json, wanted: str) -> str:
+    """The container that is meant, or an error naming the choice."""
+    name = pod["metadata"]["name"]
+    known = [container.get("name", "") for container in containers(pod["spec"])]
+    if wanted:
+        if wanted not in known:
+            raise bad_request(f"container {wanted} is not valid for pod {name}")
+        return wanted
+    regular = [container.get("name", "") for container in pod["spec"].get("containers") or ()]
+    if len(regular) == 1:
+        only: str = regular[0]
+        return only
+    init = [container.get("name", "") for container in pod["spec"].get("initContainers") or ()]
+    others = f" or one of the init containers: [{' '.join(init)}]" if init else ""
+    raise bad_request(f"a container name must be specified for pod {name}, choose one of: [{' '.join(regular)}]{others}")
+
+
+def _first(request: Request, name: str) -> str:
+    values = request.params.get(name)
+    return values[0] if values else ""
+
+
+def _check_counts(request: Request, name: str) -> None:
+    errors = []
+    for field in _COUNTS:
+        text = _first(request, field)
+        if text.lstrip("-").isdigit() and int(text) < (0 if field == "tailLines" else 1):
+            bound = "must be greater than or equal to 0" if field == "tailLines" else "must be greater than 0"
+            errors.append(invalid(Path(field), int(text), bound))
+    if errors:
+        raise invalid_status("PodLogOptions", "", name, errors)
+
+
+async def log(store: Store, ctx: Context, request: Request) -> Response:
+    """A pod without a node has no log yet: 204, as upstream."""
+    _check_counts(request, ctx.name)
+    pod = _pod(store, ctx)
+    _container(pod, _first(request, "container"))
+    node = pod["spec"].get("nodeName")
+    if not node:
+        return Response(204, b"", "text/plain")
+    _known_node(ctx, node)
+    raise _emulated(ctx.name, "read a log from")
+
+
+def _known_node(ctx: Context, node: str) -> None:
+    if ctx.lookup("nodes", "", node) is None:
+        raise not_found("pods", "", node)
+
+
+def _streaming(store: Store, ctx: Context, request: Request, what: str) -> StatusError:
+    pod = _pod(store, ctx)
+    _container(pod, _first(request, "container"))
+    if not pod["spec"].get("nodeName"):
+        return bad_request(f"pod {ctx.name} does not have a host assigned")
+    return _emulated(ctx.name, what)
+
+
+async def execute(store: Store, ctx: Context, request: Request) -> Response:
+    raise _streaming(store, ctx, request, "execute in")
+
+
+async def attach(store: Store, ctx: Context, request: Request) -> Response:
+    raise _streaming(store, ctx, request, "attach to")
+
+
+async def port_forward(store: Store, ctx: Context, request: Request) -> Response:
+    pod = _pod(store, ctx)
+    if not pod["spec"].get("nodeName"):
+        raise bad_request(f"pod {ctx.name} does not have a host assigned")
+    raise _emulated(ctx.name, "forward a port to")
+
+
+async def proxy(store: Store, ctx: Context, request: Request) -> Response:
+    _pod(store, ctx)
+    raise _emulated(ctx.name, "connect to")

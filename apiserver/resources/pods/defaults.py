@@ -1,0 +1,265 @@
+"""What v1 fills in where a pod says nothing. Facts: pkg/apis/core/v1/defaults.go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.quantity import Quantity
+from apiserver.resources.resource_names import is_hugepage, is_overcommit_allowed
+
+__all__ = ["containers", "default", "default_pod_spec", "to_hub"]
+
+Json = dict[str, Any]
+
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_FILE_MODE: Final = 0o644
+_POD_LEVEL: Final = frozenset({"cpu", "memory"})
+
+
+def containers(spec: Json, *, ephemeral: bool = True) -> Iterator[Json]:
+    """All containers: init, regular, ephemeral."""
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+    if ephemeral:
+        yield from spec.get("ephemeralContainers") or ()
+
+
+# The path components of an image name are lower case; the registry's host may be anything with a dot, a colon, or "localhost".
+_COMPONENT: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE: Final = re.compile(
+    rf"(?:(?:[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?"
+    rf"{_COMPONENT}(?:/{_COMPONENT})*(?::(?P<tag>[\w][\w.-]{{0,127}}))?(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{{32,}})?",
+    re.ASCII,
+)
+
+
+def pull_policy(image: str) -> str:
+    """Always for :latest, given or implied; a name that cannot be parsed implies nothing."""
+    match = _IMAGE.fullmatch(image)
+    if match is None:
+        return "IfNotPresent"
+    tag = match["tag"] or ("" if match["digest"] else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def default(obj: Json, now: datetime) -> None:
+    spec = obj["spec"]
+    for container in containers(spec, ephemeral=False):
+        _requests_from_limits(container.get("resources"))
+    if spec.get("resources"):
+        _pod_level_resources(spec)
+    spec.setdefault("enableServiceLinks", True)
+    if spec.get("hostNetwork"):
+        for container in containers(spec, ephemeral=False):
+            for port in container.get("ports") or ():
+                if not port.get("hostPort"):
+                    port["hostPort"] = port.get("containerPort", 0)
+    default_pod_spec(spec)
+
+
+def to_hub(obj: Json) -> Json:
+    """Fields that say one thing twice agree from here on: the service account under its old name, the first of the pod's addresses."""
+    spec, status = obj["spec"], obj.get("status")
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    if status:
+        address, addresses = status.get("podIP"), status.get("podIPs")
+        if addresses and (not address or address == addresses[0].get("ip")):
+            status["podIP"] = addresses[0].get("ip", "")
+        elif address:
+            status["podIPs"] = [{"ip": address}]
+    return obj
+
+
+def default_pod_spec(spec: Json) -> None:
+    """The defaults that templates have, too."""
+    if not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirst"
+    if not spec.get("restartPolicy"):
+        spec["restartPolicy"] = "Always"
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    if not spec.get("schedulerName"):
+        spec["schedulerName"] = "default-scheduler"
+    for volume in spec.get("volumes") or ():
+        _volume(volume)
+    for container in containers(spec):
+        _container(container)
+    if spec.get("overhead"):
+        _round(spec["overhead"])
+    _round_resources(spec.get("resources"))
+
+
+def _requests_from_limits(resources: Json | None) -> None:
+    """What is limited is also requested, in the limit's amount."""
+    if not resources or not resources.get("limits"):
+        return
+    requests = resources.setdefault("requests", {})
+    for name, amount in resources["limits"].items():
+        requests.setdefault(name, amount)
+
+
+def _total(spec: Json, field: str) -> dict[str, Quantity]:
+    """Sum over containers; an init container counts where it needs more than all of them together, sidecars run along."""
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        _add(total, container, field)
+    sidecars: dict[str, Quantity] = {}
+    peak: dict[str, Quantity] = {}
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            _add(total, container, field)
+            _add(sidecars, container, field)
+            needed = dict(sidecars)
+        else:
+            needed = dict(sidecars)
+            _add(needed, container, field)
+        for name, amount in needed.items():
+            peak[name] = max(peak[name], amount) if name in peak else amount
+    for name, amount in peak.items():
+        total[name] = max(total[name], amount) if name in total else amount
+    return total
+
+
+def _add(total: dict[str, Quantity], container: Json, field: str) -> None:
+    for name, text in ((container.get("resources") or {}).get(field) or {}).items():
+        amount = Quantity.parse(text)
+        total[name] = total[name].add(amount) if name in total else amount
+
+
+def _pod_level_resources(spec: Json) -> None:
+    """Requests and limits of the pod as a whole, from those of its containers."""
+    resources = spec["resources"]
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if requests or limits:
+        for name, amount in _total(spec, "limits").items():
+            if is_hugepage(name) and name not in requests:
+                limits.setdefault(name, str(amount))
+        if limits:
+            resources["limits"] = limits
+    if not limits:
+        return
+    for name, amount in _total(spec, "requests").items():
+        if (name in _POD_LEVEL or is_hugepage(name)) and is_overcommit_allowed(name):
+            requests.setdefault(name, str(amount))
+    for name, text in limits.items():
+        if name in _POD_LEVEL or is_hugepage(name):
+            requests.setdefault(name, text)
+    if requests:
+        resources["requests"] = requests
+
+
+def _container(container: Json) -> None:
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = pull_policy(container.get("image", ""))
+    if not container.get("terminationMessagePath"):
+        container["terminationMessagePath"] = "/dev/termination-log"
+    if not container.get("terminationMessagePolicy"):
+        container["terminationMessagePolicy"] = "File"
+    for port in container.get("ports") or ():
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+    for variable in container.get("env") or ():
+        source = variable.get("valueFrom")
+        if source:
+            _field_reference(source.get("fieldRef"))
+            if source.get("fileKeyRef"):
+                source["fileKeyRef"].setdefault("optional", False)
+    _round_resources(container.get("resources"))
+    for name in _PROBES:
+        if container.get(name) is not None:
+            _probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict):
+            _http_get(hook.get("httpGet"))
+
+
+def _round(amounts: Json) -> None:
+    """No finer than a thousandth, rounded up."""
+    for name, text in amounts.items():
+        if text.isdigit() or (text[-1:] in "mikMGTPE" and text[:-1].isdigit()):
+            continue
+        rounded, exact = Quantity.parse(text).round_up(-3)
+        if not exact:
+            amounts[name] = str(rounded)
+
+
+def _round_resources(resources: Json | None) -> None:
+    for field in ("limits", "requests"):
+        if resources and resources.get(field):
+            _round(resources[field])
+
+
+def _probe(probe: Json) -> None:
+    for field, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+        if not probe.get(field):
+            probe[field] = value
+    _http_get(probe.get("httpGet"))
+    if probe.get("grpc") is not None:
+        probe["grpc"].setdefault("service", "")
+
+
+def _http_get(action: Json | None) -> None:
+    if action is None:
+        return
+    if not action.get("path"):
+        action["path"] = "/"
+    if not action.get("scheme"):
+        action["scheme"] = "HTTP"
+
+
+def _field_reference(reference: Json | None) -> None:
+    if reference is not None and not reference.get("apiVersion"):
+        reference["apiVersion"] = "v1"
+
+
+#: Volume sources whose optional fields have defaults.
+_SOURCES: Final[dict[str, dict[str, Any]]] = {
+    "secret": {"defaultMode": _FILE_MODE},
+    "configMap": {"defaultMode": _FILE_MODE},
+    "downwardAPI": {"defaultMode": _FILE_MODE},
+    "projected": {"defaultMode": _FILE_MODE},
+    "hostPath": {"type": ""},
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
+
+
+def _volume(volume: Json) -> None:
+    sources = [name for name in volume if name != "name"]
+    if not sources:
+        volume["emptyDir"] = {}
+    for name in sources:
+        source = volume[name]
+        for field, value in _SOURCES.get(name, {}).items():
+            if source.get(field) in (None, ""):
+                source[field] = value
+        if name == "downwardAPI":
+            _downward(source)
+        elif name == "projected":
+            _projected(source)
+        elif name == "image" and not source.get("pullPolicy"):
+            source["pullPolicy"] = pull_policy(source.get("reference", ""))
+        elif name == "ephemeral" and source.get("volumeClaimTemplate"):
+            claim = source["volumeClaimTemplate"]["spec"]
+            claim.setdefault("volumeMode", "Filesystem")
+            _round_resources(claim.get("resources"))
+
+
+def _downward(source: Json) -> None:
+    for item in source.get("items") or ():
+        _field_reference(item.get("fieldRef"))
+
+
+def _projected(source: Json) -> None:
+    for projection in source.get("sources") or ():
+        if projection.get("downwardAPI"):
+            _downward(projection["downwardAPI"])
+        if projection.get("serviceAccountToken") is not None:
+            projection["serviceAccountToken"].setdefault("expirationSeconds", 3600)

@@ -1,0 +1,219 @@
+"""What may change of a pod that exists: images, tolerations that are added, gates that go, a shorter deadline. Subresources change the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.types.core.containers import Container
+from apiserver.api.types.core.pods import PodSpec
+from apiserver.resources.equality import semantic_equal
+from apiserver.resources.pods.scheduling import validate_tolerations
+from apiserver.resources.pods.specdiff import spec_diff
+from apiserver.resources.pods.validation import MIRROR, validate_pod
+
+if TYPE_CHECKING:
+    from apiserver.registry.strategy import Context
+
+__all__ = ["annotation_updates", "validate_ephemeral_containers_update", "validate_pod_update", "validate_resize"]
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_MAX_INT32: Final = 2147483647
+_UPDATABLE: Final = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
+    "previously negative)"
+)
+_ONLY_RESOURCES: Final = "only cpu and memory resources are mutable"
+_RESIZED: Final = ("cpu", "memory")
+
+
+def annotation_updates(obj: Json, old: Json) -> list[FieldError]:
+    """Mirror pods stay mirror pods, and no other pod becomes one."""
+    path = Path("metadata.annotations").key(MIRROR)
+    new, before = ((part["metadata"].get("annotations") or {}).get(MIRROR) for part in (obj, old))
+    if new == before:
+        return []
+    return [forbidden(path, "may not add mirror pod annotation" if before is None else "may not remove or update mirror pod annotation")]
+
+
+def validate_pod_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+    spec, before = obj["spec"], old["spec"]
+    errors = validate_pod(ctx, obj, old) + annotation_updates(obj, old)
+    for field in ("containers", "initContainers"):
+        new, stored = spec.get(field) or [], before.get(field) or []
+        if len(new) != len(stored):
+            return [*errors, forbidden(_SPEC / field, "pod updates may not add or remove containers")]
+        errors += _images(_SPEC / field, new)
+    deadline = _deadline(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
+    errors += deadline
+    if deadline and spec.get("activeDeadlineSeconds") is not None:
+        return errors
+    errors += _tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
+    errors += _gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
+    if semantic_equal(PodSpec, spec, before):
+        return errors
+    allowed = _with_allowed_changes_undone(spec, before)
+    if before.get("schedulingGates"):
+        errors += _gated(allowed, before)
+    if not semantic_equal(PodSpec, allowed, before):
+        errors.append(forbidden(_SPEC, f"{_UPDATABLE}\n{spec_diff(before, allowed)}"))
+    return errors
+
+
+def _images(path: Path, listed: list[Json]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, container in enumerate(listed):
+        image = container.get("image", "")
+        if not image:
+            errors.append(required(path[index] / "image"))
+        if image.strip() != image:
+            errors.append(invalid(path[index] / "image", image, "must not have leading or trailing whitespace"))
+    return errors
+
+
+def _deadline(new: int | None, old: int | None) -> list[FieldError]:
+    path = _SPEC / "activeDeadlineSeconds"
+    if new is None:
+        return [] if old is None else [invalid(path, None, "must not update from a positive integer to nil value")]
+    if not 0 <= new <= _MAX_INT32:
+        return [invalid(path, new, f"must be between 0 and {_MAX_INT32}, inclusive")]
+    return [invalid(path, new, "must be less than or equal to previous value")] if old is not None and old < new else []
+
+
+def _without_seconds(toleration: Json) -> Json:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _tolerations(new: list[Json], old: list[Json]) -> list[FieldError]:
+    path = _SPEC / "tolerations"
+    known = [_without_seconds(toleration) for toleration in new]
+    if any(_without_seconds(toleration) not in known for toleration in old):
+        return [forbidden(path, "existing toleration can not be modified except its tolerationSeconds")]
+    return validate_tolerations(path, new)
+
+
+def _gates(new: list[Json], old: list[Json]) -> list[FieldError]:
+    known = {gate.get("name", "") for gate in old}
+    return [
+        forbidden((_SPEC / "schedulingGates")[index] / "name", f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'")
+        for index, gate in enumerate(new) if gate.get("name", "") not in known
+    ]  # fmt: skip
+
+
+def _keep(target: Json, source: Json, field: str) -> None:
+    target.pop(field, None)
+    if field in source:
+        target[field] = source[field]
+
+
+def _with_allowed_changes_undone(spec: Json, before: Json) -> Json:
+    """The new spec but for what an update may change; what still differs then is forbidden."""
+    allowed = {name: spec[name] if name in spec else before[name] for name in (*before, *(n for n in spec if n not in before)) if name in spec}
+    for field in ("containers", "initContainers"):
+        if spec.get(field):
+            allowed[field] = [{**new, "image": old.get("image", "")} for new, old in zip(spec[field], before[field], strict=True)]
+    for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        _keep(allowed, before, field)
+    if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        allowed["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
+    return allowed
+
+
+def _gated(allowed: Json, before: Json) -> list[FieldError]:
+    """A pod that waits at its gates may still be narrowed down. Undoes in `allowed` what is fine."""
+    errors: list[FieldError] = []
+    new, old = allowed.get("nodeSelector") or {}, before.get("nodeSelector") or {}
+    if new != old:
+        if any(new.get(key) != value for key, value in old.items()):
+            errors.append(invalid(_SPEC / "nodeSelector", new, "only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
+        _keep(allowed, before, "nodeSelector")
+    affinity, stored = dict(allowed.get("affinity") or {}), before.get("affinity") or {}
+    if affinity.get("nodeAffinity") != stored.get("nodeAffinity"):
+        errors += _node_affinity(affinity.get("nodeAffinity"), stored.get("nodeAffinity"))
+        _keep(affinity, stored, "nodeAffinity")
+        if affinity or "affinity" in before:
+            allowed["affinity"] = affinity
+        else:
+            allowed.pop("affinity", None)
+    return errors
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _node_affinity(new: Json | None, old: Json | None) -> list[FieldError]:
+    old_terms = ((old or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    new_terms = ((new or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    path = _SPEC / "affinity" / "nodeAffinity" / _REQUIRED / "nodeSelectorTerms"
+    if not old_terms:
+        return []
+    if len(old_terms) != len(new_terms):
+        return [invalid(path, new_terms, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")]
+    return [
+        invalid(path[index], new_term, "only additions are allowed (no mutations or deletions)")
+        for index, (new_term, old_term) in enumerate(zip(new_terms, old_terms, strict=True)) if not _only_adds(new_term, old_term)
+    ]  # fmt: skip
+
+
+def _only_adds(new: Json, old: Json) -> bool:
+    if not old.get("matchExpressions") and not old.get("matchFields") and (new.get("matchExpressions") or new.get("matchFields")):
+        return False
+    return all((new.get(field) or [])[: len(old.get(field) or [])] == (old.get(field) or []) for field in ("matchExpressions", "matchFields"))
+
+
+# --- subresources ----------------------------------------------------------------------------------------------------------------------------
+
+
+def validate_ephemeral_containers_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+    """Ephemeral containers are only ever added."""
+    if MIRROR in (old["metadata"].get("annotations") or {}):
+        return [forbidden(Path("[]"), "static pods do not support ephemeral containers")]
+    errors = validate_pod(ctx, obj, old)
+    path = _SPEC / "ephemeralContainers"
+    named = {container.get("name", ""): container for container in obj["spec"].get("ephemeralContainers") or ()}
+    for container in old["spec"].get("ephemeralContainers") or ():
+        name = container.get("name", "")
+        if name not in named:
+            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
+        elif named[name] != container:
+            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n'))
+    return errors
+
+
+def validate_resize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+    """cpu and memory of running containers."""
+    if MIRROR in (old["metadata"].get("annotations") or {}):
+        return [forbidden(Path("[]"), "static pods cannot be resized")]
+    errors = validate_pod(ctx, obj, old)
+    if (old.get("status") or {}).get("nodeAllocatableResourceClaimStatuses"):
+        errors.append(forbidden(_SPEC, "pods with node allocatable resource claims cannot be resized"))
+    for field in ("containers", "initContainers"):
+        new, stored = obj["spec"].get(field) or [], old["spec"].get(field) or []
+        if [c.get("name") for c in new] != [c.get("name") for c in stored]:
+            return [*errors, forbidden(_SPEC / field, "containers may not be renamed or reordered on resize")]
+        for index, (container, before) in enumerate(zip(new, stored, strict=True)):
+            errors += _resized((_SPEC / field)[index] / "resources", container, before)
+    return errors
+
+
+def _resized(path: Path, container: Json, before: Json) -> list[FieldError]:
+    errors: list[FieldError] = []
+    new, old = container.get("resources") or {}, before.get("resources") or {}
+    for part in ("requests", "limits"):
+        gone = [name for name in _RESIZED if name in (old.get(part) or {}) and name not in (new.get(part) or {})]
+        errors += [forbidden(path / part, f"resource {part} cannot be removed") for _ in gone[:1]]
+    if not semantic_equal(Container, _without_compute(container), _without_compute(before)):
+        errors.append(forbidden(_SPEC, _ONLY_RESOURCES))
+    return errors
+
+
+def _without_compute(container: Json) -> Json:
+    resources = container.get("resources") or {}
+    rest = {
+        part: {name: amount for name, amount in amounts.items() if name not in _RESIZED} if part in ("requests", "limits") else amounts
+        for part, amounts in resources.items()
+    }
+    return {**container, "resources": {part: amounts for part, amounts in rest.items() if amounts}}

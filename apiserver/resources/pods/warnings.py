@@ -1,0 +1,151 @@
+"""What a new pod's author should know although the pod is accepted (pkg/api/pod/warnings.go)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import Path, go_quote
+from apiserver.api.quantity import Quantity
+
+__all__ = ["pod_warnings"]
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_NULL_SELECTOR: Final = "a null labelSelector results in matching no pod"
+_OLD_LABELS: Final = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+}
+_OLD_ANNOTATIONS: Final = {
+    "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+_OLD_VOLUMES: Final = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+", "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+", "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+", "quobyte": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+", "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}  # fmt: skip
+_SHOWN_VOLUMES: Final = {"storageos": "storageOS"}
+_BYTES: Final = ("memory", "ephemeral-storage")
+
+
+def pod_warnings(obj: Json) -> list[str]:
+    spec, annotations = obj["spec"], obj["metadata"].get("annotations") or {}
+    warnings = [f"{(_SPEC / 'nodeSelector').key(key)}: {_OLD_LABELS[key]}" for key in spec.get("nodeSelector") or () if key in _OLD_LABELS]
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        at = (_SPEC / "topologySpreadConstraints")[index]
+        if constraint.get("topologyKey") in _OLD_LABELS:
+            warnings.append(f"{at / 'topologyKey'}: {constraint['topologyKey']} is {_OLD_LABELS[constraint['topologyKey']]}")
+        if constraint.get("labelSelector") is None:
+            warnings.append(f"{at / 'labelSelector'}: {_NULL_SELECTOR}")
+    warnings += [f"{Path('metadata.annotations').key(key)}: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations]
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        at = (_SPEC / "volumes")[index]
+        warnings += [f"{at / _SHOWN_VOLUMES.get(name, name)}: {text}" for name, text in _OLD_VOLUMES.items() if volume.get(name) is not None]
+    warnings += _repeated(spec, "hostAliases", "ip") + _repeated(spec, "imagePullSecrets", "name")
+    for path, container in _with_paths(spec):
+        warnings += _fractions(path, container) + _hidden_variables(path, container)
+    warnings += _ports(spec)
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        warnings.append(f"{_SPEC / 'terminationGracePeriodSeconds'}: must be >= 0; negative values are invalid and will be treated as 1")
+    return warnings + _affinity(spec.get("affinity") or {})
+
+
+def _with_paths(spec: Json) -> list[tuple[Path, Json]]:
+    fields = ("initContainers", "containers", "ephemeralContainers")
+    return [((_SPEC / field)[index], container) for field in fields for index, container in enumerate(spec.get(field) or ())]
+
+
+def _repeated(spec: Json, field: str, name: str) -> list[str]:
+    warnings: list[str] = []
+    seen: set[str] = set()
+    for index, item in enumerate(spec.get(field) or ()):
+        value = item.get(name, "")
+        at = (_SPEC / field)[index] / name
+        if value in seen:
+            warnings.append(f"{at}: duplicate {name} {go_quote(value)}")
+        elif not value and field == "imagePullSecrets":
+            warnings.append(f'{at}: invalid empty name ""')
+        seen.add(value)
+    return warnings
+
+
+def _fractions(path: Path, container: Json) -> list[str]:
+    """Parts of a byte."""
+    resources = container.get("resources") or {}
+    return [
+        f"{(path / 'resources' / part).key(name)}: fractional byte value {go_quote(amount)} is invalid, must be an integer"
+        for name in _BYTES for part in ("limits", "requests")
+        if (amount := (resources.get(part) or {}).get(name)) is not None and Quantity.parse(amount).value(-3) % 1000
+    ]  # fmt: skip
+
+
+def _hidden_variables(path: Path, container: Json) -> list[str]:
+    """A variable that is set again, other than from itself."""
+    warnings: list[str] = []
+    seen: set[str] = set()
+    for index, variable in enumerate(container.get("env") or ()):
+        name, value = variable.get("name", ""), variable.get("value", "")
+        reference = f"$({name})"
+        if name in seen and (variable.get("valueFrom") is not None or value == reference or reference not in value):
+            at = (path / "env")[index]
+            warnings.append(f"{at}: hides previous definition of {go_quote(name)}, which may be dropped when using apply")
+        seen.add(name)
+    return warnings
+
+
+def _ports(spec: Json) -> list[str]:
+    warnings: list[str] = []
+    named: dict[str, Path] = {}
+    known: dict[tuple[int, str], list[tuple[Path, Json]]] = {}
+    late: list[str] = []
+    for path, container in _with_paths(spec):
+        for index, port in enumerate(container.get("ports") or ()):
+            at = (path / "ports")[index]
+            others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
+            warnings += [text for other, before in others if (text := _clash(at, port, other, before))]
+            others.append((at, port))
+            name = port.get("name", "")
+            if name and name in named:
+                first = named[name]
+                late.append(f"{at}: duplicate port name {go_quote(name)} with {first}, services and probes that select ports by name will use {first}")
+            elif name:
+                named[name] = at
+    return warnings + late
+
+
+def _clash(at: Path, port: Json, other: Path, before: Json) -> str:
+    """How two definitions of one container port collide, "" when they do not."""
+    address, other_address = port.get("hostIP", ""), before.get("hostIP", "")
+    host, other_host = port.get("hostPort", 0), before.get("hostPort", 0)
+    if (address, host) == (other_address, other_host):
+        return f"{at}: duplicate port definition with {other}"
+    if not host or not other_host:
+        return f"{at}: overlapping port definition with {other}"
+    if host == other_host and bool(address) != bool(other_address):
+        return f"{at}: dangerously ambiguous port definition with {other}"
+    return ""
+
+
+def _affinity(affinity: Json) -> list[str]:
+    warnings: list[str] = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        part, at = affinity.get(kind) or {}, _SPEC / "affinity" / kind
+        field = "requiredDuringSchedulingIgnoredDuringExecution"
+        for index, term in enumerate(part.get(field) or ()):
+            if term.get("labelSelector") is None:
+                warnings.append(f"{(at / field)[index] / 'labelSelector'}: {_NULL_SELECTOR}")
+        field = "preferredDuringSchedulingIgnoredDuringExecution"
+        for index, weighted in enumerate(part.get(field) or ()):
+            if (weighted.get("podAffinityTerm") or {}).get("labelSelector") is None:
+                warnings.append(f"{(at / field)[index] / 'podAffinityTerm' / 'labelSelector'}: {_NULL_SELECTOR}")
+    return warnings
+
+

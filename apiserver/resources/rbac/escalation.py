@@ -1,0 +1,91 @@
+"""Nobody gives away what he does not have: checks before a role or a binding is written.
+
+A role may hold only rights that its writer has, unless he may `escalate` it; a binding may be made only of a role whose rights its writer has,
+unless he may `bind` it. Members of system:masters are not asked. Facts: pkg/registry/rbac (escalation_check, policybased).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api import status
+from apiserver.api.fielderrors import go_quote
+from apiserver.authorization.rules import describe, missing_rights, quoted_list
+
+if TYPE_CHECKING:
+    from apiserver.registry.authority import Authority
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context
+
+__all__ = ["guard_binding", "guard_role"]
+
+Json = dict[str, Any]
+
+_EVERYTHING: Final[list[Json]] = [
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+]
+#: What the garbage collector changes: that alone grants nothing.
+_UNGUARDED: Final = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+
+
+def _unasked(ctx: Context, obj: Json, old: Json | None) -> bool:
+    return "system:masters" in ctx.user.groups or (old is not None and _without_owners(obj) == _without_owners(old))
+
+
+def _without_owners(obj: Json) -> Json:
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _UNGUARDED}
+    return {**obj, "metadata": metadata}
+
+
+def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
+    """Raises 403 if the role holds more than its writer does."""
+    resource = ctx.resource
+    if _unasked(ctx, obj, old) or ctx.authorize("escalate", resource.group, resource.plural, "", ctx.namespace, ctx.name):
+        return
+    authority = _authority(store)
+    name = obj["metadata"].get("name", "")
+    _confirm(authority, ctx, name, obj.get("rules") or [])
+    if any((role.get("aggregationRule") or {}).get("clusterRoleSelectors") for role in (obj, old or {})):
+        held, _ = authority.held_rules(ctx.user, ctx.namespace)
+        if missing_rights(held, _EVERYTHING):
+            raise status.forbidden(resource.plural, resource.group, name, "must have cluster-admin privileges to use the aggregationRule")
+
+
+def guard_binding(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
+    """Raises 403 if the role that is bound holds more than the writer does, 404 if there is none."""
+    if _unasked(ctx, obj, old):
+        return
+    ref = obj.get("roleRef") or {}
+    group, kind, role = ref.get("apiGroup", ""), ref.get("kind", ""), ref.get("name", "")
+    plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(kind)
+    if plural is not None and ctx.authorize("bind", group, plural, "", ctx.namespace, role):
+        return
+    if plural is None:
+        raise status.StatusError(500, "InternalError", f"Internal error occurred: unsupported role reference kind: {go_quote(kind)}")
+    authority = _authority(store)
+    rules = authority.role_rules(kind, ctx.namespace, role)
+    if rules is None:
+        raise status.not_found(ctx.resource.plural, ctx.resource.group, role)
+    _confirm(authority, ctx, obj["metadata"].get("name", ""), rules)
+
+
+def _authority(store: Store) -> Authority:
+    authority = store.registry.authority
+    assert authority is not None, "a server has an authorizer"
+    return authority
+
+
+def _confirm(authority: Authority, ctx: Context, name: str, wanted: list[Json]) -> None:
+    held, missing_roles = authority.held_rules(ctx.user, ctx.namespace)
+    missing = missing_rights(held, wanted)
+    if not missing:
+        return
+    resource = ctx.resource
+    lines = "\n".join(sorted({describe(rule) for rule in missing}))
+    user = ctx.user
+    cause = f"user {go_quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant RBAC permissions not currently held:\n{lines}"
+    if missing_roles:
+        texts = list(dict.fromkeys(f'{status.qualified(resource.plural, resource.group)} "{role}" not found' for role in missing_roles))
+        cause += f"; resolution errors: [{texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}]"
+    raise status.forbidden(resource.plural, resource.group, name, cause)

@@ -1,0 +1,134 @@
+"""Rules of roles and bindings. Facts: pkg/apis/rbac/validation."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.names import dns_subdomain, label_key, label_value, path_segment
+
+__all__ = ["GROUP", "validate_aggregation", "validate_binding", "validate_role_ref_update", "validate_rules"]
+
+Json = dict[str, Any]
+
+GROUP: Final = "rbac.authorization.k8s.io"
+_REF: Final = Path("roleRef")
+_WITH_VALUES: Final = ("In", "NotIn")
+_WITHOUT_VALUES: Final = ("Exists", "DoesNotExist")
+
+
+def validate_rules(rules: list[Json] | None, *, namespaced: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, rule in enumerate(rules or ()):
+        errors += _rule(rule, Path("rules")[index], namespaced=namespaced)
+    return errors
+
+
+def _rule(rule: Json, path: Path, *, namespaced: bool) -> list[FieldError]:
+    """A rule is about resources or about other paths, never about both."""
+    errors: list[FieldError] = []
+    if not rule.get("verbs"):
+        errors.append(required(path / "verbs", "verbs must contain at least one value"))
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        if namespaced:
+            errors.append(invalid(path / "nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs"))
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            errors.append(invalid(path / "nonResourceURLs", urls, "rules cannot apply to both regular resources and non-resource URLs"))
+        return errors
+    if not rule.get("apiGroups"):
+        errors.append(required(path / "apiGroups", "resource rules must supply at least one api group"))
+    if not rule.get("resources"):
+        errors.append(required(path / "resources", "resource rules must supply at least one resource"))
+    return errors
+
+
+def validate_aggregation(aggregation: Json | None, *, any_value: bool = False) -> list[FieldError]:
+    """`any_value`: label values need no check, because the stored object had a bad one already."""
+    if aggregation is None:
+        return []
+    path = Path("aggregationRule") / "clusterRoleSelectors"
+    selectors = aggregation.get("clusterRoleSelectors")
+    if not selectors:
+        return [required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
+    errors: list[FieldError] = []
+    for index, selector in enumerate(selectors):
+        found = selector_errors(selector, path[index], any_value=any_value)
+        errors += found
+        if found:
+            errors.append(invalid(path[index], None, "invalid label selector."))
+    return errors
+
+
+def selector_errors(selector: Json, path: Path, *, any_value: bool = False) -> list[FieldError]:
+    """A metav1.LabelSelector."""
+    errors: list[FieldError] = []
+    for key, value in (selector.get("matchLabels") or {}).items():
+        errors += [invalid(path / "matchLabels", key, text) for text in label_key(key)]
+        errors += [invalid(path / "matchLabels", value, text) for text in label_value(value)]
+    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+        errors += _expression(expression, (path / "matchExpressions")[index], any_value=any_value)
+    return errors
+
+
+def _expression(expression: Json, path: Path, *, any_value: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    operator, values = expression.get("operator", ""), expression.get("values") or []
+    if operator in _WITH_VALUES:
+        if not values:
+            errors.append(required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in _WITHOUT_VALUES:
+        if values:
+            errors.append(forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+    else:
+        errors.append(invalid(path / "operator", Named(operator), "not a valid selector operator"))
+    key = expression.get("key", "")
+    errors += [invalid(path / "key", key, text) for text in label_key(key)]
+    if not any_value:
+        for index, value in enumerate(values):
+            errors += [invalid((path / "values")[index], value, text) for text in label_value(value)]
+    return errors
+
+
+def validate_binding(obj: Json, *, namespaced: bool) -> list[FieldError]:
+    """What it refers to and whom it is for."""
+    ref = obj.get("roleRef") or {}
+    group, kind, name = ref.get("apiGroup", ""), ref.get("kind", ""), ref.get("name", "")
+    errors: list[FieldError] = []
+    if group != GROUP:
+        errors.append(not_supported(_REF / "apiGroup", group, [GROUP]))
+    kinds = ["Role", "ClusterRole"] if namespaced else ["ClusterRole"]
+    if kind not in kinds:
+        errors.append(not_supported(_REF / "kind", kind, kinds))
+    if not name:
+        errors.append(required(_REF / "name"))
+    errors += [invalid(_REF / "name", name, text) for text in (path_segment(name) if name else ())]
+    for index, subject in enumerate(obj.get("subjects") or ()):
+        errors += _subject(subject, Path("subjects")[index], namespaced=namespaced)
+    return errors
+
+
+def _subject(subject: Json, path: Path, *, namespaced: bool) -> list[FieldError]:
+    kind, group, name = subject.get("kind", ""), subject.get("apiGroup", ""), subject.get("name", "")
+    errors = [] if name else [required(path / "name")]
+    if kind == "ServiceAccount":
+        errors += [invalid(path / "name", name, text) for text in (dns_subdomain(name) if name else ())]
+        if group:
+            errors.append(not_supported(path / "apiGroup", group, [""]))
+        if not namespaced and not subject.get("namespace"):
+            errors.append(required(path / "namespace"))
+    elif kind in ("User", "Group"):
+        if group != GROUP:
+            errors.append(not_supported(path / "apiGroup", group, [GROUP]))
+    else:
+        errors.append(not_supported(path / "kind", kind, ["ServiceAccount", "User", "Group"]))
+    return errors
+
+
+def validate_role_ref_update(obj: Json, old: Json) -> list[FieldError]:
+    """A binding is for one role for ever."""
+    new, before = obj["roleRef"], old["roleRef"]
+    if new == before:
+        return []
+    shown = {"APIGroup": new.get("apiGroup", ""), "Kind": new.get("kind", ""), "Name": new.get("name", "")}
+    return [invalid(_REF, shown, "cannot change roleRef")]

@@ -1,0 +1,235 @@
+"""Questions to the authorizer as objects (authorization.k8s.io): posted, answered, never stored.
+
+Facts: pkg/registry/authorization, pkg/apis/authorization/validation. Upstream names the kind of an invalid review with an empty text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api import status
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.names import label_key, label_value
+from apiserver.api.types.authorization import NonResourceAttributes
+from apiserver.messages import User
+from apiserver.registry.authority import Authority, Decision, Question
+from apiserver.registry.metadata import ensure_namespace, wipe_system_fields
+from apiserver.resources.internal import internal
+
+if TYPE_CHECKING:
+    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context
+
+__all__ = ["review_access", "review_local_access", "review_own_access", "review_own_rules"]
+
+Json = dict[str, Any]
+
+GROUP: Final = "authorization.k8s.io"
+_SPEC: Final = Path("spec")
+_WITH_VALUES: Final = ("In", "NotIn")
+_WITHOUT_VALUES: Final = ("Exists", "DoesNotExist")
+
+
+def authority_of(store: Store) -> Authority:
+    authority = store.registry.authority
+    assert authority is not None, "a server has an authorizer"
+    return authority
+
+
+def begin(store: Store, ctx: Context, body: Json) -> None:
+    """What happens to every posted object before its kind looks at it."""
+    metadata = body["metadata"]
+    wipe_system_fields(metadata)
+    ensure_namespace(metadata, ctx.namespace if store.resource.namespaced else "")
+    store.tracker.created(body, f"{store.resource.group}/{ctx.version}", ctx.manager, "", ctx.now)
+
+
+def answer(store: Store, ctx: Context, body: Json, outcome: Json) -> Json:
+    found = {"kind": store.resource.kind, "apiVersion": f"{store.resource.group}/{ctx.version}", "metadata": body["metadata"]}
+    if "spec" in body:
+        found["spec"] = body["spec"]
+    return {**found, "status": outcome}
+
+
+# Access
+
+
+async def review_own_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+    """SelfSubjectAccessReview."""
+    begin(store, ctx, body)
+    spec = _without_selectors(ctx, body)
+    _refuse(_attributes_errors(spec) + _metadata_errors(body))
+    return _decide(store, ctx, body, ctx.user)
+
+
+async def review_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+    """SubjectAccessReview."""
+    begin(store, ctx, body)
+    spec = _without_selectors(ctx, body)
+    _refuse(_attributes_errors(spec, subject=True) + _metadata_errors(body))
+    return _decide(store, ctx, body, _subject(spec))
+
+
+async def review_local_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+    """LocalSubjectAccessReview: in the namespace of the path only."""
+    begin(store, ctx, body)
+    spec = _without_selectors(ctx, body)
+    errors = _attributes_errors(spec, subject=True) + _metadata_errors(body, "namespace")
+    resource = spec.get("resourceAttributes")
+    if resource is not None and resource.get("namespace", "") != ctx.namespace:
+        errors.append(invalid(_SPEC / "resourceAttributes" / "namespace", resource.get("namespace", ""), "must match metadata.namespace"))
+    if spec.get("nonResourceAttributes") is not None:
+        shown = internal(NonResourceAttributes, spec["nonResourceAttributes"])
+        errors.append(invalid(_SPEC / "nonResourceAttributes", shown, "disallowed on this kind of request"))
+    _refuse(errors)
+    return _decide(store, ctx, body, _subject(spec))
+
+
+def _subject(spec: Json) -> User:
+    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    return User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()), extra)
+
+
+def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
+    spec, authority = body["spec"], authority_of(store)
+    asked = spec.get("resourceAttributes")
+    problems: list[str] = []
+    if asked is not None:
+        selector = _selector(asked.get("fieldSelector"), problems)
+        decision: Decision = authority.decide(user, Question(
+            asked.get("verb", ""), asked.get("group", ""), asked.get("resource", ""), asked.get("subresource", ""), asked.get("namespace", ""),
+            asked.get("name", ""), selector,
+        ))  # fmt: skip
+    else:
+        path = spec["nonResourceAttributes"]
+        decision = authority.decide_path(user, path.get("verb", ""), path.get("path", ""))
+    outcome: Json = {"allowed": decision.allowed}
+    if decision.reason:
+        outcome["reason"] = decision.reason
+    if problems:
+        outcome["evaluationError"] = "; ".join(problems)
+    return answer(store, ctx, body, outcome)
+
+
+def _selector(given: Json | None, problems: list[str]) -> str:
+    """A field selector's text; requirements that nobody can parse are left out, which asks for more, never for less."""
+    if not given:
+        return ""
+    requirements = given.get("requirements") or []
+    if not requirements:
+        return _parsed(given.get("rawSelector", ""), problems)
+    terms = []
+    for each in requirements:
+        values = each.get("values") or []
+        if each.get("operator") in _WITH_VALUES and len(values) == 1:
+            escaped = values[0].replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+            terms.append(f"{each.get('key', '')}{'=' if each['operator'] == 'In' else '!='}{escaped}")
+    if len(terms) < len(requirements):
+        problems.append(f"spec.resourceAttributes.fieldSelector {'partially ' if terms else ''}ignored due to parse error")
+    return ",".join(terms)
+
+
+def _parsed(raw: str, problems: list[str]) -> str:
+    from apiserver.api.selectors import SelectorError, parse_fields
+
+    try:
+        parse_fields(raw)
+    except SelectorError:
+        problems.append("spec.resourceAttributes.fieldSelector ignored due to parse error")
+        return ""
+    return raw
+
+
+# Validation
+
+
+def _refuse(errors: list[FieldError]) -> None:
+    if errors:
+        raise status.invalid("", GROUP, "", errors)
+
+
+def _without_selectors(ctx: Context, body: Json) -> Json:
+    """The spec; before releases authorized with selectors, without them."""
+    spec: Json = body["spec"]
+    resource = spec.get("resourceAttributes")
+    if resource is not None and not ctx.features.enabled("AuthorizeWithSelectors"):
+        resource.pop("fieldSelector", None)
+        resource.pop("labelSelector", None)
+    return spec
+
+
+def _attributes_errors(spec: Json, *, subject: bool = False) -> list[FieldError]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    errors: list[FieldError] = []
+    if resource is not None and path is not None:
+        shown = internal(NonResourceAttributes, path)
+        errors.append(invalid(_SPEC / "nonResourceAttributes", shown, "cannot be specified in combination with resourceAttributes"))
+    if resource is None and path is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        errors.append(invalid(_SPEC / "resourceAttributes", None, text))
+    if subject and not spec.get("user") and not spec.get("groups"):
+        errors.append(invalid(_SPEC / "user", spec.get("user", ""), "at least one of user or group must be specified"))
+    for name in ("fieldSelector", "labelSelector"):
+        selector = (resource or {}).get(name)
+        if selector is not None:
+            errors += _selector_errors(selector, _SPEC / "resourceAttributes" / name, labels=name == "labelSelector")
+    return errors
+
+
+def _selector_errors(selector: Json, path: Path, *, labels: bool) -> list[FieldError]:
+    raw, requirements = selector.get("rawSelector", ""), selector.get("requirements") or []
+    errors: list[FieldError] = []
+    if raw and requirements:
+        errors.append(invalid(path / "rawSelector", raw, "may not specified at the same time as requirements"))
+    if not raw and not requirements:
+        errors.append(required(path / "requirements", f"when {path} is specified, requirements or rawSelector is required"))
+    for index, each in enumerate(requirements):
+        errors += _requirement_errors(each, (path / "requirements")[index], labels=labels)
+    return errors
+
+
+def _requirement_errors(each: Json, path: Path, *, labels: bool) -> list[FieldError]:
+    """Operators that nobody knows pass: a newer client may have them."""
+    key, operator, values = each.get("key", ""), each.get("operator", ""), each.get("values") or []
+    errors = [] if key or labels else [required(path / "key", "must be specified")]
+    if operator in _WITH_VALUES and not values:
+        errors.append(required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    if operator in _WITHOUT_VALUES and values:
+        errors.append(forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+    if labels:
+        errors += [invalid(path / "key", key, text) for text in label_key(key)]
+        for index, value in enumerate(values):
+            errors += [invalid((path / "values")[index], value, text) for text in label_value(value)]
+    return errors
+
+
+def _metadata_errors(body: Json, *allowed: str) -> list[FieldError]:
+    metadata = body["metadata"]
+    if not {name for name, value in metadata.items() if value} - {"managedFields", *allowed}:
+        return []
+    text = f"must be empty{' except for namespace' if allowed else ''}"
+    return [invalid(Path("metadata"), metadata, text)]
+
+
+# Rules
+
+
+async def review_own_rules(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+    """SelfSubjectRulesReview: all rules that can be told."""
+    begin(store, ctx, body)
+    namespace = body["spec"].get("namespace", "")
+    if not namespace:
+        raise status.bad_request("no namespace on request")
+    found = authority_of(store).rules_for(ctx.user, namespace)
+    names = ("verbs", "apiGroups", "resources", "resourceNames")
+    outcome: Json = {
+        "resourceRules": [{name: rule[name] for name in names if rule.get(name)} for rule in found.rules if rule.get("resources")],
+        "nonResourceRules": [
+            {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]} for rule in found.rules if rule.get("nonResourceURLs")
+        ],
+        "incomplete": found.incomplete,
+    }
+    if found.error:
+        outcome["evaluationError"] = found.error
+    return answer(store, ctx, {"metadata": {}, "spec": {}}, outcome)

@@ -1,0 +1,49 @@
+"""Who one is, and whose a token is (authentication.k8s.io). Facts: pkg/registry/authentication."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apiserver.api import status
+from apiserver.messages import User
+from apiserver.registry.metadata import timestamp
+from apiserver.resources.reviews.access import answer, begin
+
+if TYPE_CHECKING:
+    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context
+
+__all__ = ["review_self", "review_token"]
+
+Json = dict[str, Any]
+
+
+def _user_info(user: User) -> Json:
+    info: Json = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": {key: list(user.extra[key]) for key in sorted(user.extra)}}
+    return {name: value for name, value in info.items() if value}
+
+
+async def review_self(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+    """SelfSubjectReview."""
+    found = {"metadata": {"creationTimestamp": timestamp(ctx.now)}}
+    return answer(store, ctx, found, {"userInfo": _user_info(ctx.user)})
+
+
+async def review_token(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+    """TokenReview."""
+    begin(store, ctx, body)
+    spec = body["spec"]
+    token = spec.get("token", "")
+    if not token:
+        raise status.bad_request("token is required for TokenReview in authentication")
+    identity = store.registry.identity
+    assert identity is not None, "a server authenticates"
+    found = identity.identify(token, tuple(spec.get("audiences") or ()))
+    outcome: Json = {"authenticated": True} if found.user is not None else {}
+    outcome["user"] = {} if found.user is None else _user_info(found.user)
+    if found.user is not None and found.audiences:
+        outcome["audiences"] = list(found.audiences)
+    if found.error:
+        outcome["error"] = found.error
+    return answer(store, ctx, body, outcome)

@@ -1,0 +1,21 @@
+"""What a write to /status may not touch."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["keep_metadata_for_status"]
+
+Json = dict[str, Any]
+
+#: upstream's ResetObjectMetaForStatus; the rest of metadata is the server's anyway.
+_KEPT: Final = ("deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences")
+
+
+def keep_metadata_for_status(obj: Json, old: Json) -> None:
+    metadata, before = obj["metadata"], old["metadata"]
+    for field in _KEPT:
+        if field in before:
+            metadata[field] = before[field]
+        else:
+            metadata.pop(field, None)
