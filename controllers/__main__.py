@@ -1,0 +1,86 @@
+"""`python -m controllers --server URL | --kubeconfig FILE`: the components as a process of their own.
+
+Exit codes: 0 after SIGINT or SIGTERM, 1 when the lease was lost (whoever started it starts it again), 2 for a mistake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from controllers.flags import FlagError, Given, read
+from controllers.instance import CredentialsError, Instance
+from controllers.runtime.client import Client
+from controllers.runtime.clock import RealClock
+from controllers.runtime.election import LeaseLostError
+from controllers.runtime.health import answering
+from controllers.runtime.http import HttpTransport
+
+
+async def serve(given: Given) -> None:
+    """Runs until SIGINT or SIGTERM; a second one ends it at once."""
+    clock = RealClock()
+    client = Client(HttpTransport(given.cluster), clock)
+    instance = Instance(client, clock, given.options, given.names, given.election, given.cluster.server)
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(answering(given.health, instance.unready))
+            except OSError as error:
+                raise FlagError(f"--healthz-bind-address: {error.strerror or error}") from error
+            await instance.run()
+
+    running = asyncio.ensure_future(run())
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if stopped:
+            os._exit(130)
+        stopped = True
+        running.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop)
+    try:
+        await running
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+    finally:
+        await client.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    prog = os.environ.get("KUBEDRA_PROG", "python -m controllers")
+    runner = asyncio.run
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        runner = uvloop.run
+    try:
+        given = read(arguments)
+        logging.basicConfig(
+            level=(logging.WARNING, logging.INFO, logging.DEBUG)[min(given.verbosity, 2)],
+            format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
+        )
+        runner(serve(given))
+    except (FlagError, CredentialsError) as error:
+        sys.stderr.write(f"{prog}: {error}\n")
+        return 2
+    except LeaseLostError as error:
+        sys.stderr.write(f"{prog}: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""The feature gates that change which devices may be allocated.
+
+Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/structured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Which rules apply. The defaults are those of release 1.36."""
+
+    admin_access: bool = True
+    prioritized_list: bool = True
+    partitionable_devices: bool = True
+    device_taints: bool = True
+    binding_conditions: bool = True
+    """DRADeviceBindingConditions, which only works together with DRAResourceClaimDeviceStatus."""
+    consumable_capacity: bool = True
+    list_type_attributes: bool = False
+
+    @staticmethod
+    def from_gates(enabled: Callable[[str], bool]) -> Features:
+        """The features that a set of feature gates stands for; `enabled` answers for one gate by name."""
+        return Features(
+            admin_access=enabled("DRAAdminAccess"),
+            prioritized_list=enabled("DRAPrioritizedList"),
+            partitionable_devices=enabled("DRAPartitionableDevices"),
+            device_taints=enabled("DRADeviceTaints"),
+            binding_conditions=enabled("DRADeviceBindingConditions") and enabled("DRAResourceClaimDeviceStatus"),
+            consumable_capacity=enabled("DRAConsumableCapacity"),
+            list_type_attributes=enabled("DRAListTypeAttributes"),
+        )

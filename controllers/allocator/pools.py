@@ -1,0 +1,179 @@
+"""Which resource pools a node can use: generations, completeness, validity, order.
+
+Invariants
+- Only the newest generation among the slices that matter to the node counts. When that is not the whole pool, all
+  slices of the pool are looked at: a newer generation elsewhere hides the pool, missing slices make it incomplete.
+- An incomplete or invalid pool has no usable devices but is still there: who asks for all devices must know.
+- Order: pools without devices that have binding conditions first, then by driver and pool name; slices by name.
+
+Source of facts: Kubernetes 1.36, pools of the structured allocator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector
+from controllers.allocator.devices import Counter, Device, NodeSelection, PoolID, Slice
+
+Status = Literal["usable", "incomplete", "invalid"]
+
+
+class NodeMatcher:
+    """Matches node selections against one node; each selector is parsed and matched once."""
+
+    def __init__(self, name: str, labels: dict[str, str], parse: Callable[[Any], NodeSelector]) -> None:
+        self.name = name
+        self.labels = labels
+        self._parse = parse
+        self._known: dict[int, bool] = {}
+
+    def matches(self, selection: NodeSelection) -> bool:
+        """Whether the node can reach what has this selection; ValueError when the selector is broken."""
+        if selection.node_name:
+            return selection.node_name == self.name
+        if selection.all_nodes or selection.selector is None:
+            return selection.all_nodes
+        key = id(selection.selector)
+        known = self._known.get(key)
+        if known is None:
+            try:
+                known = self._parse(selection.selector).matches(self.labels, self.name)
+            except InvalidNodeSelector as error:
+                raise ValueError(f"failed to parse node selector {selection.selector}: {error}") from error
+            self._known[key] = known
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool as one node sees it."""
+
+    id: PoolID
+    status: Status
+    reason: str = ""
+    slices: tuple[Slice, ...] = ()
+    """The slices with devices for the node, by name."""
+    elsewhere: tuple[Slice, ...] = ()
+    """Slices whose devices only matter because they consume counters."""
+    counters: dict[Counter, int] = field(default_factory=dict)
+
+    @property
+    def has_binding_conditions(self) -> bool:
+        """Whether a device lists binding conditions, even none."""
+        return any(d.raw.get("bindingConditions") is not None for s in self.slices for d in s.devices)
+
+    def __str__(self) -> str:
+        return f"{self.id[0]}/{self.id[1]}"
+
+
+class GatherError(Exception):
+    """A slice cannot be judged; no claim can be allocated on the node."""
+
+
+def concerns(item: Slice, node: NodeMatcher, partitionable: bool) -> bool:
+    """Whether a slice matters to the node."""
+    if not partitionable and (item.per_device_set or item.counter_sets):
+        return False
+    if item.counter_sets:
+        return True
+    try:
+        if item.node_selection.known:
+            return node.matches(item.node_selection)
+    except ValueError as error:
+        raise GatherError(f"failed to perform node selection for slice {item.name}: {error}") from error
+    return item.per_device and any(_device_matches(device, node) for device in item.devices)
+
+
+def _device_matches(device: Device, node: NodeMatcher) -> bool:
+    try:
+        return node.matches(device.node_selection)
+    except ValueError as error:
+        text = f"failed to perform node selection for device {device.raw} in slice {device.slice.name}: {error}"
+        raise GatherError(text) from error
+
+
+def gather(
+    relevant: Iterable[Slice], members: Callable[[PoolID], Sequence[Slice]], partitionable: bool
+) -> list[Pool]:
+    """The pools of a node in the order in which devices are tried.
+
+    `relevant` are the slices that matter to the node; `members` gives all slices of a pool, whatever their generation.
+    """
+    newest: dict[PoolID, list[Slice]] = {}
+    for item in relevant:
+        kept = newest.get(item.pool_id)
+        if kept is None or item.generation > kept[0].generation:
+            newest[item.pool_id] = [item]
+        elif item.generation == kept[0].generation:
+            kept.append(item)
+    pools = [pool for key, kept in newest.items() if (pool := _pool(key, kept, members, partitionable)) is not None]
+    return sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id))
+
+
+def _pool(
+    key: PoolID, kept: list[Slice], members: Callable[[PoolID], Sequence[Slice]], partitionable: bool
+) -> Pool | None:
+    everything = kept
+    if len(kept) != kept[0].count:
+        generation = kept[0].generation
+        if any(item.generation > generation for item in members(key)):
+            return None
+        everything = [item for item in members(key) if item.generation == generation]
+        if len(everything) != kept[0].count:
+            return Pool(key, "incomplete", f"{len(everything)} of {kept[0].count} slices are there")
+    kept = sorted(kept, key=lambda item: item.name)
+    if not partitionable:
+        problem = _duplicate_device(kept)
+        return Pool(key, "invalid", problem) if problem else Pool(key, "usable", slices=tuple(kept))
+    return _partitionable(key, kept, everything)
+
+
+def _partitionable(key: PoolID, kept: list[Slice], everything: list[Slice]) -> Pool:
+    with_devices = [item for item in kept if not item.counter_sets]
+    names = {item.name for item in kept}
+    elsewhere = [item for item in everything if item.name not in names] if len(kept) != len(everything) else []
+    sets: dict[str, dict[str, int]] = {}
+    problem = (
+        _duplicate_device(with_devices)
+        or _collect_counters(kept, sets)
+        or _unknown_counter(kept, sets)
+        or _unknown_counter(elsewhere, sets)
+    )
+    if problem:
+        return Pool(key, "invalid", problem)
+    counters = {(name, counter): value for name, values in sets.items() for counter, value in values.items()}
+    return Pool(key, "usable", "", tuple(with_devices), tuple(elsewhere), counters)
+
+
+def _duplicate_device(slices: list[Slice]) -> str:
+    seen = set()
+    for item in slices:
+        for device in item.devices:
+            if device.id in seen:
+                return f"duplicate device name {device.id[2]}"
+            seen.add(device.id)
+    return ""
+
+
+def _collect_counters(slices: list[Slice], sets: dict[str, dict[str, int]]) -> str:
+    for item in slices:
+        for name, values in item.counter_sets:
+            if name in sets:
+                return f"duplicate counter set name {name}"
+            sets[name] = values
+    return ""
+
+
+def _unknown_counter(slices: Sequence[Slice], sets: dict[str, dict[str, int]]) -> str:
+    for item in slices:
+        for device in item.devices:
+            for name in device.counter_sets:
+                if name not in sets:
+                    return f"counter set {name} not found"
+            for (name, counter), _ in device.consumes:
+                if counter not in sets[name]:
+                    return f"counter {counter} not found in counter set {name}"
+    return ""

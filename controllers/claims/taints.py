@@ -1,0 +1,150 @@
+"""Device taints: who tolerates them, and slices as DeviceTaintRules change them.
+
+Invariants
+- A slice that no rule concerns is handed on as the very object that came in; others are copies with the taints of
+  the matching rules appended to those of each device, in the order of the rules' names.
+- Consumers hear of a slice when it changes, and when rules change the taints of one of its devices.
+
+Source of facts: Kubernetes 1.36, packages resourceclaim and resourceslice/tracker. A rule without a selector
+matches every device here, as it does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Object = dict[str, Any]
+
+_TAINT_FIELDS: Final = ("key", "value", "effect", "timeAdded")
+
+
+def tolerates(toleration: Mapping[str, Any], key: str, value: str, effect: str) -> bool:
+    """Whether a toleration accepts a taint. Which effects matter at all is the caller's business."""
+    if toleration.get("effect") and toleration["effect"] != effect:
+        return False
+    if toleration.get("key") and toleration["key"] != key:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    return operator == "Exists" or (operator == "Equal" and (toleration.get("value") or "") == value)
+
+
+def rule_matches(rule: Mapping[str, Any], driver: str, pool: str, device: str | None = None) -> bool:
+    """Whether a DeviceTaintRule selects a device; without a device, whether it can select one of the pool."""
+    selector = rule["spec"].get("deviceSelector") or {}
+    if selector.get("driver") is not None and selector["driver"] != driver:
+        return False
+    if selector.get("pool") is not None and selector["pool"] != pool:
+        return False
+    return device is None or selector.get("device") is None or bool(selector["device"] == device)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceChange:
+    """A slice as consumers saw it and as they see it now; None where it is not there."""
+
+    old: Object | None
+    new: Object | None
+
+
+class SliceTracker:
+    """All slices with the rules applied. Without rules enabled nothing is ever changed."""
+
+    def __init__(self, rules_enabled: bool = True) -> None:
+        self._enabled = rules_enabled
+        self._slices: dict[str, Object] = {}
+        self._patched: dict[str, Object] = {}
+        self._rules: dict[str, Object] = {}
+        self._by_pool: dict[tuple[str, str], set[str]] = {}
+
+    @property
+    def slices(self) -> dict[str, Object]:
+        """The slices as consumers see them, by name."""
+        return self._patched
+
+    def upsert_slice(self, item: Object) -> list[SliceChange]:
+        """A ResourceSlice was added or changed."""
+        name = item["metadata"]["name"]
+        self._unlink(name)
+        self._slices[name] = item
+        self._by_pool.setdefault(_pool(item), set()).add(name)
+        old = self._patched.get(name)
+        new = self._patched[name] = self._apply(item)
+        return [SliceChange(old, new)]
+
+    def remove_slice(self, name: str) -> list[SliceChange]:
+        """A ResourceSlice was deleted."""
+        self._unlink(name)
+        self._slices.pop(name, None)
+        old = self._patched.pop(name, None)
+        return [] if old is None else [SliceChange(old, None)]
+
+    def upsert_rule(self, rule: Object) -> list[SliceChange]:
+        """A DeviceTaintRule was added or changed."""
+        if not self._enabled:
+            return []
+        name = rule["metadata"]["name"]
+        previous = self._rules.get(name)
+        self._rules[name] = rule
+        self._rules = dict(sorted(self._rules.items()))
+        return self._sync([rule] if previous is None else [previous, rule])
+
+    def remove_rule(self, name: str) -> list[SliceChange]:
+        """A DeviceTaintRule was deleted."""
+        previous = self._rules.pop(name, None)
+        return [] if previous is None else self._sync([previous])
+
+    def _unlink(self, name: str) -> None:
+        previous = self._slices.get(name)
+        if previous is not None:
+            names = self._by_pool[_pool(previous)]
+            names.discard(name)
+            if not names:
+                del self._by_pool[_pool(previous)]
+
+    def _sync(self, rules: Iterable[Object]) -> list[SliceChange]:
+        names: set[str] = set()
+        for rule in rules:
+            for pool, members in self._by_pool.items():
+                if rule_matches(rule, *pool):
+                    names |= members
+        changes = []
+        for name in sorted(names):
+            old, new = self._patched[name], self._apply(self._slices[name])
+            if _taints(old) != _taints(new):
+                self._patched[name] = new
+                changes.append(SliceChange(old, new))
+        return changes
+
+    def _apply(self, item: Object) -> Object:
+        driver, pool = _pool(item)
+        rules = [rule for rule in self._rules.values() if rule_matches(rule, driver, pool)]
+        devices = item["spec"].get("devices")
+        if not rules or not devices:
+            return item
+        patched = [_tainted(device, rules, driver, pool) for device in devices]
+        if all(new is old for new, old in zip(patched, devices, strict=True)):
+            return item
+        return {**item, "spec": {**item["spec"], "devices": patched}}
+
+
+def _pool(item: Object) -> tuple[str, str]:
+    return (item["spec"]["driver"], item["spec"]["pool"]["name"])
+
+
+def _tainted(device: Object, rules: Iterable[Object], driver: str, pool: str) -> Object:
+    taints = [
+        {field: rule["spec"]["taint"][field] for field in _TAINT_FIELDS if rule["spec"]["taint"].get(field) is not None}
+        for rule in rules
+        if rule_matches(rule, driver, pool, device["name"])
+    ]
+    return {**device, "taints": [*(device.get("taints") or ()), *taints]} if taints else device
+
+
+def _taints(item: Object) -> list[list[tuple[Any, ...]]]:
+    """The taints of every device, comparable."""
+    return [
+        [tuple(taint.get(field) or None for field in _TAINT_FIELDS) for taint in device.get("taints") or ()]
+        for device in item["spec"].get("devices") or ()
+    ]

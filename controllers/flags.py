@@ -1,0 +1,193 @@
+"""The flags of `kubedra controllers`: kube-controller-manager's where it has one. Every mistake is a FlagError in one line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import ssl
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import NoReturn
+
+from controllers.manager import COMPONENTS, UnknownComponentError, choose
+from controllers.names import ALIASES
+from controllers.options import Options
+from controllers.runtime.election import Election, ElectionError
+from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+_LEASE = "kubedra-controllers"
+_DESCRIPTION = "Controllers and scheduler alone, against any Kubernetes API server."
+_EPILOG = f"""\
+components: {", ".join(COMPONENTS)}
+other names: {", ".join(f"{alias} ({name})" for alias, name in ALIASES.items())}
+
+Several instances may run at once: the one that holds the lease works, the others stand by.
+
+  kubedra controllers --kubeconfig ~/.kube/config --controllers=scheduler,resourceclaim-controller
+  kubedra controllers --server http://127.0.0.1:8001 --controllers='*,-node-agent'
+"""
+
+
+class FlagError(ValueError):
+    """A flag that cannot be followed, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the process is told."""
+
+    cluster: Cluster
+    options: Options
+    names: tuple[str, ...]
+    election: Election | None
+    health: tuple[str, int] | None
+    verbosity: int
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise FlagError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    prog = os.environ.get("KUBEDRA_PROG", "python -m controllers")
+    parser = _Parser(prog=prog, description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_argument_group("where")
+    either = where.add_mutually_exclusive_group(required=True)
+    either.add_argument("--server", metavar="URL", help="the API server")
+    either.add_argument("--kubeconfig", metavar="FILE", type=Path, help="server and credentials of its current context")
+    where.add_argument("--token", default="", help="bearer token, with --server")
+    where.add_argument("--certificate-authority", metavar="FILE", type=Path, help="PEM, with --server https://…")
+    where.add_argument("--insecure-skip-tls-verify", action="store_true", help="accept any certificate, with --server")
+    what = parser.add_argument_group("what")
+    what.add_argument("--controllers", default="*", metavar="LIST", help="comma-separated: '*' for all (the default), NAME to add, -NAME to leave out")
+    what.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="as kube-scheduler's")
+    what.add_argument("--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)")
+    what.add_argument("--nodes", type=int, default=0, metavar="N", help="emulated nodes to begin with, with the node-agent (default none)")
+    what.add_argument("--devices", default="gpu.example.com", metavar="DRIVER|none", help="what each of them publishes: 8 GPUs of this driver, or none")
+    what.add_argument("--seed", type=int, default=None, metavar="N", help="makes free choices repeatable")
+    what.add_argument("--healthz-bind-address", default="", metavar="IP:PORT", help="answer /healthz, /livez and /readyz there (default: nowhere)")
+    what.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
+    _add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
+    return parser
+
+
+def _add_election(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--leader-elect", nargs="?", const="true", default="true", metavar="BOOL", help="work only while holding the lease (default true)")
+    add("--leader-elect-lease-duration", default="15s", metavar="DURATION", help="after which others take over a lease that is not renewed (default 15s)")
+    add("--leader-elect-renew-deadline", default="10s", metavar="DURATION", help="after which a leader that cannot renew ends (default 10s)")
+    add("--leader-elect-retry-period", default="2s", metavar="DURATION", help="between attempts to take or renew (default 2s)")
+    add("--leader-elect-resource-lock", default="leases", metavar="leases", help="the only kind there is")
+    add("--leader-elect-resource-name", default="", metavar="NAME", help=f"the lease (default {_LEASE}; kubedra- and their names where some are chosen)")
+    add("--leader-elect-resource-namespace", default="kube-system", metavar="NAMESPACE", help="its namespace (default kube-system)")
+
+
+def read(arguments: Sequence[str] | None) -> Given:
+    """What the flags say. Raises FlagError; `--help` exits."""
+    given = _parser().parse_args(arguments)
+    host = socket.gethostname()
+    try:
+        names = tuple(choose([name.strip() for name in given.controllers.split(",") if name.strip()]))
+        if not names:
+            raise FlagError(f'--controllers: "{given.controllers}" leaves none to run')
+        if given.nodes < 0:
+            raise FlagError(f"--nodes {given.nodes}: cannot be negative")
+        options = Options(
+            host=host, seed=given.seed, gates=_gates(given.feature_gates), emulated_version=_version(given.emulated_version), nodes=given.nodes,
+            devices=given.devices,
+        )  # fmt: skip
+        return Given(
+            cluster=_cluster(given),
+            options=options,
+            names=names,
+            election=_election(given, names, host),
+            health=_address(given.healthz_bind_address),
+            verbosity=given.verbose,
+        )
+    except (UnknownComponentError, KubeconfigError, ValueError, OSError) as error:
+        raise FlagError(" ".join(str(error).split())) from error
+
+
+def _cluster(given: argparse.Namespace) -> Cluster:
+    if given.kubeconfig:
+        cluster = load_kubeconfig(given.kubeconfig)
+    else:
+        authority = given.certificate_authority.read_bytes() if given.certificate_authority else b""
+        cluster = Cluster(server=given.server.rstrip("/"), authority=authority, insecure=given.insecure_skip_tls_verify, token=given.token)
+    source = given.kubeconfig or "--server"
+    if not cluster.server.startswith(("http://", "https://")):
+        raise FlagError(f"{source}: {cluster.server} is not an http:// or https:// address")
+    try:
+        cluster.tls_context()
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise FlagError(f"{given.kubeconfig or given.certificate_authority}: not a usable certificate: {error}") from error
+    return cluster
+
+
+def _gates(text: str) -> dict[str, bool]:
+    gates: dict[str, bool] = {}
+    for item in filter(None, text.split(",")):
+        name, _, value = item.partition("=")
+        if value.lower() not in ("true", "false"):
+            raise FlagError(f'--feature-gates: "{item}" is not NAME=true or NAME=false')
+        gates[name.strip()] = value.lower() == "true"
+    return gates
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    if not (major.isdigit() and minor.isdigit()):
+        raise FlagError(f'--emulated-version: "{text}" is not of the form 1.36')
+    return int(major), int(minor)
+
+
+def _election(given: argparse.Namespace, names: Sequence[str], host: str) -> Election | None:
+    """None where nothing is elected. Instances that run different components do not stand in each other's way: their leases differ."""
+    if given.leader_elect.lower() not in _BOOLEANS:
+        raise FlagError(f'--leader-elect: "{given.leader_elect}" is not true or false')
+    if given.leader_elect_resource_lock != "leases":
+        raise FlagError(f'--leader-elect-resource-lock: "{given.leader_elect_resource_lock}" is not "leases"')
+    default = _LEASE if len(names) == len(COMPONENTS) else "-".join(("kubedra", *(name.removesuffix("-controller") for name in names)))
+    times = {name: _duration(f"--leader-elect-{name}", getattr(given, f"leader_elect_{name.replace('-', '_')}")) for name in _TIMES}
+    try:
+        election = Election(
+            name=given.leader_elect_resource_name or default,
+            namespace=given.leader_elect_resource_namespace,
+            identity=f"{host}_{uuid.uuid4()}",
+            lease_duration=times["lease-duration"],
+            renew_deadline=times["renew-deadline"],
+            retry_period=times["retry-period"],
+        )
+    except ElectionError as error:
+        raise FlagError(str(error)) from error
+    return election if _BOOLEANS[given.leader_elect.lower()] else None
+
+
+_TIMES = ("lease-duration", "renew-deadline", "retry-period")
+
+
+def _duration(flag: str, text: str) -> timedelta:
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise FlagError(f'{flag}: "{text}" is not a duration such as 15s or 1m30s')
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def _address(text: str) -> tuple[str, int] | None:
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise FlagError(f'--healthz-bind-address: "{text}" is not IP:PORT')
+    return host.strip("[]"), int(port)

@@ -1,0 +1,214 @@
+"""The garbage collector: objects whose owners are gone are deleted; orphaning and foreground deletion are carried out.
+
+A graph by uid holds who depends on whom, kept by the events of every served kind. An owner that the graph does not know is looked up live before
+anything is deleted. Keys are uids. Facts: upstream's pkg/controller/garbagecollector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from controllers.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.clock import Clock
+from controllers.runtime.controller import Controller
+from controllers.runtime.discovery import served_kinds
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import Json, Kind
+
+NAME = "garbage-collector-controller"
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+#: Events own nothing and are owned by nothing; their traffic is the largest.
+_IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
+
+
+def build(client: Client, informers: Informers, clock: Clock, options: Options) -> GarbageCollector:
+    """The component, for the manager."""
+    return GarbageCollector(client, informers, clock)
+
+
+@dataclass(slots=True)
+class Node:
+    """An object in the graph: its last known state, and the uids of what names it as an owner."""
+
+    kind: Kind | None = None
+    obj: Json | None = None
+    dependents: set[str] = field(default_factory=set)
+
+
+class GarbageCollector:
+    """The component."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers, clock: Clock) -> None:
+        self._client = client.named("generic-garbage-collector")
+        self._informers = informers
+        self._graph: dict[str, Node] = {}
+        self._kinds: dict[tuple[str, str], Kind] = {}
+        self._controller = Controller(NAME, self.reconcile, clock, workers=5)
+
+    @property
+    def idle(self) -> bool:
+        return self._controller.idle
+
+    async def run(self) -> None:
+        for kind in await served_kinds(self._client, verbs=("list", "watch", "delete")):
+            if (kind.group, kind.plural) in _IGNORED:
+                continue
+            self._kinds[kind.group, kind.kind] = kind
+            informer = self._informers.of(kind)
+            self._controller.require(informer)
+            informer.on(
+                lambda obj, kind=kind: self._seen(kind, obj),  # type: ignore[misc]
+                lambda old, obj, kind=kind: self._seen(kind, obj, old),  # type: ignore[misc]
+                self._gone,
+            )
+        await self._controller.run()
+
+    # The graph.
+
+    def _seen(self, kind: Kind, obj: Json, old: Json | None = None) -> None:
+        meta = obj["metadata"]
+        before, after = _owners(old) if old else {}, _owners(obj)
+        node = self._graph.get(meta["uid"])
+        if node is None:
+            node = self._graph[meta["uid"]] = Node()
+        node.kind, node.obj = kind, obj
+        if old is not None and old["metadata"]["uid"] != meta["uid"]:
+            self._gone(old)
+        for uid in before.keys() - after.keys():
+            self._unlink(uid, meta["uid"])
+        for uid in after:
+            self._graph.setdefault(uid, Node()).dependents.add(meta["uid"])
+        if after and old is None:
+            self._controller.queue.add(meta["uid"])
+        if meta.get("deletionTimestamp") and _held(obj):
+            for uid in (meta["uid"], *node.dependents):
+                self._controller.queue.add(uid)
+
+    def _unlink(self, owner: str, dependent: str) -> None:
+        node = self._graph.get(owner)
+        if node is None:
+            return
+        node.dependents.discard(dependent)
+        if node.obj is None and not node.dependents:
+            del self._graph[owner]
+        elif node.obj is not None and _held(node.obj):
+            self._controller.queue.add(owner)
+
+    def _gone(self, obj: Json) -> None:
+        uid = obj["metadata"]["uid"]
+        node = self._graph.get(uid)
+        if node is None:
+            return
+        for owner in _owners(obj):
+            self._unlink(owner, uid)
+        node.obj = None
+        for dependent in node.dependents:
+            self._controller.queue.add(dependent)
+        if not node.dependents:
+            del self._graph[uid]
+
+    # The work.
+
+    async def reconcile(self, uid: str) -> timedelta | None:
+        node = self._graph.get(uid)
+        if node is None or node.obj is None or node.kind is None:
+            return None
+        if node.obj["metadata"].get("deletionTimestamp") and _held(node.obj):
+            await self._finish_owner(node.kind, node.obj, node.dependents)
+            return None
+        if _owners(node.obj):
+            await self._collect(node.kind, node.obj)
+        return None
+
+    async def _collect(self, kind: Kind, obj: Json) -> None:
+        """Delete an object without a living owner; drop references to owners that are gone from one that has others."""
+        meta, dangling, solid, waiting = obj["metadata"], [], [], []
+        for ref in meta.get("ownerReferences") or ():
+            owner = await self._owner(ref, meta.get("namespace", ""))
+            if owner is None:
+                dangling.append(ref)
+            elif owner["metadata"].get("deletionTimestamp") and _FOREGROUND in (owner["metadata"].get("finalizers") or ()):
+                waiting.append(ref)
+            else:
+                solid.append(ref)
+        if solid:
+            if dangling or waiting:
+                await self._drop_references(kind, obj, {ref["uid"] for ref in (*dangling, *waiting)})
+        elif not meta.get("deletionTimestamp"):
+            await self._delete(kind, obj, foreground=bool(waiting) and bool(self._graph[meta["uid"]].dependents))
+
+    async def _owner(self, ref: Json, namespace: str) -> Json | None:
+        """The owner as it is now, or None where no object of that name has that uid. An unknown kind counts as living."""
+        node = self._graph.get(ref["uid"])
+        if node is not None and node.obj is not None:
+            return node.obj
+        group = ref["apiVersion"].rpartition("/")[0]
+        kind = self._kinds.get((group, ref["kind"]))
+        if kind is None:
+            return {"metadata": {}}
+        try:
+            owner = await self._client.get(kind, ref["name"], namespace if kind.namespaced else "")
+        except Exception as error:
+            if is_reason(error, "NotFound"):
+                return None
+            raise
+        return owner if owner["metadata"]["uid"] == ref["uid"] else None
+
+    async def _delete(self, kind: Kind, obj: Json, *, foreground: bool) -> None:
+        meta = obj["metadata"]
+        finalizers = meta.get("finalizers") or ()
+        policy: Literal["Orphan", "Foreground", "Background"] = (
+            "Orphan" if _ORPHAN in finalizers else "Foreground" if foreground or _FOREGROUND in finalizers else "Background"
+        )
+        try:
+            await self._client.delete(kind, meta["name"], meta.get("namespace", ""), uid=meta["uid"], propagation=policy)
+        except Exception as error:
+            if not is_reason(error, "NotFound", "Conflict"):
+                raise
+
+    async def _finish_owner(self, kind: Kind, obj: Json, dependents: set[str]) -> None:
+        """Let an owner go: its dependents are set free (orphan), or those that block it are gone (foreground)."""
+        uid = obj["metadata"]["uid"]
+        if _ORPHAN in (obj["metadata"].get("finalizers") or ()):
+            for dependent in [self._graph[key] for key in dependents if key in self._graph]:
+                if dependent.obj is not None and dependent.kind is not None:
+                    await self._drop_references(dependent.kind, dependent.obj, {uid})
+            await self._drop_finalizer(kind, obj, _ORPHAN)
+            return
+        blocking = [key for key in dependents if (node := self._graph.get(key)) and node.obj and _owners(node.obj)[uid].get("blockOwnerDeletion")]
+        if not blocking:
+            await self._drop_finalizer(kind, obj, _FOREGROUND)
+
+    async def _drop_references(self, kind: Kind, obj: Json, uids: set[str]) -> None:
+        meta = obj["metadata"]
+        kept = [ref for ref in meta.get("ownerReferences") or () if ref["uid"] not in uids]
+        await self._patch_metadata(kind, obj, {"ownerReferences": kept or None})
+
+    async def _drop_finalizer(self, kind: Kind, obj: Json, finalizer: str) -> None:
+        kept = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
+        await self._patch_metadata(kind, obj, {"finalizers": kept or None})
+
+    async def _patch_metadata(self, kind: Kind, obj: Json, change: Json) -> None:
+        """A merge patch that fails (Conflict) when the object has changed since it was seen."""
+        meta = obj["metadata"]
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **change}}
+        try:
+            await self._client.patch(kind, meta["name"], body, meta.get("namespace", ""), type="merge")
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+
+
+def _owners(obj: Json) -> dict[str, Json]:
+    return {ref["uid"]: ref for ref in obj["metadata"].get("ownerReferences") or ()}
+
+
+def _held(obj: Json) -> bool:
+    """Whether the object waits for this controller."""
+    finalizers = obj["metadata"].get("finalizers") or ()
+    return _ORPHAN in finalizers or _FOREGROUND in finalizers

@@ -1,0 +1,96 @@
+"""Starts the chosen components and runs them together until one fails or the run is cancelled.
+
+A component is a module with
+
+    def build(client: Client, informers: Informers, clock: Clock, options: Options) -> Component
+
+that makes its client's name (`client.named(...)`), asks `informers` for the collections it needs (shared: each is watched
+once for the whole process) and returns an object with `name`, `run()` and `idle`. Nothing registers itself: `COMPONENTS` is
+the table, and modules are imported only when chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from controllers.names import ALIASES, UNBUILT
+from controllers.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.clock import Clock
+from controllers.runtime.controller import Component
+from controllers.runtime.informer import Informers
+
+#: Name (kube-controller-manager's where it has one) to module, in the order in which they start.
+COMPONENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "namespace-controller": "controllers.namespace",
+        "garbage-collector-controller": "controllers.garbage",
+        "serviceaccount-controller": "controllers.serviceaccount",
+        "clusterrole-aggregation-controller": "controllers.clusterroles",
+        "node-lifecycle-controller": "controllers.nodelifecycle",
+        "resourceclaim-controller": "controllers.resourceclaim",
+        "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",
+        "scheduler": "controllers.scheduler",
+        "node-agent": "controllers.node",
+    }
+)
+
+
+class UnknownComponentError(Exception):
+    """A name that no component has."""
+
+
+def choose(names: Sequence[str]) -> list[str]:
+    """The components that a `--controllers` list means: `*` is all of them, `name` adds one, `-name` takes one out.
+
+    As in kube-controller-manager, what is said first of a component holds. Its controllers that are not built here may be left out.
+    """
+    said: dict[str, bool] = {}
+    for item in names:
+        name = item.removeprefix("-")
+        canonical = ALIASES.get(name, name)
+        if canonical in COMPONENTS:
+            said.setdefault(canonical, not item.startswith("-"))
+        elif item != "*" and not (canonical in UNBUILT and item != name):
+            why = f'controller "{name}" is not built' if canonical in UNBUILT else f'unknown controller "{name}"'
+            raise UnknownComponentError(f"{why}; there are: {', '.join(COMPONENTS)}")
+    return [component for component in COMPONENTS if said.get(component, "*" in names)]
+
+
+class Manager:
+    """The chosen components of one process with what they share."""
+
+    def __init__(self, client: Client, clock: Clock, options: Options, names: Sequence[str]) -> None:
+        self.informers = Informers(client)
+        self.components: list[Component] = [importlib.import_module(COMPONENTS[name]).build(client, self.informers, clock, options) for name in names]
+
+    @property
+    def idle(self) -> bool:
+        """No component has anything to do now (timers aside)."""
+        return all(component.idle for component in self.components)
+
+    async def run(self) -> None:
+        """Runs everything; the first failure ends all."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.informers.run(), name="informers")
+            for component in self.components:
+                group.create_task(component.run(), name=component.name)
+
+    async def begin_anew(self) -> None:
+        """After the store was emptied: what components made at their start is made again (the nodes of `--nodes`)."""
+        for component in self.components:
+            again = getattr(component, "begin_anew", None)
+            if again is not None:
+                await again()
+
+    async def wait_ready(self) -> None:
+        """Returns once every collection has been read."""
+        await self.informers.wait_synced()
+
+
+async def run(client: Client, clock: Clock, options: Options, names: Sequence[str]) -> None:
+    """Runs the named components until cancelled."""
+    await Manager(client, clock, options, names).run()

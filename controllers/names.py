@@ -1,0 +1,37 @@
+"""kube-controller-manager's names and their older forms, as its `--controllers` flag takes them (release 1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+#: Other names of components that there are.
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "namespace": "namespace-controller",
+        "garbagecollector": "garbage-collector-controller",
+        "serviceaccount": "serviceaccount-controller",
+        "clusterrole-aggregation": "clusterrole-aggregation-controller",
+        "nodelifecycle": "node-lifecycle-controller",
+        "resource-claim-controller": "resourceclaim-controller",
+        "resourceclaim": "resourceclaim-controller",
+        "resourcepoolstatusrequest": "resourcepoolstatusrequest-controller",
+        "kube-scheduler": "scheduler",
+    }
+)
+#: Controllers of kube-controller-manager that are not built here: leaving one out changes nothing, asking for one is a mistake.
+UNBUILT = frozenset(
+    f"{name}-controller"
+    for name in (
+        "bootstrap-signer", "certificatesigningrequest-approving", "certificatesigningrequest-cleaner", "certificatesigningrequest-signing",
+        "cloud-node-lifecycle", "cronjob", "daemonset", "deployment", "device-taint-eviction", "disruption", "endpoints",
+        "endpointslice", "endpointslice-mirroring", "ephemeral-volume", "horizontal-pod-autoscaler", "job",
+        "kube-apiserver-serving-clustertrustbundle-publisher", "legacy-serviceaccount-token-cleaner", "node-ipam", "node-route",
+        "persistentvolume-attach-detach", "persistentvolume-binder", "persistentvolume-expander", "persistentvolume-protection",
+        "persistentvolumeclaim-protection", "pod-garbage-collector", "podcertificaterequest-cleaner", "podgroup-protection", "replicaset",
+        "replicationcontroller", "resourcequota", "root-ca-certificate-publisher", "selinux-warning",
+        "service-ca-certificate-publisher", "service-cidr", "service-lb", "serviceaccount-token", "statefulset", "storage-version-migrator",
+        "storageversion-garbage-collector", "taint-eviction", "token-cleaner", "ttl", "ttl-after-finished", "validatingadmissionpolicy-status",
+        "volumeattributesclass-protection",
+    )
+)  # fmt: skip

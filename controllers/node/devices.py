@@ -1,0 +1,54 @@
+"""The example driver: what it publishes on a node, and the class that selects it.
+
+The values are those of the DRA example driver's `gpu` profile, so that manifests written for it run here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
+
+Json = dict[str, Any]
+
+
+def example_class(driver: str) -> Json:
+    """The DeviceClass that is named after a driver and selects all of its devices."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": driver},
+        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]},
+    }
+
+
+def example_device(node: str, index: int) -> Json:
+    """One GPU; its uuid depends on node and index alone."""
+    return {
+        "name": f"gpu-{index}",
+        "attributes": {
+            "index": {"int": index},
+            "uuid": {"string": f"gpu-{uuid5(NAMESPACE_DNS, f'{index}.{node}')}"},
+            "model": {"string": "LATEST-GPU-MODEL"},
+            "driverVersion": {"version": "1.0.0"},
+        },
+        "capacity": {"memory": {"value": "80Gi"}},
+    }
+
+
+def example_slice(node: Json, driver: str, count: int) -> Json:
+    """The slice of a node's GPUs: one pool, named after the node and owned by it."""
+    name = node["metadata"]["name"]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {
+            "generateName": f"{name}-{driver}-",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"], "controller": True}],
+        },
+        "spec": {
+            "driver": driver,
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [example_device(name, index) for index in range(count)],
+        },
+    }

@@ -1,0 +1,131 @@
+"""A node's own objects: what a kubelet writes about its node, and what the example driver on it publishes.
+
+Slices are published before the node becomes Ready, so that whoever waits for the node finds its devices.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from controllers.node.addresses import Pool
+from controllers.node.annotations import DEVICES, EMULATED, devices_of
+from controllers.node.devices import example_class, example_slice
+from controllers.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.clock import Clock, go_time, micro_time
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import DEVICE_CLASSES, LEASES, NODES, RESOURCE_SLICES, Json, Kind
+
+CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
+_HEALTHY = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+_LEASE_SECONDS = 40
+_RENEW = timedelta(seconds=10)
+
+
+class Registration:
+    """Creates the nodes of `options.nodes`, and keeps every emulated node registered, Ready and alive."""
+
+    def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
+        self._kubelet = client.named("kubelet")
+        self._driver = client.named("dra-example-driver")
+        self._clock, self._options = clock, options
+        self.slices = informers.of(RESOURCE_SLICES)
+        self._addresses = Pool("172.18.0.0/16")
+        self._lease_due: dict[str, datetime] = {}
+
+    async def provision(self) -> None:
+        """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is."""
+        driver = "" if self._options.devices == "none" else self._options.devices
+        if driver and self._options.nodes:
+            await self._create(DEVICE_CLASSES, example_class(driver))
+        for number in range(1, self._options.nodes + 1):
+            annotations = {EMULATED: "true", **({DEVICES: f"{driver}={self._options.devices_per_node}"} if driver else {})}
+            meta = {"name": f"node-{number}", "annotations": annotations}
+            await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
+
+    async def _create(self, kind: Kind, obj: Json) -> None:
+        try:
+            await self._kubelet.create(kind, obj)
+        except Exception as error:
+            if not is_reason(error, "AlreadyExists"):
+                raise
+
+    async def keep(self, node: Json) -> timedelta:
+        """One round for one node; when to come again."""
+        await self._publish(node)
+        await self._label(node)
+        await self._report(node)
+        await self._renew(node)
+        return _RENEW
+
+    async def _publish(self, node: Json) -> None:
+        wanted = devices_of(node)
+        if wanted is None:
+            return
+        driver, count = wanted
+        name = node["metadata"]["name"]
+        mine = (s["spec"] for s in self.slices.objects.values())
+        if not any(spec["driver"] == driver and spec.get("nodeName") == name for spec in mine):
+            await self._driver.create(RESOURCE_SLICES, example_slice(node, driver, count))
+
+    async def _label(self, node: Json) -> None:
+        name = node["metadata"]["name"]
+        own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        missing = {key: value for key, value in own.items() if key not in (node["metadata"].get("labels") or {})}
+        if missing:
+            await self._kubelet.patch(NODES, name, {"metadata": {"labels": missing}}, type="merge")
+
+    async def _report(self, node: Json) -> None:
+        """Status as a kubelet registers it; nothing is written while the node is Ready and complete."""
+        status = node.get("status", {})
+        ready = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+        complete = status.get("capacity") and status.get("allocatable") and status.get("addresses")
+        if complete and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY):
+            return
+        name, now = node["metadata"]["name"], go_time(self._clock.now())
+        capacity = {**CAPACITY, **(status.get("capacity") or {})}
+        conditions = [
+            {"type": kind, "status": value, "lastHeartbeatTime": now, "lastTransitionTime": now, "reason": reason, "message": message}
+            for kind, value, reason, message in _HEALTHY
+        ]
+        body: Json = {
+            "capacity": capacity,
+            "allocatable": {**capacity, **(status.get("allocatable") or {})},
+            "conditions": conditions,
+            "nodeInfo": _node_info(node, self._options.emulated_version),
+        }
+        if not status.get("addresses"):
+            body["addresses"] = [{"type": "InternalIP", "address": self._addresses.assign(name)}, {"type": "Hostname", "address": name}]
+        await self._kubelet.patch(NODES, name, {"status": body}, subresource="status")
+
+    async def _renew(self, node: Json) -> None:
+        """The node's lease, at most every ten seconds."""
+        name, uid, now = node["metadata"]["name"], node["metadata"]["uid"], self._clock.now()
+        due = self._lease_due.get(uid)
+        if due is not None and now < due:
+            return
+        self._lease_due[uid] = now + _RENEW
+        spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": micro_time(now)}
+        try:
+            await self._kubelet.patch(LEASES, name, {"spec": spec}, "kube-node-lease", type="merge")
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+            meta = {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]}
+            await self._create(LEASES, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+
+
+def _node_info(node: Json, release: tuple[int, int]) -> Json:
+    """nodeInfo of a machine that does not exist; the kubelet's version is the emulated release's."""
+    version = f"v{release[0]}.{release[1]}.0"
+    return {
+        "machineID": node["metadata"]["uid"].replace("-", ""), "systemUUID": node["metadata"]["uid"], "bootID": node["metadata"]["uid"],
+        "kernelVersion": "6.8.0", "osImage": "kubedra emulated node", "containerRuntimeVersion": "kubedra://1", "kubeletVersion": version,
+        "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
+    }  # fmt: skip

@@ -1,0 +1,28 @@
+"""What the components can be told. One frozen record for all, so that every way of starting them says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apiserver.api.features import Features
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`host` names the place in events and leases; `seed` makes free choices (equal nodes, generated suffixes) repeatable;
+    `gates` are the feature gates that were given explicitly (name to on or off), on top of the emulated release's. `nodes` emulated nodes are
+    created at start, each with `devices_per_node` example GPUs of the driver that `devices` names ("none": no devices, no class)."""
+
+    nodes: int = 0
+    devices: str = "none"
+    devices_per_node: int = 8
+    host: str = "kubedra"
+    seed: int | None = None
+    emulated_version: tuple[int, int] = (1, 36)
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def features(self) -> Features:
+        """The gates that are on."""
+        return Features(self.emulated_version, self.gates)

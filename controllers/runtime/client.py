@@ -1,0 +1,284 @@
+"""The API as typed calls: get, list, create, update, patch, delete, bind, watch.
+
+Objects are dicts as they are on the wire. An answer of 400 or above is raised as `apiserver.api.status.StatusError` (`code`,
+`reason`, `message`, `details`); a broken connection as `TransportError`. Like client-go, a request that the server asks to
+repeat (429 or 5xx with Retry-After) is repeated up to ten times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from apiserver.api.status import StatusError
+from controllers.runtime.clock import Clock, RealClock
+from controllers.runtime.kinds import PODS, Json, Kind
+from controllers.runtime.transport import Headers, Transport
+
+__all__ = ["Batch", "Client", "PatchType", "StatusError", "WatchEvent", "is_reason"]
+
+PatchType = Literal["strategic", "merge", "json", "apply"]
+_PATCH_TYPES: Mapping[str, str] = {
+    "strategic": "application/strategic-merge-patch+json",
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+_RETRIES = 10
+USER_AGENT = "kubedra"
+
+
+class WatchEvent(NamedTuple):
+    """ADDED, MODIFIED, DELETED or BOOKMARK with its object. (An ERROR is raised as StatusError.)"""
+
+    type: str
+    object: Json
+
+
+#: Events that arrived together.
+Batch = list[WatchEvent]
+
+
+def is_reason(error: BaseException, *reasons: str) -> bool:
+    """Whether an exception is an API error of one of these reasons (`NotFound`, `Conflict`, ...)."""
+    return isinstance(error, StatusError) and error.reason in reasons
+
+
+class Client:
+    """Speaks to one server under one name: the user agent gives the field manager, as upstream."""
+
+    def __init__(self, transport: Transport, clock: Clock | None = None, user_agent: str = USER_AGENT) -> None:
+        self.transport = transport
+        self.clock: Clock = clock or RealClock()
+        self.user_agent = user_agent
+        self._headers = {"accept": "application/json", "user-agent": user_agent}
+        self._typed = {
+            media: {**self._headers, "content-type": media} for media in ("application/json", *_PATCH_TYPES.values())
+        }
+
+    def named(self, user_agent: str) -> Client:
+        """The same connection under another component's name."""
+        return Client(self.transport, self.clock, user_agent)
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+    async def request(
+        self, method: str, path: str, query: str = "", body: Any = None, media_type: str = "application/json"
+    ) -> Json:
+        """Any request; the parsed answer (`{}` if it has no body)."""
+        data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
+        headers = self._typed[media_type] if body is not None else self._headers
+        for attempt in range(_RETRIES + 1):
+            status, answered, answer = await self.transport.request(method, path, query, headers, data)
+            if status < 400:
+                return orjson.loads(answer) if answer else {}
+            delay = _retry_after(status, answered) if attempt < _RETRIES else None
+            if delay is None:
+                raise _as_error(status, answered, answer)
+            await self.clock.sleep(delay)
+        raise AssertionError("unreachable")
+
+    async def get(self, kind: Kind, name: str, namespace: str = "", *, resource_version: str = "") -> Json:
+        query = f"resourceVersion={resource_version}" if resource_version else ""
+        return await self.request("GET", kind.path(namespace, quote(name, safe=":")), query)
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Json:
+        """The list object: `items`, `metadata.resourceVersion`, `metadata.continue`."""
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            limit=str(limit or ""),
+            resourceVersion=resource_version,
+            **{"continue": continue_token},
+        )
+        return await self.request("GET", kind.path(namespace), query)
+
+    async def create(self, kind: Kind, obj: Json, *, field_manager: str = "") -> Json:
+        """Creates in the namespace that the object names."""
+        path = kind.path(obj["metadata"].get("namespace", ""))
+        return await self.request("POST", path, _query(fieldManager=field_manager), obj)
+
+    async def update(self, kind: Kind, obj: Json, subresource: str = "") -> Json:
+        """PUT; with metadata.resourceVersion it is refused (Conflict) if the object has changed."""
+        metadata = obj["metadata"]
+        return await self.request(
+            "PUT", kind.path(metadata.get("namespace", ""), quote(metadata["name"], safe=":"), subresource), "", obj
+        )
+
+    async def update_status(self, kind: Kind, obj: Json) -> Json:
+        return await self.update(kind, obj, "status")
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        body: Any,
+        namespace: str = "",
+        *,
+        type: PatchType = "strategic",
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> Json:
+        """PATCH. `apply` needs a field manager; `force` takes conflicting fields over."""
+        query = _query(fieldManager=field_manager, force="true" if force else "") if field_manager or force else ""
+        path = kind.path(namespace, quote(name, safe=":"), subresource)
+        return await self.request("PATCH", path, query, body, _PATCH_TYPES[type])
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period: int | None = None,
+        propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
+    ) -> Json:
+        """DELETE, refused (Conflict) if the object is not the one of that uid or version."""
+        path = kind.path(namespace, quote(name, safe=":"))
+        return await self.request("DELETE", path, "", _delete_options(uid, resource_version, grace_period, propagation))
+
+    async def delete_collection(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        grace_period: int | None = None,
+        propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
+    ) -> Json:
+        query = _query(labelSelector=label_selector, fieldSelector=field_selector)
+        return await self.request("DELETE", kind.path(namespace), query, _delete_options("", "", grace_period, propagation))
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Assigns a pod to a node; refused if it is another pod of that name or already bound."""
+        body = {
+            "kind": "Binding",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "namespace": namespace, "uid": uid},
+            "target": {"kind": "Node", "name": node},
+        }
+        await self.request("POST", PODS.path(namespace, name, "binding"), "", body)
+
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = True,
+        initial_events: bool = False,
+        lasting: timedelta | None = None,
+    ) -> AsyncGenerator[Batch, None]:
+        """Events in the batches in which they arrive, until the server ends the watch. Use with `contextlib.aclosing`.
+
+        `initial_events`: the present objects first, as ADDED, then a bookmark with the annotation
+        `k8s.io/initial-events-end`. `lasting` asks the server to end it after that time.
+        Raises StatusError for an ERROR event or a refused watch (410: the version is gone).
+        """
+        query = _query(
+            allowWatchBookmarks="true" if bookmarks else "",
+            fieldSelector=field_selector,
+            labelSelector=label_selector,
+            resourceVersion=resource_version,
+            resourceVersionMatch="NotOlderThan" if initial_events else "",
+            sendInitialEvents="true" if initial_events else "",
+            timeoutSeconds=str(int(lasting.total_seconds())) if lasting else "",
+            watch="true",
+        )
+        status, answered, chunks = await self.transport.stream("GET", kind.path(namespace), query, self._headers)
+        try:
+            if status >= 400:
+                raise _as_error(status, answered, b"".join([chunk async for chunk in chunks]))
+            rest = b""
+            async for chunk in chunks:
+                lines = (rest + chunk if rest else chunk).split(b"\n")
+                rest = lines.pop()
+                for batch in _batches(lines):
+                    yield batch
+        finally:
+            await _close(chunks)
+
+
+_BATCH = 64
+
+
+def _batches(lines: list[bytes]) -> Iterable[Batch]:
+    """Parsed events, not too many at a time: a reader may then yield the loop between batches."""
+    for start in range(0, len(lines), _BATCH):
+        if batch := [_event(line) for line in lines[start : start + _BATCH] if line]:
+            yield batch
+
+
+def _event(line: bytes) -> WatchEvent:
+    parsed = orjson.loads(line)
+    if parsed["type"] == "ERROR":
+        raise _from_status(parsed["object"], ())
+    return WatchEvent(parsed["type"], parsed["object"])
+
+
+async def _close(chunks: AsyncIterator[bytes]) -> None:
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def _query(**params: str) -> str:
+    return urlencode({name: value for name, value in params.items() if value})
+
+
+def _delete_options(uid: str, resource_version: str, grace_period: int | None, propagation: str) -> Json | None:
+    options: Json = {}
+    if grace_period is not None:
+        options["gracePeriodSeconds"] = grace_period
+    preconditions = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
+    if preconditions:
+        options["preconditions"] = preconditions
+    if propagation:
+        options["propagationPolicy"] = propagation
+    return {"kind": "DeleteOptions", "apiVersion": "v1", **options} if options else None
+
+
+def _retry_after(status: int, headers: Headers) -> timedelta | None:
+    if status != 429 and status < 500:
+        return None
+    value = next((value for name, value in headers if name.lower() == "retry-after"), "")
+    return timedelta(seconds=int(value)) if value.isdigit() else None
+
+
+def _as_error(status: int, headers: Headers, body: bytes) -> StatusError:
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        parsed = None
+    if isinstance(parsed, dict) and parsed.get("kind") == "Status":
+        return _from_status(parsed, tuple(headers))
+    text = body.decode(errors="replace").strip()
+    reason = "NotFound" if status == 404 else ""
+    return StatusError(status, reason, text or f"the server answered with status {status}", None, tuple(headers))
+
+
+def _from_status(status: Json, headers: tuple[tuple[str, str], ...]) -> StatusError:
+    return StatusError(
+        status.get("code", 500), status.get("reason", ""), status.get("message", ""), status.get("details"), headers
+    )

@@ -1,0 +1,117 @@
+"""A reconciler with its queue: informers name keys, workers bring each key's world to what it should be.
+
+    controller = Controller("resourceclaim", reconcile, clock)
+    controller.follow(pods)                                    # key of the object itself
+    controller.follow(claims, lambda claim: owner_keys(claim))  # or keys of others
+    await controller.run()
+
+`reconcile(key)` reads what it needs from informers (the key may be gone), acts, and returns None (done) or a delay after which
+to look again. Raising means: try again, after a backoff that doubles. Nothing else is asked of it; it must bear being called
+again at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from typing import Protocol
+
+from apiserver.api.status import StatusError
+from controllers.runtime.clock import Clock
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import Json, key_of
+from controllers.runtime.workqueue import Workqueue
+
+Reconcile = Callable[[str], Awaitable[timedelta | None]]
+log = logging.getLogger(__name__)
+
+
+class Component(Protocol):
+    """Something that the manager runs: it works until it is cancelled."""
+
+    name: str
+
+    async def run(self) -> None: ...
+
+    @property
+    def idle(self) -> bool:
+        """Nothing to do now (timers aside)."""
+        ...
+
+
+class Controller:
+    """A queue, its workers, and the informers that feed it. The informers are run by their `Informers`."""
+
+    def __init__(self, name: str, reconcile: Reconcile, clock: Clock, *, workers: int = 1) -> None:
+        self.name = name
+        self.queue = Workqueue(clock)
+        self._reconcile = reconcile
+        self._workers = workers
+        self._informers: list[Informer] = []
+        self._alongside: list[Callable[[], Awaitable[None]]] = []
+
+    def follow(self, informer: Informer, keys: Callable[[Json], Iterable[str]] = lambda obj: (key_of(obj),)) -> None:
+        """Queues the keys of every object that is added, changed (its keys before and after) or deleted."""
+        self.require(informer)
+
+        def enqueue(obj: Json) -> None:
+            for key in keys(obj):
+                self.queue.add(key)
+
+        def updated(old: Json, new: Json) -> None:
+            enqueue(old)
+            enqueue(new)
+
+        informer.on(added=enqueue, updated=updated, deleted=enqueue)
+
+    def require(self, informer: Informer) -> None:
+        """Work starts when the informer has synced."""
+        if informer not in self._informers:
+            self._informers.append(informer)
+
+    def alongside(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Something else that runs as long as the controller does (an event recorder)."""
+        self._alongside.append(run)
+
+    @property
+    def idle(self) -> bool:
+        return self.queue.idle
+
+    async def run(self) -> None:
+        for informer in self._informers:
+            await informer.wait_synced()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for run in self._alongside:
+                    group.create_task(_as_task(run))
+                for _ in range(self._workers):
+                    group.create_task(self._work())
+        finally:
+            self.queue.close()
+
+    async def _work(self) -> None:
+        while (key := await self.queue.get()) is not None:
+            try:
+                await self._process(key)
+            finally:
+                self.queue.done(key)
+
+    async def _process(self, key: str) -> None:
+        try:
+            again = await self._reconcile(key)
+        except StatusError as error:
+            log.log(logging.DEBUG if error.code == 409 else logging.WARNING, "%s: %s: %s", self.name, key, error)
+            self.queue.retry(key)
+        except Exception:
+            log.exception("%s: %s failed; trying again", self.name, key)
+            self.queue.retry(key)
+        else:
+            self.queue.forget(key)
+            if again is not None:
+                self.queue.add_after(key, again)
+
+
+async def _as_task(run: Callable[[], Awaitable[None]]) -> None:
+    await run()

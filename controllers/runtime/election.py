@@ -1,0 +1,249 @@
+"""Leader election by a Lease: of several processes that could do the same work, one does.
+
+    elector = LeaderElector(client, clock, Election(name="kubedra-controllers", namespace="kube-system", identity="here_1"))
+    await elector.acquire()        returns once this process leads
+    await elector.hold()           renews; raises LeaseLostError once the lease could not be renewed for the renew deadline
+    await elector.release()        after all work has ended: the next one need not wait for the lease to run out
+
+The record and its rules are client-go's (tools/leaderelection), so that a Lease may be shared with its clients: a lease is the
+holder's for `leaseDurationSeconds` after the record was last *seen* to change; clocks of different machines are never compared. Time
+is measured by timers, which do not jump when the system's time is set. A request that hangs is given up after half the deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.clock import Clock, Timer, micro_time
+from controllers.runtime.kinds import LEASES, Json
+from controllers.runtime.transport import TransportError
+
+__all__ = ["Election", "ElectionError", "LeaderElector", "LeaseLostError"]
+
+log = logging.getLogger(__name__)
+#: Candidates wait for the retry period and up to this many times as much again.
+JITTER = 1.2
+_T = TypeVar("_T")
+_FAILURES = (StatusError, TransportError, TimeoutError)
+
+
+class ElectionError(ValueError):
+    """Settings that cannot work, in one line."""
+
+
+class LeaseLostError(Exception):
+    """This process may not go on: another one may lead by now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Election:
+    """The lease and its times. `identity` must differ between processes."""
+
+    name: str
+    namespace: str
+    identity: str
+    lease_duration: timedelta = timedelta(seconds=15)
+    renew_deadline: timedelta = timedelta(seconds=10)
+    retry_period: timedelta = timedelta(seconds=2)
+
+    def __post_init__(self) -> None:
+        if self.lease_duration < timedelta(seconds=1):
+            raise ElectionError("--leader-elect-lease-duration: must be at least 1s")
+        if self.retry_period <= timedelta():
+            raise ElectionError("--leader-elect-retry-period: must be more than 0s")
+        if self.lease_duration <= self.renew_deadline:
+            raise ElectionError("--leader-elect-renew-deadline: must be less than the lease duration")
+        if self.renew_deadline <= self.retry_period * JITTER:
+            raise ElectionError(f"--leader-elect-renew-deadline: must be more than {JITTER} times the retry period")
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class LeaderElector:
+    """One candidate for one lease. `spread` gives a number between 0 and 1."""
+
+    def __init__(
+        self, client: Client, clock: Clock, election: Election, *, observed: Callable[[str], None] = lambda _: None, spread: Callable[[], float] = random.random
+    ) -> None:
+        self._client, self._clock, self._election = client.named("leader-election"), clock, election
+        self._tell, self._spread = observed, spread
+        # What was sent last is then old enough to run out before the deadline of the next renewal has passed.
+        self._patience = min(election.renew_deadline / 2, election.lease_duration - election.renew_deadline)
+        self._lease: Json | None = None
+        self._told: str | None = None
+        self._expires: Timer | None = None
+        self._pause: asyncio.Future[None] | None = None
+        self._tried = False
+        self.expired = True
+
+    @property
+    def holder(self) -> str:
+        """Who held the lease when it was last seen; "" for nobody."""
+        return str(self._lease["spec"].get("holderIdentity") or "") if self._lease else ""
+
+    @property
+    def leading(self) -> bool:
+        return self.holder == self._election.identity and not self.expired
+
+    async def acquire(self) -> None:
+        """Returns once this process leads. Failures are logged and tried again."""
+        while not await self._try():
+            await self._wait(self._election.retry_period * (1 + JITTER * self._spread()))
+
+    async def hold(self) -> None:
+        """Renews the lease for ever. Raises LeaseLostError."""
+        deadline = self._election.renew_deadline
+        pause: asyncio.Future[None] = asyncio.ensure_future(self._clock.sleep(self._election.retry_period))
+        try:
+            while True:
+                await pause
+                pause = asyncio.ensure_future(self._clock.sleep(self._election.retry_period))
+                try:
+                    await self._within(deadline, self._renew())
+                except TimeoutError:
+                    raise LeaseLostError(f"the lease {self._election} could not be renewed within {deadline.total_seconds():g}s") from None
+        finally:
+            pause.cancel()
+
+    async def release(self) -> None:
+        """Gives the lease up, if it is ours. Never fails: it would run out anyway."""
+        if self._tried:
+            try:
+                await self._within(self._patience, self._give_up())
+            except _FAILURES as error:
+                log.warning("the lease %s could not be released: %s", self._election, _text(error))
+        self._lease, self.expired = None, True
+        if self._expires is not None:
+            self._expires.cancel()
+
+    async def _give_up(self) -> None:
+        found = await self._client.get(LEASES, self._election.name, self._election.namespace)
+        spec = found.get("spec") or {}
+        if spec.get("holderIdentity") == self._election.identity:
+            now = micro_time(self._clock.now())
+            free = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+            await self._client.update(LEASES, {**found, "spec": free})
+
+    async def _wait(self, delay: timedelta) -> None:
+        """Until the delay has passed or the lease that somebody else holds has run out."""
+        self._pause = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(delay, self._wake)
+        try:
+            await self._pause
+        finally:
+            timer.cancel()
+            self._pause = None
+
+    def _wake(self) -> None:
+        if self._pause is not None and not self._pause.done():
+            self._pause.set_result(None)
+
+    async def _renew(self) -> None:
+        while not await self._try():
+            if self.holder != self._election.identity:
+                raise LeaseLostError(f"the lease {self._election} was taken by {self.holder or 'nobody'}")
+            await self._clock.sleep(self._election.retry_period)
+
+    async def _try(self) -> bool:
+        """One attempt to take or renew the lease; whether it is ours."""
+        self._tried = True
+        try:
+            return await self._within(self._patience, self._attempt())
+        except _FAILURES as error:
+            log.log(logging.DEBUG if is_reason(error, "Conflict", "AlreadyExists") else logging.WARNING, "lease %s: %s", self._election, _text(error))
+            return False
+        finally:
+            self._report()
+
+    async def _attempt(self) -> bool:
+        election = self._election
+        if self.leading and self._lease is not None:
+            try:
+                self._see(await self._client.update(LEASES, {**self._lease, "spec": self._spec(self._lease["spec"])}), ours=True)
+            except StatusError as error:
+                # Somebody else has changed the object (its labels, or the lease itself): what it is now decides.
+                log.debug("lease %s: %s", election, error)
+            else:
+                return True
+        try:
+            found = await self._client.get(LEASES, election.name, election.namespace)
+        except StatusError as error:
+            if not is_reason(error, "NotFound"):
+                raise
+            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": election.name, "namespace": election.namespace}}
+            self._see(await self._client.create(LEASES, {**body, "spec": self._spec(None)}), ours=True)
+            return True
+        self._see(found)
+        if self.holder not in ("", election.identity) and not self.expired:
+            return False
+        self._see(await self._client.update(LEASES, {**found, "spec": self._spec(found.get("spec") or {})}), ours=True)
+        return True
+
+    def _spec(self, before: Json | None) -> Json:
+        """The record with us as the holder, from now on. `before` is the one that it follows."""
+        election, now = self._election, micro_time(self._clock.now())
+        ours = before is not None and before.get("holderIdentity") == election.identity
+        earlier = before or {}
+        transitions = earlier.get("leaseTransitions") or 0
+        return {
+            **earlier,
+            "holderIdentity": election.identity,
+            "leaseDurationSeconds": int(election.lease_duration.total_seconds()),
+            "acquireTime": earlier.get("acquireTime", now) if ours else now,
+            "renewTime": now,
+            "leaseTransitions": transitions if ours or before is None else transitions + 1,
+        }
+
+    def _see(self, lease: Json, *, ours: bool = False) -> None:
+        """Takes note of the record; its time runs from now if it is new or just written by us."""
+        lease = {**lease, "spec": lease.get("spec") or {}}
+        if not ours and self._lease is not None and self._lease["spec"] == lease["spec"]:
+            self._lease = lease
+            return
+        self._lease, self.expired = lease, False
+        if self._expires is not None:
+            self._expires.cancel()
+        self._expires = self._clock.call_later(timedelta(seconds=lease["spec"].get("leaseDurationSeconds") or 0), self._expire)
+
+    def _expire(self) -> None:
+        self.expired = True
+        self._wake()
+
+    def _report(self) -> None:
+        if self._lease is not None and self.holder != self._told:
+            self._told = self.holder
+            self._tell(self.holder)
+
+    async def _within(self, limit: timedelta, work: Awaitable[_T]) -> _T:
+        """The result of `work`. Raises TimeoutError when the clock's limit passes first; the work has then been cancelled."""
+        task: asyncio.Future[_T] = asyncio.ensure_future(work)
+        late = False
+
+        def end() -> None:
+            nonlocal late
+            late = task.cancel()
+
+        timer = self._clock.call_later(limit, end)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not late:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                raise
+            raise TimeoutError(f"no answer within {limit.total_seconds():g}s") from None
+        finally:
+            timer.cancel()
+
+
+def _text(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

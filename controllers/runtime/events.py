@@ -1,0 +1,244 @@
+"""Recording events: what a component tells people about an object.
+
+    EventRecorder        events.k8s.io/v1, as the scheduler uses it: an event that repeats becomes a series
+    CoreEventRecorder    core/v1, as controllers and kubelet use it: counts repetitions, combines similar ones, limits spam
+                         (the rules are in `correlation.py`)
+
+Recording never blocks and never fails: events wait in a queue that `run` empties, and are dropped beyond 1000. Facts
+(client-go tools/events, tools/record): names are `OBJECT.UNIXNANOS` in hex; a series starts with the second isomorphic event
+and is patched in; a series that rests for six minutes is written for the last time and forgotten; refreshed every 30 minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Literal
+
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Client
+from controllers.runtime.clock import Clock, go_time, micro_time
+from controllers.runtime.correlation import Correlator
+from controllers.runtime.kinds import CORE_EVENTS, EVENTS, Json, Kind
+from controllers.runtime.transport import TransportError
+
+log = logging.getLogger(__name__)
+EventType = Literal["Normal", "Warning"]
+_QUEUED = 1000
+_TRIES = 12
+_WRITERS = 8
+_RETRY, _FINISH, _REFRESH = timedelta(seconds=10), timedelta(minutes=6), timedelta(minutes=30)
+_LONGEST_NAME = 253
+
+
+def reference(obj: Json) -> Json:
+    """An ObjectReference to an object (which must carry kind and apiVersion)."""
+    metadata = obj["metadata"]
+    fields = {
+        "kind": obj["kind"],
+        "namespace": metadata.get("namespace"),
+        "name": metadata["name"],
+        "uid": metadata.get("uid"),
+        "apiVersion": obj["apiVersion"],
+        "resourceVersion": metadata.get("resourceVersion"),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+class _Names:
+    """Names of events. The clock counts microseconds; the last three digits of the nanoseconds count events."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def next(self, name: str, now: datetime) -> str:
+        self._made += 1
+        micros = (now - datetime(1970, 1, 1, tzinfo=now.tzinfo)) // timedelta(microseconds=1)
+        suffix = f".{micros * 1000 + self._made % 1000:x}"
+        return name[: _LONGEST_NAME - len(suffix)].rstrip("-.") + suffix
+
+
+class _Writer:
+    """Empties the queue with a few writers at a time; a write that finds no server is tried again."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self.client, self.clock = client, clock
+        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_QUEUED)
+
+    def put(self, write: Callable[[], Awaitable[None]]) -> None:
+        try:
+            self._queue.put_nowait(write)
+        except asyncio.QueueFull:
+            log.warning("too many events wait to be written; dropped one")
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_WRITERS):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            write = await self._queue.get()
+            for _ in range(_TRIES):
+                try:
+                    await write()
+                    break
+                except TransportError as error:
+                    log.info("cannot write an event yet: %s", error)
+                    await self.clock.sleep(_RETRY)
+                except StatusError as error:
+                    log.debug("the server refused an event: %s", error)
+                    break
+
+
+class EventRecorder:
+    """events.k8s.io/v1 under the name of one component."""
+
+    def __init__(self, client: Client, clock: Clock, component: str, host: str) -> None:
+        self._clock, self._client = clock, client
+        self._component, self._instance = component, f"{component}-{host}"
+        self._writer = _Writer(client, clock)
+        self._names = _Names()
+        self._cache: dict[tuple[object, ...], Json] = {}
+
+    def record(
+        self, regarding: Json, type: EventType, reason: str, action: str, note: str, related: Json | None = None
+    ) -> None:
+        """One occurrence. `regarding` and `related` are whole objects."""
+        ref = reference(regarding)
+        rel = reference(related) if related else None
+        key = (type, action, reason, *ref.items(), *(rel.items() if rel else ()))
+        known = self._cache.get(key)
+        now = self._clock.now()
+        if known is not None:
+            self._repeat(known, now)
+            return
+        event: Json = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {
+                "name": self._names.next(ref["name"], now),
+                "namespace": ref.get("namespace", "default"),
+            },
+            "eventTime": micro_time(now),
+            "reportingController": self._component,
+            "reportingInstance": self._instance,
+            "action": action,
+            "reason": reason,
+            "regarding": ref,
+            "note": note,
+            "type": type,
+        }
+        if rel:
+            event["related"] = rel
+        self._cache[key] = event
+        self._writer.put(lambda: self._create(event))
+
+    def _repeat(self, event: Json, now: datetime) -> None:
+        series = event.get("series")
+        if series is not None:
+            series["count"] += 1
+            series["lastObservedTime"] = micro_time(now)
+            return
+        event["series"] = {"count": 2, "lastObservedTime": micro_time(now)}
+        self._writer.put(lambda: self._write_series(event))
+
+    async def _create(self, event: Json) -> None:
+        # A series that starts before this write is patched in afterwards.
+        await self._client.create(EVENTS, {name: value for name, value in event.items() if name != "series"})
+
+    async def _write_series(self, event: Json) -> None:
+        metadata = event["metadata"]
+        try:
+            await self._client.patch(EVENTS, metadata["name"], {"series": event["series"]}, metadata["namespace"])
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            await self._client.create(EVENTS, event)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._writer.run())
+            group.create_task(self._every(_FINISH, self._finish))
+            group.create_task(self._every(_REFRESH, self._refresh))
+
+    async def _every(self, period: timedelta, work: Callable[[], None]) -> None:
+        while True:
+            await self._clock.sleep(period)
+            work()
+
+    def _finish(self) -> None:
+        """Forgets what has rested; a series gets its last count written."""
+        before = micro_time(self._clock.now() - _FINISH)
+        for key, event in list(self._cache.items()):
+            series = event.get("series")
+            if (series["lastObservedTime"] if series else event["eventTime"]) < before:
+                del self._cache[key]
+                if series:
+                    self._write_later(event)
+
+    def _refresh(self) -> None:
+        for event in self._cache.values():
+            if "series" in event:
+                self._write_later(event)
+
+    def _write_later(self, event: Json) -> None:
+        self._writer.put(lambda: self._write_series(event))
+
+
+class CoreEventRecorder:
+    """core/v1 under the name of one component."""
+
+    def __init__(self, client: Client, clock: Clock, component: str, host: str = "") -> None:
+        self._clock, self._client = clock, client
+        self._component, self._host = component, host
+        self._writer = _Writer(client, clock)
+        self._names = _Names()
+        self._correlator = Correlator()
+        self._kind: Kind = CORE_EVENTS
+
+    def record(self, regarding: Json, type: EventType, reason: str, message: str) -> None:
+        """One occurrence. `regarding` is a whole object."""
+        now = self._clock.now()
+        ref = reference(regarding)
+        source = {"component": self._component, **({"host": self._host} if self._host else {})}
+        event: Json = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": self._names.next(ref["name"], now),
+                "namespace": ref.get("namespace", "default"),
+            },
+            "involvedObject": ref,
+            "reason": reason,
+            "message": message,
+            "source": source,
+            "firstTimestamp": go_time(now),
+            "lastTimestamp": go_time(now),
+            "count": 1,
+            "type": type,
+            "eventTime": None,
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+        }
+        correlated = self._correlator.observe(event, now)
+        if correlated is not None:
+            self._writer.put(lambda: self._write(*correlated))
+
+    async def _write(self, event: Json, repeated: bool) -> None:
+        metadata = event["metadata"]
+        if repeated:
+            patch = {name: event[name] for name in ("count", "lastTimestamp", "message")}
+            try:
+                await self._client.patch(self._kind, metadata["name"], patch, metadata["namespace"])
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+            else:
+                return
+        await self._client.create(self._kind, event)
+
+    async def run(self) -> None:
+        await self._writer.run()

@@ -1,0 +1,342 @@
+"""A local, current copy of a collection: list and watch, resume, list again when the history is gone.
+
+The first sync is one watch that starts with the present objects (`sendInitialEvents`); a server that refuses that gets a list
+and a watch from its version. A broken watch resumes at the last version seen (bookmarks carry it forward); 410 means that the
+history is gone: the collection is read again and the difference is what handlers see.
+
+Handlers are plain functions, called on the loop in the order of events: `added(obj)`, `updated(old, new)`, `deleted(obj)`.
+Objects are shared: never change them. An index maps a value to the objects that have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
+from datetime import timedelta
+from time import perf_counter
+
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Batch, Client, WatchEvent
+from controllers.runtime.kinds import Json, Kind, key_of
+from controllers.runtime.transport import TransportError
+
+log = logging.getLogger(__name__)
+_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(milliseconds=800), timedelta(seconds=30)
+_PAGE = 500
+_PIECE = 0.003
+"""Seconds of work before others on the loop get their turn."""
+_SEVERAL = 32
+_END_OF_INITIAL = "k8s.io/initial-events-end"
+
+
+def _spread(low: float, high: float) -> float:
+    """Keeps many clients from coming back at the same moment."""
+    return random.uniform(low, high)  # noqa: S311 - no secret
+
+
+def _ignore(*_: Json) -> None: ...
+
+
+class Handlers:
+    """What to call for each change."""
+
+    __slots__ = ("added", "deleted", "updated")
+
+    def __init__(
+        self, added: Callable[[Json], None], updated: Callable[[Json, Json], None], deleted: Callable[[Json], None]
+    ) -> None:
+        self.added, self.updated, self.deleted = added, updated, deleted
+
+
+class Index:
+    """Objects by a value computed from each (none, one or several)."""
+
+    def __init__(self, values: Callable[[Json], Iterable[str]]) -> None:
+        self._values = values
+        self._objects: dict[str, dict[str, Json]] = {}
+        self._values_of: dict[str, tuple[str, ...]] = {}
+
+    def get(self, value: str) -> list[Json]:
+        found = self._objects.get(value)
+        return list(found.values()) if found else []
+
+    def keys(self, value: str) -> list[str]:
+        found = self._objects.get(value)
+        return list(found) if found else []
+
+    def _replace(self, key: str, new: Json | None) -> None:
+        before = self._values_of.get(key, ())
+        after = tuple(self._values(new)) if new is not None else ()
+        if before != after:
+            for value in before:
+                self._remove(value, key)
+            if after:
+                self._values_of[key] = after
+            else:
+                self._values_of.pop(key, None)
+        if new is not None:
+            for value in after:
+                self._objects.setdefault(value, {})[key] = new
+
+    def _remove(self, value: str, key: str) -> None:
+        group = self._objects.get(value)
+        if group is not None:
+            group.pop(key, None)
+            if not group:
+                del self._objects[value]
+
+
+class Informer:
+    """One collection. `run` keeps it current until cancelled."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> None:
+        self.kind = kind
+        self.objects: Mapping[str, Json]
+        self._objects: dict[str, Json] = {}
+        self.objects = self._objects
+        self._client = client
+        self._namespace, self._label_selector, self._field_selector = namespace, label_selector, field_selector
+        self._handlers: list[Handlers] = []
+        self._indexes: dict[str, Index] = {}
+        self._synced = asyncio.Event()
+        self._streaming = True
+        self.resource_version = ""
+
+    @property
+    def synced(self) -> bool:
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        await self._synced.wait()
+
+    def get(self, key: str) -> Json | None:
+        """By `namespace/name` or `name`."""
+        return self._objects.get(key)
+
+    def index(self, name: str, values: Callable[[Json], Iterable[str]]) -> Index:
+        """The index of that name; made now if there is none."""
+        if name not in self._indexes:
+            index = self._indexes[name] = Index(values)
+            for key, obj in self._objects.items():
+                index._replace(key, obj)
+        return self._indexes[name]
+
+    def on(
+        self,
+        added: Callable[[Json], None] = _ignore,
+        updated: Callable[[Json, Json], None] = _ignore,
+        deleted: Callable[[Json], None] = _ignore,
+    ) -> None:
+        """Adds handlers; objects already known are reported as added at once."""
+        handlers = Handlers(added, updated, deleted)
+        for obj in list(self._objects.values()):
+            self._call(handlers.added, obj)
+        self._handlers.append(handlers)
+
+    async def run(self) -> None:
+        """List, watch, and again; failures are waited out (0.8 s doubling to 30 s)."""
+        backoff = _FIRST_BACKOFF
+        while True:
+            try:
+                progressed = await self._follow()
+            except StatusError as error:
+                progressed = False
+                if error.code == 410:
+                    log.debug("%s: watch is too old, reading again: %s", self.kind, error)
+                    self.resource_version = ""
+                    continue
+                log.warning("%s: cannot list or watch: %s", self.kind, error)
+            except TransportError as error:
+                progressed = False
+                log.log(logging.INFO if self.synced else logging.WARNING, "%s: no connection: %s", self.kind, error)
+            except Exception:
+                progressed, self.resource_version = False, ""
+                log.exception("%s: cannot follow; reading again", self.kind)
+            if progressed:
+                backoff = _FIRST_BACKOFF
+                continue
+            await self._client.clock.sleep(backoff * _spread(1, 2))
+            backoff = min(backoff * 2, _LAST_BACKOFF)
+
+    async def _follow(self) -> bool:
+        """One watch, with the reading before it if there is no version to go on from. Says whether anything came."""
+        if self.resource_version:
+            return await self._watch(initial=None)
+        if self._streaming:
+            try:
+                return await self._watch(initial={})
+            except StatusError as error:
+                if error.code in (410, 429) or error.code >= 500:
+                    raise
+                log.debug("%s: no streaming lists here: %s", self.kind, error)
+                self._streaming = False
+        await self._list()
+        return await self._watch(initial=None)
+
+    async def _list(self) -> None:
+        """All pages of the collection, then the difference."""
+        found: dict[str, Json] = {}
+        token = ""
+        while True:
+            page = await self._client.list(
+                self.kind,
+                self._namespace,
+                label_selector=self._label_selector,
+                field_selector=self._field_selector,
+                limit=_PAGE,
+                resource_version="" if token else "0",
+                continue_token=token,
+            )
+            for number, item in enumerate(page.get("items") or ()):
+                # Items of a list come without kind and apiVersion; those of a watch have them.
+                found[key_of(item)] = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, **item}
+                if number % _SEVERAL == _SEVERAL - 1:
+                    await asyncio.sleep(0)
+            token = page["metadata"].get("continue", "")
+            if not token:
+                break
+        await self._replace(found)
+        self.resource_version = page["metadata"]["resourceVersion"]
+
+    async def _watch(self, initial: dict[str, Json] | None) -> bool:
+        """Follows one watch; `initial` gathers the present objects until the bookmark that ends them."""
+        came, handled = False, 0
+        watch = self._client.watch(
+            self.kind,
+            self._namespace,
+            resource_version=self.resource_version,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            initial_events=initial is not None,
+            lasting=timedelta(minutes=_spread(5, 10)),
+        )
+        async with aclosing(watch) as batches:
+            async for batch in batches:
+                came = True
+                if initial is not None:
+                    initial = await self._gather(batch, initial)
+                else:
+                    await self._apply_all(batch)
+                handled += len(batch)
+                if handled >= _SEVERAL:
+                    # A stream in this process may go on without ever waiting.
+                    handled = 0
+                    await asyncio.sleep(0)
+        return came
+
+    async def _apply_all(self, batch: Batch) -> None:
+        pause = perf_counter() + _PIECE
+        for event in batch:
+            self._apply(event)
+            if perf_counter() > pause:
+                await asyncio.sleep(0)
+                pause = perf_counter() + _PIECE
+
+    async def _gather(self, batch: Batch, initial: dict[str, Json]) -> dict[str, Json] | None:
+        for number, event in enumerate(batch):
+            if event.type != "BOOKMARK":
+                initial[key_of(event.object)] = event.object
+                continue
+            metadata = event.object["metadata"]
+            if metadata.get("annotations", {}).get(_END_OF_INITIAL) == "true":
+                await self._replace(initial)
+                self.resource_version = metadata["resourceVersion"]
+                await self._apply_all(batch[number + 1 :])
+                return None
+        return initial
+
+    async def _replace(self, found: dict[str, Json]) -> None:
+        """Makes the copy equal to what was read, telling handlers the difference."""
+        pause = perf_counter() + _PIECE
+        changes: list[tuple[str, Json | None]] = [(key, None) for key in self._objects if key not in found]
+        changes += found.items()
+        for key, obj in changes:
+            old = self._objects.get(key)
+            if obj is None or old is None or old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+                self._set(key, obj)
+            if perf_counter() > pause:
+                await asyncio.sleep(0)
+                pause = perf_counter() + _PIECE
+        self._synced.set()
+
+    def _apply(self, event: WatchEvent) -> None:
+        obj = event.object
+        self.resource_version = obj["metadata"]["resourceVersion"]
+        if event.type == "BOOKMARK":
+            return
+        self._set(key_of(obj), None if event.type == "DELETED" else obj, last=obj)
+
+    def _set(self, key: str, obj: Json | None, last: Json | None = None) -> None:
+        """One change of the copy. `last` is the final state of a deleted object where it is known."""
+        old = self._objects.get(key)
+        if obj is None:
+            if old is None:
+                return
+            del self._objects[key]
+        else:
+            self._objects[key] = obj
+        for index in self._indexes.values():
+            index._replace(key, obj)
+        for handlers in self._handlers:
+            if obj is None:
+                self._call(handlers.deleted, last or old)
+            elif old is None:
+                self._call(handlers.added, obj)
+            elif old["metadata"]["uid"] != obj["metadata"]["uid"]:
+                # The name was taken by another object while no watch ran.
+                self._call(handlers.deleted, old)
+                self._call(handlers.added, obj)
+            else:
+                self._call(handlers.updated, old, obj)
+
+    def _call(self, function: Callable[..., None], *objects: Json | None) -> None:
+        """A handler that fails must not stop the others, nor the informer."""
+        try:
+            function(*objects)
+        except Exception:
+            log.exception("a handler of %s failed", self.kind)
+
+
+class Informers:
+    """Informers shared by all components of one process: each collection is watched and parsed once."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._informers: dict[tuple[str, str, str, str], Informer] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def of(
+        self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> Informer:
+        """The informer of a collection; it runs as soon as `run` does."""
+        scope = (kind.path(namespace), namespace, label_selector, field_selector)
+        if scope not in self._informers:
+            self._informers[scope] = informer = Informer(
+                self._client, kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+            )
+            if self._group is not None:
+                self._group.create_task(informer.run())
+        return self._informers[scope]
+
+    async def run(self) -> None:
+        """Runs all informers, present and future, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for informer in self._informers.values():
+                group.create_task(informer.run())
+            group.create_task(asyncio.Event().wait())
+
+    async def wait_synced(self) -> None:
+        for informer in list(self._informers.values()):
+            await informer.wait_synced()

@@ -1,0 +1,88 @@
+"""Where a kind lives: group, version, plural, scope. Constants for the kinds that components here use; a kind that is only
+known at run time (garbage collection, namespace deletion) is made from discovery with the same class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One served kind at one version."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @cached_property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def root(self) -> str:
+        """`/api/v1` or `/apis/GROUP/VERSION`."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @cached_property
+    def collection(self) -> str:
+        """The path of the collection over all namespaces."""
+        return f"{self.root}/{self.plural}"
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        path = f"{self.root}/namespaces/{namespace}/{self.plural}" if self.namespaced and namespace else self.collection
+        if name:
+            path = f"{path}/{name}"
+        return f"{path}/{subresource}" if subresource else path
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+NAMESPACES = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES = Kind("", "v1", "nodes", "Node", namespaced=False)
+PODS = Kind("", "v1", "pods", "Pod")
+CORE_EVENTS = Kind("", "v1", "events", "Event")
+CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
+SECRETS = Kind("", "v1", "secrets", "Secret")
+SERVICES = Kind("", "v1", "services", "Service")
+SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount")
+EVENTS = Kind("events.k8s.io", "v1", "events", "Event")
+CLUSTER_ROLES = Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+RESOURCE_CLAIMS = Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+RESOURCE_CLAIM_TEMPLATES = Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+RESOURCE_POOL_STATUS_REQUESTS = Kind("resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", namespaced=False)
+DEVICE_TAINT_RULES = Kind("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False)
+
+
+def at_release(kind: Kind, release: tuple[int, int]) -> Kind:
+    """The version in which a release serves the kind: resource.k8s.io has its v1 from 1.34 on, and before that v1beta2 with
+    the same fields; taint rules are in v1beta2 from 1.36 on, and before that in v1alpha3."""
+    if kind == RESOURCE_POOL_STATUS_REQUESTS:
+        return kind
+    if kind == DEVICE_TAINT_RULES:
+        return kind if release >= (1, 36) else replace(kind, version="v1alpha3")
+    if kind.group == "resource.k8s.io" and release < (1, 34):
+        return replace(kind, version="v1beta2")
+    return kind
+
+
+def key_of(obj: Json) -> str:
+    """`namespace/name`, or `name` for a cluster-scoped object: the key of informers and queues."""
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """The namespace ("" if cluster-scoped) and name of a key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name

@@ -1,0 +1,31 @@
+"""How requests reach a server. Two implementations: HTTP (`http.py`, lazily on httpx), and in the server's own process (made
+by the server and handed in; same paths, same streams, no socket)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Protocol
+
+Headers = Iterable[tuple[str, str]]
+
+
+class TransportError(Exception):
+    """The server was not reached or the connection broke: it is unknown whether the request had an effect."""
+
+
+class Transport(Protocol):
+    """Carries bytes. Statuses of 400 and above are answers, not exceptions."""
+
+    async def request(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Headers, bytes]:
+        """One request and its whole answer. Header names are lower-case both ways. Raises TransportError."""
+        ...
+
+    async def stream(
+        self, method: str, path: str, query: str, headers: Mapping[str, str]
+    ) -> tuple[int, Headers, AsyncIterator[bytes]]:
+        """One request whose answer comes in chunks cut anywhere. Closing the iterator (aclose) ends it."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,167 @@
+"""What the scheduler writes to claims, and in which order.
+
+Before a pod is bound each of its claims gets the finalizer (PUT), then in one status write the allocation, the pod in
+reservedFor and the time. A conflict is tried again with the claim as it is then, up to five times. Facts: Kubernetes 1.36,
+plugin dynamicresources.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from apiserver.api.status import StatusError
+from controllers.claims import is_reserved_for_pod
+from controllers.claims.pods import FINALIZER
+from controllers.runtime.client import Client
+from controllers.runtime.clock import Clock, go_time
+from controllers.runtime.kinds import Kind
+from controllers.runtime.transport import TransportError
+from controllers.scheduler.claims import ClaimCache
+from controllers.scheduler.dynamic import DynamicResources, DynamicState, has_binding_conditions, readiness
+from controllers.scheduler.podinfo import PodInfo
+
+Json = dict[str, Any]
+log = logging.getLogger(__name__)
+_TRIES, _PAUSE = 5, timedelta(milliseconds=10)
+_POLL, _PATIENCE = timedelta(seconds=5), timedelta(seconds=600)
+
+
+class BindError(Exception):
+    """The pod cannot be bound now; the text says why."""
+
+
+class ClaimWriter:
+    """Writes for one scheduler."""
+
+    def __init__(self, client: Client, clock: Clock, claims: ClaimCache, devices: DynamicResources, kind: Kind) -> None:
+        self._client, self._clock, self._claims, self._devices, self._kind = client, clock, claims, devices, kind
+
+    async def bind(self, pod: PodInfo, state: DynamicState) -> None:
+        """Allocates and reserves all claims for the pod. Raises BindError; what was written stays in the state."""
+        for position, claim in enumerate(state.claims):
+            if not is_reserved_for_pod(pod.pod, claim):
+                state.claims[position] = await self._bind_claim(pod, claim, state.allocations.get(position))
+
+    async def _bind_claim(self, pod: PodInfo, claim: Json, allocation: Json | None) -> Json:
+        name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+        what = "allocation and reservation" if allocation is not None else "reservation"
+        for attempt in range(_TRIES):
+            if attempt:
+                await self._clock.sleep(_PAUSE)
+                claim = await self._again(claim, name)
+            try:
+                written = await self._write(pod, claim, name, allocation)
+            except (StatusError, TransportError) as error:
+                if isinstance(error, StatusError) and error.reason == "Conflict" and attempt + 1 < _TRIES:
+                    continue
+                raise BindError(f"add {what} to claim {name}: {error}") from error
+            self._claims.wrote(written)
+            if allocation is not None:
+                self._claims.settle(written)
+            return written
+        raise AssertionError("unreachable")
+
+    async def _again(self, claim: Json, name: str) -> Json:
+        metadata = claim["metadata"]
+        try:
+            return await self._client.get(self._kind, metadata["name"], metadata["namespace"])
+        except (StatusError, TransportError) as error:
+            raise BindError(f"get updated claim {name} after conflict: {error}") from error
+
+    async def _write(self, pod: PodInfo, claim: Json, name: str, allocation: Json | None) -> Json:
+        if claim["metadata"].get("deletionTimestamp"):
+            raise BindError(f"claim {name} got deleted in the meantime")
+        status = dict(claim.get("status") or {})
+        if allocation is not None:
+            if status.get("allocation") is not None:
+                raise BindError(f"claim {name} got allocated elsewhere in the meantime")
+            claim = await self._protect(claim, name)
+            status = {**(claim.get("status") or {}), "allocation": allocation}
+        consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
+        if self._devices.conditions:
+            held = status.get("allocation")
+            if held is None:
+                raise BindError(f"claim {name} got deallocated elsewhere in the meantime")
+            if not held.get("allocationTimestamp"):
+                status["allocation"] = {**held, "allocationTimestamp": go_time(self._clock.now())}
+        return await self._client.update_status(self._kind, {**claim, "status": status})
+
+    async def _protect(self, claim: Json, name: str) -> Json:
+        """The finalizer, so that an allocated claim does not vanish."""
+        finalizers = claim["metadata"].get("finalizers") or []
+        if FINALIZER in finalizers:
+            return claim
+        protected = {**claim, "metadata": {**claim["metadata"], "finalizers": [*finalizers, FINALIZER]}}
+        try:
+            return await self._client.update(self._kind, protected)
+        except StatusError as error:
+            if error.reason == "Conflict":
+                raise
+            raise BindError(f"add finalizer to claim {name}: {error}") from error
+
+    def waits_for_devices(self, state: DynamicState) -> bool:
+        """Whether some device has to become ready before the pod is bound."""
+        return self._devices.conditions and any(map(has_binding_conditions, state.claims))
+
+    async def wait_for_devices(self, state: DynamicState) -> None:
+        """Until all binding conditions hold. Raises BindError for a failure or when it takes too long."""
+        deadline = self._clock.now() + _PATIENCE
+        keys = [f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" for claim in state.claims]
+        while not self._ready(keys):
+            if self._clock.now() + _POLL > deadline:
+                raise BindError("device binding timeout: context deadline exceeded")
+            await self._clock.sleep(_POLL)
+
+    def _ready(self, keys: list[str]) -> bool:
+        everything = True
+        for key in keys:
+            claim = self._claims.get(key)
+            if claim is None:
+                raise BindError(f'could not find ResourceClaim "{key}"')
+            ready, failure = readiness(claim)
+            if failure:
+                raise BindError(failure)
+            if ready:
+                continue
+            everything = False
+            if has_binding_conditions(claim) and self._devices.timed_out(claim):
+                raise BindError(f"device binding timeout: claim={claim['metadata']['name']}")
+        return everything
+
+    async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:
+        """Takes the pod out of the claims that were reserved for it. What was allocated stays allocated."""
+        self._devices.unreserve(state)
+        for claim in state.claims:
+            metadata = claim["metadata"]
+            if not (claim.get("status") or {}).get("allocation") or not is_reserved_for_pod(pod.pod, claim):
+                continue
+            patch = {
+                "metadata": {"uid": metadata["uid"]},
+                "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+            }
+            try:
+                written = await self._client.patch(
+                    self._kind, metadata["name"], patch, metadata["namespace"], subresource="status"
+                )
+            except (StatusError, TransportError) as error:
+                log.warning("cannot unreserve claim %s/%s: %s", metadata["namespace"], metadata["name"], error)
+            else:
+                self._claims.wrote(written)
+
+    async def deallocate(self, pod: PodInfo, state: DynamicState) -> str:
+        """PostFilter: gives up an allocation that only this pod could use but cannot. The text for the pod's condition."""
+        for position in sorted(state.unavailable):
+            claim = state.claims[position]
+            consumers = (claim.get("status") or {}).get("reservedFor") or ()
+            if all(consumer["uid"] == pod.uid for consumer in consumers) and len(consumers) <= 1:
+                status = {
+                    name: value
+                    for name, value in (claim.get("status") or {}).items()
+                    if name not in ("reservedFor", "allocation", "devices")
+                }
+                await self._client.update_status(self._kind, {**claim, "status": status})
+                return "deallocation of ResourceClaim completed"
+        return "still not schedulable"

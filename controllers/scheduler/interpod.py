@@ -1,0 +1,144 @@
+"""InterPodAffinity: pods that want to be near other pods, or far from them.
+
+Terms are counted by topology: (label key, label value) of the node that a matching pod runs on. Work is done only for pods that
+have terms, and against nodes that run pods with terms.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from controllers.scheduler.nodes import Cache, NodeInfo
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.status import Code, Rejection
+from controllers.scheduler.terms import Term
+
+NAME = "InterPodAffinity"
+NOT_NEAR = Rejection(NAME, ("node(s) didn't match pod affinity rules",))
+NOT_FAR = Rejection(NAME, ("node(s) didn't match pod anti-affinity rules",), Code.UNSCHEDULABLE)
+UNWANTED = Rejection(NAME, ("node(s) didn't satisfy existing pods anti-affinity rules",), Code.UNSCHEDULABLE)
+
+Pair = tuple[str, str]
+NamespaceLabels = Callable[[str], Mapping[str, str]]
+_HARD_WEIGHT = 1
+
+
+class InterPodState:
+    """The counts that decide for one pod."""
+
+    def __init__(self, pod: PodInfo, cache: Cache, namespace_labels: NamespaceLabels) -> None:
+        self._pod = pod
+        self._labels_of = namespace_labels
+        self._own_labels = namespace_labels(pod.namespace)
+        self._near: Counter[Pair] = Counter()
+        self._far: Counter[Pair] = Counter()
+        self._unwanted: Counter[Pair] = Counter()
+        for node in cache.with_anti_affinity.values():
+            for other in node.with_anti_affinity.values():
+                self._count_unwanted(other, node, 1)
+        if pod.required_affinity or pod.required_anti_affinity:
+            for node in cache.list():
+                for other in node.pods.values():
+                    self._count_wanted(other, node, 1)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to check on any node."""
+        return not (self._unwanted or self._pod.required_affinity or self._pod.required_anti_affinity)
+
+    def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
+        """A pod comes to a node (1) or leaves it (-1)."""
+        self._count_unwanted(other, node, sign)
+        self._count_wanted(other, node, sign)
+
+    def rejection(self, node: NodeInfo) -> Rejection | None:
+        if not self._is_near(node):
+            return NOT_NEAR
+        for term in self._pod.required_anti_affinity:
+            value = node.labels.get(term.topology_key)
+            if value is not None and self._far.get((term.topology_key, value), 0) > 0:
+                return NOT_FAR
+        if self._unwanted:
+            for pair in node.labels.items():
+                if self._unwanted.get(pair, 0) > 0:
+                    return UNWANTED
+        return None
+
+    def _is_near(self, node: NodeInfo) -> bool:
+        terms = self._pod.required_affinity
+        found = True
+        for term in terms:
+            value = node.labels.get(term.topology_key)
+            if value is None:
+                return False
+            if self._near.get((term.topology_key, value), 0) <= 0:
+                found = False
+        # The first pod of a group that wants to be near itself would never be placed otherwise.
+        return found or (not self._near and self._matches_all(terms, self._pod))
+
+    def _matches_all(self, terms: Iterable[Term], other: PodInfo) -> bool:
+        return bool(terms) and all(term.matches(other.pod, self._labels_of(other.namespace)) for term in terms)
+
+    def _count_wanted(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
+        near = self._pod.required_affinity
+        if near and self._matches_all(near, other):
+            for term in near:
+                _bump(self._near, node, term, sign)
+        for term in self._pod.required_anti_affinity:
+            if term.matches(other.pod, self._labels_of(other.namespace)):
+                _bump(self._far, node, term, sign)
+
+    def _count_unwanted(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
+        for term in other.required_anti_affinity:
+            if term.matches(self._pod.pod, self._own_labels):
+                _bump(self._unwanted, node, term, sign)
+
+
+def _bump(counts: Counter[Pair], node: NodeInfo, term: Term, amount: int) -> None:
+    value = node.labels.get(term.topology_key)
+    if value is None:
+        return
+    pair = (term.topology_key, value)
+    counts[pair] += amount
+    if not counts[pair]:
+        del counts[pair]
+
+
+def scores(pod: PodInfo, nodes: list[NodeInfo], cache: Cache, namespace_labels: NamespaceLabels) -> list[int] | None:
+    """The score of each node from preferred terms of the pod and of others; None if no term matters."""
+    preferring = bool(pod.has_pod_affinity and (pod.preferred_affinity or pod.preferred_anti_affinity))
+    if not preferring and not cache.with_affinity:
+        return None
+    weights: Counter[Pair] = Counter()
+    own = namespace_labels(pod.namespace)
+    for node in cache.list() if preferring else cache.with_affinity.values():
+        for other in node.pods.values() if preferring else node.with_affinity.values():
+            _weigh(weights, pod, other, node, own, namespace_labels)
+    if not weights:
+        return None
+    raw = [sum(weights.get(pair, 0) for pair in node.labels.items()) for node in nodes]
+    low, high = min(raw), max(raw)
+    return [int(100 * ((value - low) / (high - low))) if high > low else 0 for value in raw]
+
+
+def _weigh(
+    weights: Counter[Pair],
+    pod: PodInfo,
+    other: PodInfo,
+    node: NodeInfo,
+    own: Mapping[str, str],
+    namespace_labels: NamespaceLabels,
+) -> None:
+    theirs = namespace_labels(other.namespace)
+    for terms, sign in ((pod.preferred_affinity, 1), (pod.preferred_anti_affinity, -1)):
+        for term in terms:
+            if term.matches(other.pod, theirs):
+                _bump(weights, node, term, sign * term.weight)
+    for term in other.required_affinity:
+        if term.matches(pod.pod, own):
+            _bump(weights, node, term, _HARD_WEIGHT)
+    for terms, sign in ((other.preferred_affinity, 1), (other.preferred_anti_affinity, -1)):
+        for term in terms:
+            if term.matches(pod.pod, own):
+                _bump(weights, node, term, sign * term.weight)

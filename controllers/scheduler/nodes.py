@@ -1,0 +1,247 @@
+"""Nodes with what runs on them, kept by events; pods that are about to be bound count already (assumed).
+
+Every change of a node is logged, so that what is known about the others can be kept. A node's order in the list is round-robin
+over zones, within a zone in order of addition, as upstream's snapshot has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from controllers.scheduler.podinfo import PodInfo, Port
+from controllers.scheduler.reach import TouchLog
+from controllers.scheduler.requests import Amounts, amounts
+from controllers.scheduler.terms import blocking, preferring
+
+Json = dict[str, Any]
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wire's word for every address
+
+
+class NodeInfo:
+    """One node. `node` is None while only pods are known of it."""
+
+    __slots__ = (
+        "_ports", "allocatable", "assumed_cpu", "assumed_memory", "cpu", "images", "labels", "max_pods",
+        "memory", "name", "node", "pods", "preferring", "requested", "taints", "unschedulable", "with_affinity",
+        "with_anti_affinity", "zone",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Json | None = None
+        self.labels: Mapping[str, str] = {}
+        self.zone = ""
+        self.allocatable: Amounts = {}
+        self.cpu = self.memory = self.max_pods = 0
+        self.requested: Amounts = {}
+        self.assumed_cpu = self.assumed_memory = 0
+        self.unschedulable = False
+        self.taints: tuple[Json, ...] = ()
+        self.preferring: tuple[Json, ...] = ()
+        self.images: dict[str, int] = {}
+        self.pods: dict[str, PodInfo] = {}
+        self.with_affinity: dict[str, PodInfo] = {}
+        self.with_anti_affinity: dict[str, PodInfo] = {}
+        self._ports: dict[Port, int] = {}
+
+    def set_node(self, node: Json) -> None:
+        spec, status = node.get("spec") or {}, node.get("status") or {}
+        self.node = node
+        self.labels = node["metadata"].get("labels") or {}
+        region = self.labels.get("topology.kubernetes.io/region", "")
+        zone = self.labels.get("topology.kubernetes.io/zone", "")
+        self.zone = f"{region}:\x00:{zone}" if region or zone else ""
+        self.allocatable = amounts(status.get("allocatable"))
+        self.cpu, self.memory = self.allocatable.get("cpu", 0), self.allocatable.get("memory", 0)
+        self.max_pods = self.allocatable.get("pods", 0)
+        self.unschedulable = bool(spec.get("unschedulable"))
+        taints = spec.get("taints") or ()
+        self.taints, self.preferring = blocking(taints), preferring(taints)
+        self.images = {
+            name: image.get("sizeBytes", 0) for image in status.get("images") or () for name in image.get("names") or ()
+        }
+
+    def add_pod(self, pod: PodInfo) -> None:
+        self.pods[pod.uid] = pod
+        self._count(pod, 1)
+        if pod.has_pod_affinity:
+            self.with_affinity[pod.uid] = pod
+            if pod.required_anti_affinity:
+                self.with_anti_affinity[pod.uid] = pod
+
+    def remove_pod(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        if pod is not None:
+            self._count(pod, -1)
+            self.with_affinity.pop(uid, None)
+            self.with_anti_affinity.pop(uid, None)
+
+    def _count(self, pod: PodInfo, sign: int) -> None:
+        for name, value in pod.requests.items():
+            self.requested[name] = self.requested.get(name, 0) + sign * value
+        cpu, memory = pod.assumed_requests
+        self.assumed_cpu += sign * cpu
+        self.assumed_memory += sign * memory
+        for port in pod.ports:
+            count = self._ports.get(port, 0) + sign
+            if count:
+                self._ports[port] = count
+            else:
+                self._ports.pop(port, None)
+
+    def conflicts(self, ports: tuple[Port, ...]) -> bool:
+        """Whether a host port is taken; the address 0.0.0.0 stands for all."""
+        if not self._ports:
+            return False
+        for address, protocol, port in ports:
+            for used_address, used_protocol, used in self._ports:
+                overlap = address in (used_address, ANY_ADDRESS) or used_address == ANY_ADDRESS
+                if overlap and used == port and used_protocol == protocol:
+                    return True
+        return False
+
+    def copy(self) -> NodeInfo:
+        """A copy whose pods can be taken away to see what then."""
+        other = NodeInfo(self.name)
+        if self.node is not None:
+            other.set_node(self.node)
+        for pod in self.pods.values():
+            other.add_pod(pod)
+        return other
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    info: PodInfo
+    node: str
+    assumed: bool
+
+
+class Cache:
+    """All nodes and the pods on them."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeInfo] = {}
+        self.with_affinity: dict[str, NodeInfo] = {}
+        """Nodes that run a pod with any inter-pod term."""
+        self.with_anti_affinity: dict[str, NodeInfo] = {}
+        self.image_nodes: dict[str, int] = {}
+        """How many nodes have an image."""
+        self.log = TouchLog()
+        """Which nodes changed."""
+        self._placed: dict[str, _Placed] = {}
+        self._order: list[NodeInfo] | None = None
+
+    def list(self) -> list[NodeInfo]:
+        """The nodes in the order in which they are tried. Not to be changed."""
+        if self._order is None:
+            zones: dict[str, list[NodeInfo]] = {}
+            for info in self.nodes.values():
+                if info.node is not None:
+                    zones.setdefault(info.zone, []).append(info)
+            rounds = zip_longest(*zones.values())
+            self._order = [info for group in rounds for info in group if info is not None]
+        return self._order
+
+    def set_node(self, node: Json) -> None:
+        """A node was added or changed."""
+        name = node["metadata"]["name"]
+        info = self.nodes.get(name) or self._make(name)
+        zone, known = info.zone, info.node is not None
+        self._count_images(info, -1)
+        info.set_node(node)
+        self._count_images(info, 1)
+        if not known or zone != info.zone:
+            self._order = None
+        self._touch(info)
+
+    def remove_node(self, name: str) -> None:
+        info = self.nodes.get(name)
+        if info is None:
+            return
+        self._count_images(info, -1)
+        info.node = None
+        self._order = None
+        self._touch(info)
+        if not info.pods:
+            del self.nodes[name]
+
+    def is_assumed(self, uid: str) -> bool:
+        placed = self._placed.get(uid)
+        return placed is not None and placed.assumed
+
+    def assume(self, info: PodInfo, node: str) -> None:
+        """The pod is going to be bound to the node."""
+        self._place(info, node, assumed=True)
+
+    def forget(self, uid: str) -> None:
+        """The pod will not be bound after all."""
+        if self.is_assumed(uid):
+            self._take(uid)
+
+    def set_pod(self, info: PodInfo, node: str) -> None:
+        """A bound pod was added or changed; confirms an assumed one."""
+        self._place(info, node, assumed=False)
+
+    def remove_pod(self, uid: str) -> None:
+        self._take(uid)
+
+    def node_of(self, uid: str) -> str | None:
+        placed = self._placed.get(uid)
+        return placed.node if placed is not None else None
+
+    def pods(self) -> Iterator[PodInfo]:
+        return (placed.info for placed in self._placed.values())
+
+    def _place(self, info: PodInfo, node: str, assumed: bool) -> None:
+        before = self._placed.get(info.uid)
+        if before is not None and before.assumed and not assumed and before.node == node:
+            # Confirmed as assumed: nothing that counts on the node has changed.
+            self._placed[info.uid] = _Placed(info, node, assumed=False)
+            target = self.nodes[node]
+            if before.info.requests == info.requests:
+                target.pods[info.uid] = info
+                for group in (target.with_affinity, target.with_anti_affinity):
+                    if info.uid in group:
+                        group[info.uid] = info
+                return
+        self._take(info.uid)
+        target = self.nodes.get(node) or self._make(node)
+        target.add_pod(info)
+        self._placed[info.uid] = _Placed(info, node, assumed)
+        self._touch(target)
+
+    def _take(self, uid: str) -> None:
+        placed = self._placed.pop(uid, None)
+        if placed is None:
+            return
+        info = self.nodes[placed.node]
+        info.remove_pod(uid)
+        self._touch(info)
+        if info.node is None and not info.pods:
+            del self.nodes[info.name]
+
+    def _make(self, name: str) -> NodeInfo:
+        info = self.nodes[name] = NodeInfo(name)
+        return info
+
+    def _touch(self, info: NodeInfo) -> None:
+        self.log.touch(info.name)
+        for group, members in ((self.with_affinity, info.with_affinity), (self.with_anti_affinity, info.with_anti_affinity)):
+            if members and info.node is not None:
+                group[info.name] = info
+            else:
+                group.pop(info.name, None)
+
+    def _count_images(self, info: NodeInfo, sign: int) -> None:
+        if info.node is None:
+            return
+        for name in info.images:
+            count = self.image_nodes.get(name, 0) + sign
+            if count:
+                self.image_nodes[name] = count
+            else:
+                del self.image_nodes[name]

@@ -1,0 +1,121 @@
+"""A pod as the scheduler sees it: what is asked again and again, parsed once.
+
+`shape` is equal for pods that every node treats alike as far as the node's own state decides (names, labels, claims and
+inter-pod terms are not in it); verdicts and scores of nodes are kept by shape.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from apiserver.api.nodeselector import PreferredTerms, RequiredNodeAffinity
+from controllers.scheduler.requests import ASSUMED, Amounts, pod_requests
+from controllers.scheduler.terms import Term, parse_terms
+
+Json = dict[str, Any]
+Port = tuple[str, str, int]
+"""Host address, protocol, port."""
+
+
+class PodInfo:
+    """One version of a pod."""
+
+    def __init__(self, pod: Json) -> None:
+        metadata = pod["metadata"]
+        self.pod = pod
+        self.uid: str = metadata["uid"]
+        self.name: str = metadata["name"]
+        self.namespace: str = metadata["namespace"]
+        self.key = f"{self.namespace}/{self.name}"
+        self.spec: Json = pod["spec"]
+        self.priority: int = self.spec.get("priority") or 0
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """What it asks for, zeros left out."""
+        return {name: value for name, value in pod_requests(self.pod).items() if value}
+
+    @cached_property
+    def assumed_requests(self) -> tuple[int, int]:
+        """Cpu and memory with the defaults that scoring assumes."""
+        requests = pod_requests(self.pod, ASSUMED)
+        return requests.get("cpu", 0), requests.get("memory", 0)
+
+    @property
+    def tolerations(self) -> list[Json]:
+        return self.spec.get("tolerations") or []
+
+    @cached_property
+    def ports(self) -> tuple[Port, ...]:
+        """The host ports it uses."""
+        found = []
+        init = (c for c in self.spec.get("initContainers") or () if c.get("restartPolicy") == "Always")
+        for container in (*self.spec["containers"], *init):
+            for port in container.get("ports") or ():
+                if port.get("hostPort"):
+                    found.append((port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"]))  # noqa: PERF401, S104
+        return tuple(found)
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """Images by their full names, in the order in which they are scored."""
+        spec = self.spec
+        names = [c.get("image", "") for c in (*(spec.get("initContainers") or ()), *spec["containers"])]
+        names += [v["image"].get("reference", "") for v in spec.get("volumes") or () if v.get("image")]
+        return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in names)
+
+    @cached_property
+    def node_affinity(self) -> RequiredNodeAffinity:
+        return RequiredNodeAffinity.of_pod(self.pod)
+
+    @cached_property
+    def preferred_nodes(self) -> PreferredTerms | None:
+        """Preferred node affinity. Raises InvalidNodeSelector."""
+        affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
+        terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution")
+        return PreferredTerms.parse(terms) if terms else None
+
+    @property
+    def has_pod_affinity(self) -> bool:
+        affinity = self.spec.get("affinity")
+        return affinity is not None and bool(affinity.get("podAffinity") or affinity.get("podAntiAffinity"))
+
+    @cached_property
+    def required_affinity(self) -> tuple[Term, ...]:
+        return parse_terms(self.pod, "podAffinity", preferred=False)
+
+    @cached_property
+    def required_anti_affinity(self) -> tuple[Term, ...]:
+        return parse_terms(self.pod, "podAntiAffinity", preferred=False)
+
+    @cached_property
+    def preferred_affinity(self) -> tuple[Term, ...]:
+        return parse_terms(self.pod, "podAffinity", preferred=True)
+
+    @cached_property
+    def preferred_anti_affinity(self) -> tuple[Term, ...]:
+        return parse_terms(self.pod, "podAntiAffinity", preferred=True)
+
+    @property
+    def has_claims(self) -> bool:
+        return bool(self.spec.get("resourceClaims"))
+
+    @cached_property
+    def shape(self) -> bytes:
+        """What a node's own state is compared with."""
+        spec = self.spec
+        return orjson.dumps(
+            (
+                spec.get("nodeName"), spec.get("tolerations"), spec.get("nodeSelector"),
+                (spec.get("affinity") or {}).get("nodeAffinity"), self.ports, sorted(self.requests.items()),
+                self.assumed_requests, self.images,
+            )
+        )  # fmt: skip
+
+
+def is_finished(pod: Json) -> bool:
+    """Whether the pod has ended: it uses nothing any more and is not scheduled."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")

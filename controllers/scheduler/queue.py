@@ -1,0 +1,317 @@
+"""Pods that wait to be scheduled.
+
+    active          to be tried now: higher priority first, then who entered the queue earlier
+    backing off     may be tried again, but not yet; rejected ones before their time if nothing else is to do, failed ones not
+    unschedulable   rejected; wait for a change that concerns a plugin that rejected them, or five minutes
+    gated           not let in: a plugin's PreEnqueue said no; wait for a change that concerns this plugin
+
+A change that comes while a pod is being tried is remembered and asked about when the pod comes back, so none is lost.
+Backoff is 1 s, doubling to 10 s, counted in whole seconds. Facts: Kubernetes 1.36, pkg/scheduler/backend/queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Any
+
+from controllers.runtime.clock import Clock, Timer
+from controllers.scheduler.changes import Event, Hints, pod_changes
+from controllers.scheduler.podinfo import PodInfo
+
+Json = dict[str, Any]
+_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(seconds=10)
+_SECOND = timedelta(seconds=1)
+_UNSCHEDULABLE_CHECK, _UNSCHEDULABLE_LIMIT = timedelta(seconds=30), timedelta(minutes=5)
+
+
+class Place(Enum):
+    """Where a pod of the queue is."""
+
+    ACTIVE = auto()
+    BACKOFF = auto()
+    ERROR_BACKOFF = auto()
+    UNSCHEDULABLE = auto()
+    GATED = auto()
+    IN_FLIGHT = auto()
+
+
+class QueuedPod:
+    """A pod with its history in the queue."""
+
+    __slots__ = ("attempts", "errors", "info", "place", "plugins", "rejections", "ticket", "timestamp")
+
+    def __init__(self, info: PodInfo, timestamp: datetime) -> None:
+        self.info = info
+        self.timestamp = timestamp
+        self.place = Place.GATED
+        self.attempts = 0
+        self.rejections = 0
+        self.errors = 0
+        """Consecutive ones."""
+        self.plugins: frozenset[str] = frozenset()
+        """Who rejected it, or keeps it gated."""
+        self.ticket = 0
+        """Its entry in a heap; older entries are void."""
+
+
+PreEnqueue = Callable[[PodInfo], str | None]
+"""The plugin that keeps a pod out, or None."""
+_Heap = list[tuple[Any, int, QueuedPod]]
+
+
+class SchedulingQueue:
+    """All pods without a node that this scheduler is responsible for."""
+
+    def __init__(self, clock: Clock, pre_enqueue: PreEnqueue, hints: Hints) -> None:
+        self._clock, self._pre_enqueue, self._hints = clock, pre_enqueue, hints
+        self._pods: dict[str, QueuedPod] = {}
+        self._active: _Heap = []
+        self._backoff: _Heap = []
+        self._errors: _Heap = []
+        self._waiting: dict[str, dict[str, QueuedPod]] = {}
+        """Unschedulable and gated pods by the plugins that they wait for."""
+        self._tickets = 0
+        self._events: list[Event] = []
+        self._first_event = 0
+        self._in_flight: dict[str, int] = {}
+        self._wakeup: asyncio.Future[None] | None = None
+        self._flush_timer: Timer | None = None
+        self._check_timer: Timer | None = None
+
+    # What is asked of it ------------------------------------------------------------------------------------------------
+
+    def get(self, uid: str) -> QueuedPod | None:
+        return self._pods.get(uid)
+
+    @property
+    def idle(self) -> bool:
+        """No pod can be tried now and none is being tried."""
+        return not self._in_flight and self._top() is None
+
+    @property
+    def listening(self) -> bool:
+        """Whether any pod could care about a change at all."""
+        return bool(self._in_flight) or any(self._waiting.values())
+
+    async def pop(self) -> QueuedPod:
+        """The next pod to try; it is in flight until `done` or `put_back`."""
+        while (found := self._top()) is None:
+            self._wakeup = asyncio.get_running_loop().create_future()
+            await self._wakeup
+        _, _, pod = heapq.heappop(found)
+        pod.place, pod.ticket = Place.IN_FLIGHT, 0
+        pod.attempts += 1
+        self._in_flight[pod.info.uid] = self._first_event + len(self._events)
+        return pod
+
+    def add(self, info: PodInfo) -> None:
+        """A new pod."""
+        if info.uid not in self._pods:
+            pod = self._pods[info.uid] = QueuedPod(info, self._clock.now())
+            self._enqueue(pod)
+
+    def update(self, old: Json, info: PodInfo) -> None:
+        """A pod that is not bound has changed."""
+        pod = self._pods.get(info.uid)
+        if pod is None:
+            self.add(info)
+            return
+        if pod.place is Place.IN_FLIGHT:
+            for change in pod_changes(old, info.pod):
+                self._remember(Event(change, old, info.pod, frozenset((info.uid,))))
+            return
+        pod.info = info
+        if pod.place in (Place.UNSCHEDULABLE, Place.GATED):
+            for change in pod_changes(old, info.pod):
+                self._tell(Event(change, old, info.pod), (pod,))
+
+    def delete(self, uid: str) -> None:
+        """The pod is gone, bound or finished."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self._leave(pod)
+
+    def done(self, uid: str) -> None:
+        """The pod is being bound: it will not come back as rejected."""
+        self._in_flight.pop(uid, None)
+        if not self._in_flight:
+            self._first_event += len(self._events)
+            self._events.clear()
+
+    def put_back(self, pod: QueuedPod, plugins: Iterable[str]) -> None:
+        """An attempt failed: rejected by plugins, or (none named) by an error."""
+        uid = pod.info.uid
+        missed = self._events[max(0, self._in_flight.get(uid, self._first_event) - self._first_event) :]
+        known = uid in self._in_flight
+        self.done(uid)
+        if self._pods.get(uid) is not pod:
+            return
+        pod.plugins = frozenset(plugins)
+        pod.timestamp = self._clock.now()
+        if not pod.plugins:
+            pod.errors += 1
+            self._back_off(pod, Place.ERROR_BACKOFF)
+            return
+        pod.rejections += 1
+        pod.errors = 0
+        if known and any(self._concerns(event, pod) for event in missed):
+            self._requeue(pod)
+        else:
+            self._wait(pod, Place.UNSCHEDULABLE)
+
+    def tell(self, event: Event) -> None:
+        """Something changed in the cluster."""
+        self._remember(event)
+        if event.only is not None:
+            pods = [pod for uid in event.only if (pod := self._pods.get(uid)) is not None]
+            self._tell(event, [pod for pod in pods if pod.place in (Place.UNSCHEDULABLE, Place.GATED)])
+            return
+        for plugin, changes in self._hints.items():
+            if event.change in changes and (waiting := self._waiting.get(plugin)):
+                self._tell(event, list(waiting.values()))
+
+    # The way through it -------------------------------------------------------------------------------------------------
+
+    def _tell(self, event: Event, pods: Iterable[QueuedPod]) -> None:
+        for pod in pods:
+            if pod.place in (Place.UNSCHEDULABLE, Place.GATED) and self._concerns(event, pod):
+                gated = pod.place is Place.GATED
+                self._leave(pod)
+                if gated:
+                    self._enqueue(pod)
+                else:
+                    self._requeue(pod)
+
+    def _concerns(self, event: Event, pod: QueuedPod) -> bool:
+        """Whether a plugin that the pod waits for wants it to be tried again."""
+        if event.only is not None and pod.info.uid not in event.only:
+            return False
+        for plugin in pod.plugins:
+            changes = self._hints.get(plugin)
+            if changes is not None and event.change in changes:
+                hint = changes[event.change]
+                if hint is None or hint(pod.info, event):
+                    return True
+        return False
+
+    def _remember(self, event: Event) -> None:
+        if self._in_flight:
+            self._events.append(event)
+
+    def _enqueue(self, pod: QueuedPod) -> None:
+        """To the active pods, if it is let in."""
+        plugin = self._pre_enqueue(pod.info)
+        if plugin is not None:
+            pod.plugins = frozenset((plugin,))
+            self._wait(pod, Place.GATED)
+            return
+        pod.place = Place.ACTIVE
+        self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
+        self._wake()
+
+    def _requeue(self, pod: QueuedPod) -> None:
+        """A rejected pod may be tried again."""
+        if self._backing_off(pod):
+            plugin = self._pre_enqueue(pod.info)
+            if plugin is None:
+                self._back_off(pod, Place.BACKOFF)
+                return
+        self._enqueue(pod)
+
+    def _back_off(self, pod: QueuedPod, place: Place) -> None:
+        pod.place = place
+        heap = self._backoff if place is Place.BACKOFF else self._errors
+        order: Any = (self._expiry(pod), -pod.info.priority, pod.timestamp)
+        self._push(heap, pod, order)
+        self._start_flushing()
+        self._wake()
+
+    def _wait(self, pod: QueuedPod, place: Place) -> None:
+        pod.place = place
+        for plugin in pod.plugins:
+            self._waiting.setdefault(plugin, {})[pod.info.uid] = pod
+        if place is Place.UNSCHEDULABLE and self._check_timer is None:
+            self._check_timer = self._clock.call_later(_UNSCHEDULABLE_CHECK, self._check)
+
+    def _leave(self, pod: QueuedPod) -> None:
+        """Out of wherever it is."""
+        pod.ticket = 0
+        if pod.place in (Place.UNSCHEDULABLE, Place.GATED):
+            for plugin in pod.plugins:
+                waiting = self._waiting.get(plugin)
+                if waiting is not None:
+                    waiting.pop(pod.info.uid, None)
+
+    def _push(self, heap: _Heap, pod: QueuedPod, order: Any) -> None:
+        self._tickets += 1
+        pod.ticket = self._tickets
+        heapq.heappush(heap, (order, pod.ticket, pod))
+
+    def _top(self) -> _Heap | None:
+        """The heap whose first pod is next."""
+        for heap in (self._active, self._backoff):
+            while heap and heap[0][2].ticket != heap[0][1]:
+                heapq.heappop(heap)
+            if heap:
+                return heap
+        return None
+
+    def _wake(self) -> None:
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+    # Time ---------------------------------------------------------------------------------------------------------------
+
+    def _expiry(self, pod: QueuedPod) -> datetime:
+        tries = pod.errors or pod.rejections
+        if not tries:
+            return pod.timestamp
+        delay = min(_FIRST_BACKOFF * 2 ** min(tries - 1, 10), _LAST_BACKOFF)
+        expiry: datetime = pod.timestamp + delay
+        return expiry.replace(microsecond=0)
+
+    def _backing_off(self, pod: QueuedPod) -> bool:
+        if not (pod.errors or pod.rejections):
+            return False
+        return self._expiry(pod) >= self._clock.now().replace(microsecond=0)
+
+    def _start_flushing(self) -> None:
+        if self._flush_timer is None:
+            now = self._clock.now()
+            next_second = now.replace(microsecond=0) + _SECOND
+            self._flush_timer = self._clock.call_later(next_second - now, self._flush)
+
+    def _flush(self) -> None:
+        """Every whole second: those whose backoff is over become active."""
+        self._flush_timer = None
+        for heap in (self._backoff, self._errors):
+            while heap:
+                _, ticket, pod = heap[0]
+                if pod.ticket == ticket and self._backing_off(pod):
+                    break
+                heapq.heappop(heap)
+                if pod.ticket == ticket:
+                    pod.place = Place.ACTIVE
+                    self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
+                    self._wake()
+        if self._backoff or self._errors:
+            self._start_flushing()
+
+    def _check(self) -> None:
+        """Every 30 seconds: who has waited too long is tried again, whatever happened."""
+        self._check_timer = None
+        now = self._clock.now()
+        left = False
+        for pod in list(self._pods.values()):
+            if pod.place is Place.UNSCHEDULABLE:
+                if now - pod.timestamp > _UNSCHEDULABLE_LIMIT:
+                    self._leave(pod)
+                    self._requeue(pod)
+                else:
+                    left = True
+        if left:
+            self._check_timer = self._clock.call_later(_UNSCHEDULABLE_CHECK, self._check)

@@ -1,0 +1,177 @@
+"""PodTopologySpread: no topology domain gets more than `maxSkew` pods more than the emptiest one.
+
+`DoNotSchedule` constraints filter, `ScheduleAnyway` ones score. Without constraints of its own a pod is spread by the cluster's
+defaults only if a service or workload object selects it; such objects are given in as `default_selector`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from apiserver.api.selectors import LabelSelector, from_object
+from controllers.scheduler.nodes import Cache, NodeInfo
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.status import Code, Rejection
+from controllers.scheduler.terms import untolerated
+
+Json = dict[str, Any]
+NAME = "PodTopologySpread"
+SKEWED = Rejection(NAME, ("node(s) didn't match pod topology spread constraints",), Code.UNSCHEDULABLE)
+UNLABELLED = Rejection(NAME, ("node(s) didn't match pod topology spread constraints (missing required label)",))
+_HOSTNAME = "kubernetes.io/hostname"
+_DEFAULTS = (
+    {"maxSkew": 3, "topologyKey": _HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"},
+    {"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One topologySpreadConstraint."""
+
+    max_skew: int
+    key: str
+    selector: LabelSelector
+    min_domains: int
+    honors_affinity: bool
+    honors_taints: bool
+
+    def counts_node(self, pod: PodInfo, node: NodeInfo) -> bool:
+        """Whether a node is part of the pod's world."""
+        if self.honors_affinity and not _affine(pod, node):
+            return False
+        return not (self.honors_taints and node.taints and untolerated(node.taints, pod.tolerations))
+
+
+def _affine(pod: PodInfo, node: NodeInfo) -> bool:
+    affinity = pod.node_affinity
+    if any(node.labels.get(key) != value for key, value in affinity.labels.items()):
+        return False
+    return affinity.selector is None or affinity.selector.matches(node.labels, node.name)
+
+
+def constraints(pod: PodInfo, action: str, default_selector: LabelSelector | None = None) -> list[Constraint]:
+    """The pod's constraints of one kind. Raises SelectorError."""
+    own = pod.spec.get("topologySpreadConstraints")
+    if own:
+        return [_constraint(pod, raw, None) for raw in own if raw["whenUnsatisfiable"] == action]
+    if default_selector is None or default_selector.empty or action != "ScheduleAnyway":
+        return []
+    return [_constraint(pod, raw, default_selector) for raw in _DEFAULTS]
+
+
+def _constraint(pod: PodInfo, raw: Json, selector: LabelSelector | None) -> Constraint:
+    if selector is None:
+        selector = from_object(raw.get("labelSelector"))
+        labels = pod.pod["metadata"].get("labels") or {}
+        same = {key: labels[key] for key in raw.get("matchLabelKeys") or () if key in labels}
+        if same and not selector.nothing:
+            selector = LabelSelector((*from_object({"matchLabels": same}).requirements, *selector.requirements))
+    return Constraint(
+        max_skew=raw["maxSkew"],
+        key=raw["topologyKey"],
+        selector=selector,
+        min_domains=raw.get("minDomains") or 1,
+        honors_affinity=(raw.get("nodeAffinityPolicy") or "Honor") == "Honor",
+        honors_taints=raw.get("nodeTaintsPolicy") == "Honor",
+    )
+
+
+def _matching(node: NodeInfo, constraint: Constraint, namespace: str) -> int:
+    if constraint.selector.empty:
+        return 0
+    return sum(
+        1
+        for other in node.pods.values()
+        if other.namespace == namespace
+        and not other.pod["metadata"].get("deletionTimestamp")
+        and constraint.selector.matches(other.pod["metadata"].get("labels"))
+    )
+
+
+class SpreadState:
+    """The counts that filter for one pod."""
+
+    def __init__(self, pod: PodInfo, wanted: list[Constraint], cache: Cache) -> None:
+        self._pod, self._constraints = pod, wanted
+        self._counts: list[Counter[str]] = [Counter() for _ in wanted]
+        for node in cache.list():
+            if all(c.key in node.labels for c in wanted):
+                for constraint, counts in zip(wanted, self._counts, strict=True):
+                    if constraint.counts_node(pod, node):
+                        counts[node.labels[constraint.key]] += _matching(node, constraint, pod.namespace)
+
+    def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
+        """A pod comes to a node (1) or leaves it (-1)."""
+        if other.namespace != self._pod.namespace or not all(c.key in node.labels for c in self._constraints):
+            return
+        labels = other.pod["metadata"].get("labels")
+        for constraint, counts in zip(self._constraints, self._counts, strict=True):
+            if constraint.selector.matches(labels) and constraint.counts_node(self._pod, node):
+                counts[node.labels[constraint.key]] += sign
+
+    def rejection(self, node: NodeInfo) -> Rejection | None:
+        labels = self._pod.pod["metadata"].get("labels")
+        for constraint, counts in zip(self._constraints, self._counts, strict=True):
+            value = node.labels.get(constraint.key)
+            if value is None:
+                return UNLABELLED
+            enough = len(counts) >= constraint.min_domains
+            lowest = min(counts.values(), default=2**31 - 1) if enough else 0
+            own = 1 if constraint.selector.matches(labels) else 0
+            if counts.get(value, 0) + own - lowest > constraint.max_skew:
+                return SKEWED
+        return None
+
+
+def scores(
+    pod: PodInfo, nodes: list[NodeInfo], cache: Cache, default_selector: LabelSelector | None = None
+) -> list[int] | None:
+    """The score of each node from constraints that only prefer; None if there are none."""
+    wanted = constraints(pod, "ScheduleAnyway", default_selector)
+    if not wanted:
+        return None
+    all_keys = bool(pod.spec.get("topologySpreadConstraints"))
+    ignored = {n.name for n in nodes if all_keys and not all(c.key in n.labels for c in wanted)}
+    scored = [node for node in nodes if node.name not in ignored]
+    totals = [_domain_totals(pod, constraint, scored, cache, wanted if all_keys else []) for constraint in wanted]
+    weights = [
+        math.log((len(scored) if c.key == _HOSTNAME else len(counts)) + 2) for c, counts in zip(wanted, totals, strict=True)
+    ]
+    raw: dict[str, int] = {}
+    for node in scored:
+        score = 0.0
+        for constraint, counts, weight in zip(wanted, totals, weights, strict=True):
+            value = node.labels.get(constraint.key)
+            if value is not None:
+                hostname = constraint.key == _HOSTNAME
+                count = _matching(node, constraint, pod.namespace) if hostname else counts[value]
+                score += count * weight + (constraint.max_skew - 1)
+        raw[node.name] = math.floor(score + 0.5)
+    low, high = min(raw.values(), default=0), max(raw.values(), default=0)
+    return [_scaled(raw.get(node.name), low, high) for node in nodes]
+
+
+def _scaled(score: int | None, low: int, high: int) -> int:
+    if score is None:
+        return 0
+    return 100 * (high + low - score) // high if high else 100
+
+
+def _domain_totals(
+    pod: PodInfo, constraint: Constraint, scored: list[NodeInfo], cache: Cache, required: list[Constraint]
+) -> Counter[str]:
+    """Matching pods by domain, for the domains of the nodes that are scored."""
+    counts: Counter[str] = Counter()
+    if constraint.key == _HOSTNAME:
+        return counts
+    for node in scored:
+        counts[node.labels.get(constraint.key, "")] += 0
+    for node in cache.list():
+        value = node.labels.get(constraint.key, "")
+        if value in counts and all(c.key in node.labels for c in required) and constraint.counts_node(pod, node):
+            counts[value] += _matching(node, constraint, pod.namespace)
+    return counts

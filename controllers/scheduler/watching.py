@@ -1,0 +1,199 @@
+"""From watch events to the scheduler's state: nodes and pods to the cache and the queue, slices, classes and claims to the
+devices; then whoever waits for such a change is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controllers.claims.taints import SliceChange, SliceTracker
+from controllers.runtime.informer import Index, Informer, Informers
+from controllers.runtime.kinds import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    at_release,
+    key_of,
+)
+from controllers.scheduler.changes import Change, Event, node_changes, pod_changes
+from controllers.scheduler.claims import claim_keys
+from controllers.scheduler.dynamic import is_deallocation
+from controllers.scheduler.podinfo import PodInfo, is_finished
+
+if TYPE_CHECKING:
+    from controllers.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+SCHEDULER_NAME = "default-scheduler"
+
+
+class Watching:
+    """The handlers. Finished pods are treated as deleted ones: they use nothing."""
+
+    def __init__(self, informers: Informers, scheduler: Scheduler, release: tuple[int, int], *, devices: bool, rules: bool) -> None:
+        self._scheduler = scheduler
+        self._cache, self._queue = scheduler.cache, scheduler.queue
+        self._inventory, self._reach = scheduler.allocator.inventory, scheduler.reach
+        nodes, pods = informers.of(NODES), informers.of(PODS)
+        self._informers = [nodes, pods, informers.of(NAMESPACES)]
+        self._waiting_for_claim: Index = pods.index("unbound pods by claim", _claims_of_unbound)
+        self._tracker = SliceTracker(rules)
+        nodes.on(self._node_added, self._node_updated, self._node_deleted)
+        if devices:
+            self._follow_devices(informers, scheduler, release)
+        if devices and rules:
+            self._follow_rules(informers.of(at_release(DEVICE_TAINT_RULES, release)))
+        pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
+
+    def _follow_devices(self, informers: Informers, scheduler: Scheduler, release: tuple[int, int]) -> None:
+        kinds = (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS)
+        classes, slices, claims = (informers.of(at_release(kind, release)) for kind in kinds)
+        self._informers += [classes, slices, claims]
+        classes.on(self._class_added, self._class_updated, self._class_deleted)
+        slices.on(self._slice_added, self._slice_updated, self._slice_deleted)
+        scheduler.claims.changed = self.claim_changed
+        claims.on(scheduler.claims.added, scheduler.claims.updated, scheduler.claims.deleted)
+
+    def _follow_rules(self, rules: Informer) -> None:
+        """Taint rules change slices as if their drivers had. They are not waited for: with the gate on, their API may still be off."""
+        tracker = self._tracker
+        rules.on(
+            lambda rule: self._slices_changed(tracker.upsert_rule(rule)),
+            lambda _, rule: self._slices_changed(tracker.upsert_rule(rule)),
+            lambda rule: self._slices_changed(tracker.remove_rule(rule["metadata"]["name"])),
+        )
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers:
+            await informer.wait_synced()
+
+    # Nodes
+
+    def _node_added(self, node: Json) -> None:
+        self._cache.set_node(node)
+        self._queue.tell(Event(Change.NODE_ADD, None, node))
+
+    def _node_updated(self, old: Json, node: Json) -> None:
+        changes = node_changes(old, node)
+        if not changes and not _matters(old, node):
+            return
+        self._cache.set_node(node)
+        for change in changes:
+            self._queue.tell(Event(change, old, node))
+
+    def _node_deleted(self, node: Json) -> None:
+        name = node["metadata"]["name"]
+        self._cache.remove_node(name)
+        self._inventory.forget_node(name)
+        self._queue.tell(Event(Change.NODE_DELETE, node, None))
+
+    # Devices
+
+    def _class_added(self, item: Json) -> None:
+        self._inventory.upsert_class(item)
+        self._reach.touch_all()
+        self._queue.tell(Event(Change.CLASS_ADD, None, item))
+
+    def _class_updated(self, old: Json, item: Json) -> None:
+        self._inventory.upsert_class(item)
+        self._reach.touch_all()
+        self._queue.tell(Event(Change.CLASS_UPDATE, old, item))
+
+    def _class_deleted(self, item: Json) -> None:
+        self._inventory.remove_class(item["metadata"]["name"])
+        self._reach.touch_all()
+
+    def _slice_added(self, item: Json) -> None:
+        self._slices_changed(self._tracker.upsert_slice(item))
+
+    def _slice_updated(self, _: Json, item: Json) -> None:
+        self._slices_changed(self._tracker.upsert_slice(item))
+
+    def _slice_deleted(self, item: Json) -> None:
+        self._slices_changed(self._tracker.remove_slice(item["metadata"]["name"]))
+
+    def _slices_changed(self, changes: list[SliceChange]) -> None:
+        """Slices as the rules leave them."""
+        for change in changes:
+            old, new = change.old, change.new
+            if new is None:
+                assert old is not None
+                self._inventory.remove_slice(old["metadata"]["name"])
+                self._reach.remove_slice(old["metadata"]["name"])
+                continue
+            self._inventory.upsert_slice(new)
+            self._reach.set_slice(dict(new))
+            self._queue.tell(Event(Change.SLICE_ADD if old is None else Change.SLICE_UPDATE, dict(old) if old else None, dict(new)))
+
+    def claim_changed(self, old: Json | None, new: Json | None) -> None:
+        """A claim as the scheduler sees it changed. Only its own pods care, unless devices became free."""
+        if new is None:
+            return
+        change = Change.CLAIM_ADD if old is None else Change.CLAIM_UPDATE
+        only = None
+        if old is None or not is_deallocation(old, new):
+            own = self._waiting_for_claim.get(key_of(new))
+            if not own:
+                return
+            only = frozenset(pod["metadata"]["uid"] for pod in own)
+        self._queue.tell(Event(change, old, new, only))
+
+    # Pods
+
+    def _pod_added(self, pod: Json) -> None:
+        if is_finished(pod):
+            return
+        node = pod["spec"].get("nodeName")
+        if node:
+            self._cache.set_pod(PodInfo(pod), node)
+            self._queue.tell(Event(Change.POD_ADD, None, pod))
+        elif pod["spec"].get("schedulerName", SCHEDULER_NAME) == SCHEDULER_NAME:
+            self._queue.add(PodInfo(pod))
+
+    def _pod_updated(self, old: Json, pod: Json) -> None:
+        if is_finished(pod):
+            if not is_finished(old):
+                self._pod_deleted(old)
+            return
+        before, node = old["spec"].get("nodeName"), pod["spec"].get("nodeName")
+        info = PodInfo(pod)
+        if node:
+            self._cache.set_pod(info, node)
+            if not before:
+                self._queue.delete(info.uid)
+                self._scheduler.evaluator.denominate(info.uid)
+                self._queue.tell(Event(Change.POD_ADD, None, pod))
+            elif self._queue.listening:
+                for change in pod_changes(old, pod):
+                    self._queue.tell(Event(change, old, pod))
+        elif pod["spec"].get("schedulerName", SCHEDULER_NAME) == SCHEDULER_NAME and not self._cache.is_assumed(info.uid):
+            self._queue.update(old, info)
+
+    def _pod_deleted(self, pod: Json) -> None:
+        if is_finished(pod):
+            return
+        uid = pod["metadata"]["uid"]
+        self._scheduler.evaluator.denominate(uid)
+        if pod["spec"].get("nodeName"):
+            self._cache.remove_pod(uid)
+            self._queue.tell(Event(Change.POD_DELETE, pod, None))
+        else:
+            self._queue.delete(uid)
+
+    def place_became_free(self, info: PodInfo) -> None:
+        """A pod that was on its way to a node does not go there."""
+        placed = {**info.pod, "spec": {**info.spec, "nodeName": "?"}}
+        self._queue.tell(Event(Change.POD_DELETE, placed, None))
+
+
+def _claims_of_unbound(pod: Json) -> list[str]:
+    return [] if pod["spec"].get("nodeName") or not pod["spec"].get("resourceClaims") else claim_keys(pod)
+
+
+def _matters(old: Json, new: Json) -> bool:
+    """Whether something is different that scoring or filtering reads without being a kind of change."""
+    before, after = old.get("status") or {}, new.get("status") or {}
+    return before.get("images") != after.get("images") or old.get("spec") != new.get("spec")
