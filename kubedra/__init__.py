@@ -1,0 +1,35 @@
+"""kubedra: the Kubernetes control plane for Dynamic Resource Allocation, as a library.
+
+    from kubedra import ControlPlane
+
+    with ControlPlane(nodes=2) as plane:
+        print(plane.url, plane.kubeconfig)
+        plane.client().apply("pod.yaml")
+
+This package is the only one that a host project imports. It starts the server as a child process and speaks HTTP to it; it never
+imports the server's own packages (docs/adr/0005-names-and-packaging.md). Importing it costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubedra.version import __version__
+
+if TYPE_CHECKING:
+    from kubedra.client import ApiError, Client
+    from kubedra.control_plane import ControlPlane
+
+__all__ = ["ApiError", "Client", "ControlPlane", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ControlPlane":
+        from kubedra.control_plane import ControlPlane
+
+        return ControlPlane
+    if name in {"ApiError", "Client"}:
+        from kubedra import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module 'kubedra' has no attribute {name!r}")

@@ -1,0 +1,233 @@
+"""The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `credentials`, `health`, `cel`, `completion`.
+
+`up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve --help` lists them.
+A mistake is one line on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from kubedra import process
+from kubedra.version import __version__
+
+DATA_DIR = Path(".kubedra")
+#: What `up` adds to the server's defaults; flags given later win.
+_UP = ("--controllers=*", "--nodes=2", "--devices=gpu.example.com")
+#: Commands that are another process: name → (module, leading arguments).
+_DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "up": ("apiserver", _UP),
+    "serve": ("apiserver", ()),
+    "controllers": ("controllers", ()),
+    "cel": ("apiserver.cel_command", ()),
+    "credentials": ("apiserver.credentials", ()),
+}
+
+USAGE = """\
+usage: kubedra COMMAND [FLAGS]
+
+  up            API server, controllers, scheduler and two emulated nodes in one go (--detach: in the background)
+  serve         the API server alone (--detach: in the background)
+  status        what runs on a data directory, and whether it is well
+  logs          what a detached server wrote (-f: and writes)
+  down          stop it
+  controllers   controllers and scheduler alone, against any Kubernetes API server
+  node add      an emulated node, with devices from slice files or the example driver
+  credentials   a certificate, tokens and kubeconfigs for a server that others reach
+  health        whether a server or the controllers are ready, for health checks
+  cel           evaluate a device selector on slices
+  completion    a completion script for bash or zsh
+  version       print the release
+
+`kubedra COMMAND --help` lists a command's flags. First steps: `kubedra up`, then `kubectl --kubeconfig .kubedra/kubeconfig get nodes`.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code (2 for a mistake of the caller's)."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in {"-h", "--help", "help"}:
+        print(USAGE, end="")
+        return 0 if args else 2
+    name, rest = args[0], args[1:]
+    if name in {"version", "--version"}:
+        print(f"kubedra {__version__}")
+        return 0
+    if name in _DELEGATES:
+        module, leading = _DELEGATES[name]
+        if name == "credentials" and "--" in rest:
+            return first_credentials(rest)
+        if "--detach" in rest and module == "apiserver":
+            return detach([*leading, *(arg for arg in rest if arg != "--detach")])
+        become(module, *leading, *rest, prog=f"kubedra {name}")
+    if name in _COMMANDS:
+        return _COMMANDS[name](rest)
+    return fail(f"unknown command {name!r}; see kubedra --help")
+
+
+def become(module: str, *args: str, prog: str) -> NoReturn:
+    """Replace this process by one of the server's modules, so that signals and exit codes are its own."""
+    environment = {**process.environment(), "KUBEDRA_PROG": prog}
+    sys.stdout.flush()
+    os.execve(sys.executable, process.command(module, *args), environment)  # noqa: S606 - our own interpreter and module
+
+
+def first_credentials(args: Sequence[str]) -> int:
+    """`kubedra credentials FLAGS -- COMMAND …`: credentials, then the command in this process."""
+    import subprocess
+
+    split = args.index("--")
+    environment = {**process.environment(), "KUBEDRA_PROG": "kubedra credentials"}
+    done = subprocess.run(process.command("apiserver.credentials", *args[:split]), env=environment, check=False)  # noqa: S603 - our own module
+    return done.returncode or main(args[split + 1 :])
+
+
+def health(args: Sequence[str]) -> int:
+    """`kubedra health`."""
+    from kubedra.health import health as ask
+
+    return ask(args)
+
+
+def fail(message: str) -> int:
+    print(f"kubedra: {message}", file=sys.stderr)
+    return 2
+
+
+def node(args: Sequence[str]) -> int:
+    """`kubedra node add NAME [--devices N] [--slices FILE…]`."""
+    from kubedra.client import ApiError, Client
+    from kubedra.nodes import add_node
+
+    parser = argparse.ArgumentParser(prog="kubedra node", description="Emulated nodes of a running control plane.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="add")
+    add = commands.add_parser("add", help="create an emulated node with its devices")
+    add.add_argument("name", help="the Node's name")
+    add.add_argument("--slices", nargs="+", default=[], metavar="FILE", help="ResourceSlices to publish, as captured by `kubectl get resourceslices -o yaml`")
+    add.add_argument("--devices", type=int, default=0, metavar="N", help="publish N example GPUs (driver gpu.example.com)")
+    add.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="a label of the node; may be given again")
+    add.add_argument("--capacity", action="append", default=[], metavar="RESOURCE=QUANTITY", help="capacity, as cpu=8; may be given again")
+    where = add.add_mutually_exclusive_group()
+    where.add_argument("--server", metavar="URL", help="the API server's address")
+    where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: .kubedra/kubeconfig, which `kubedra up` writes")
+    options = parser.parse_args(args)
+    try:
+        labels, capacity = pairs("--label", options.label), pairs("--capacity", options.capacity)
+        client = Client(options.server) if options.server else Client.from_kubeconfig(options.kubeconfig or DATA_DIR / "kubeconfig")
+        with client:
+            add_node(client, options.name, devices=options.devices, slices=[Path(f) for f in options.slices], labels=labels, capacity=capacity)
+    except (ApiError, ValueError, OSError, TimeoutError) as error:
+        return fail(str(error))
+    except Exception as error:
+        import httpx
+
+        if not isinstance(error, httpx.HTTPError):
+            raise
+        return fail(f"{options.server or 'the server'}: {error}")
+    print(f"node/{options.name} created")
+    return 0
+
+
+def detach(arguments: Sequence[str]) -> int:
+    """`kubedra up --detach`: return when the server is ready."""
+    from kubedra.lifecycle import LifecycleError
+    from kubedra.lifecycle import detach as start
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--data-dir", type=Path, default=DATA_DIR)
+    data_dir = parser.parse_known_args(list(arguments))[0].data_dir
+    try:
+        record = start(arguments, data_dir)
+    except LifecycleError as error:
+        return fail(str(error))
+    print(f"api server  {record['url']}\nkubeconfig  {record['kubeconfig']}\nlog         {data_dir / 'server.log'}\nready; `kubedra down` stops it")
+    return 0
+
+
+def _on_data_dir(command: str, description: str, args: Sequence[str], *flags: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"kubedra {command}", description=description)
+    parser.add_argument("--data-dir", type=Path, default=DATA_DIR, metavar="DIR", help=f"the server's data directory (default {DATA_DIR})")
+    if "follow" in flags:
+        parser.add_argument("-f", "--follow", action="store_true", help="go on until the server ends")
+    return parser.parse_args(args)
+
+
+def status(args: Sequence[str]) -> int:
+    """`kubedra status`: exit code 0 where a server runs and is well, 1 where none does."""
+    import httpx
+
+    from kubedra.lifecycle import running
+
+    options = _on_data_dir("status", "What runs on a data directory.", args)
+    record = running(options.data_dir)
+    if record is None:
+        print(f"{options.data_dir}: no server runs there")
+        return 1
+    headers = {"Authorization": f"Bearer {record['token']}"} if record.get("token") else {}
+    try:
+        with httpx.Client(verify=False, trust_env=False, headers=headers) as client:  # noqa: S501 - our own server, named by its record
+            info = client.get(f"{record['url']}/-/info").raise_for_status().json()
+    except httpx.HTTPError as error:
+        print(f"{record['url']} (pid {record['pid']}) does not answer: {error}")
+        return 1
+    objects = ", ".join(f"{number} {name}" for name, number in sorted(info["objects"].items()) if number)
+    print(f"api server  {record['url']}  (kubedra {info['version']}, Kubernetes {info['emulates']}, pid {record['pid']})")
+    print(f"kubeconfig  {record['kubeconfig']}\nobjects     {objects}\nwatches     {info['watches']}")
+    return 0
+
+
+def down(args: Sequence[str]) -> int:
+    """`kubedra down`."""
+    from kubedra.lifecycle import LifecycleError, stop
+
+    options = _on_data_dir("down", "Stop the server of a data directory.", args)
+    try:
+        print(f"stopped (pid {stop(options.data_dir)})")
+    except LifecycleError as error:
+        return fail(str(error))
+    return 0
+
+
+def logs(args: Sequence[str]) -> int:
+    """`kubedra logs [-f]`."""
+    from kubedra.lifecycle import LifecycleError, log_lines
+
+    options = _on_data_dir("logs", "What a detached server wrote.", args, "follow")
+    try:
+        for line in log_lines(options.data_dir, follow=options.follow):
+            sys.stdout.write(line)
+            sys.stdout.flush()
+    except LifecycleError as error:
+        return fail(str(error))
+    except BrokenPipeError:
+        # Whoever read has enough (`| head`); the interpreter must not find the pipe again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def completion(args: Sequence[str]) -> int:
+    """`kubedra completion bash|zsh`: the script, to be sourced."""
+    from kubedra.completion import SHELLS, script
+
+    if len(args) != 1 or args[0] not in SHELLS:
+        return fail(f"completion: name a shell, {' or '.join(SHELLS)}")
+    print(script(args[0]), end="")
+    return 0
+
+
+_COMMANDS = {"node": node, "health": health, "status": status, "down": down, "logs": logs, "completion": completion}
+
+
+def pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
+    """KEY=VALUE arguments as a dict; ValueError names the flag."""
+    for value in values:
+        if "=" not in value:
+            raise ValueError(f"{flag} {value}: expected KEY=VALUE")
+    return dict(value.split("=", 1) for value in values)

@@ -1,0 +1,205 @@
+"""A small synchronous client for tests and commands: resources by kind, apply from YAML, wait on a watch.
+
+Works against any Kubernetes API server. It keeps to what a test needs; for more, any Kubernetes client takes the kubeconfig.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kubedra.manifests import Manifest, load
+
+Json = dict[str, Any]
+Objects = list[Json]
+
+
+class ApiError(Exception):
+    """An answer that is no success. `reason` and `code` are the Status's ("NotFound", 404)."""
+
+    def __init__(self, code: int, reason: str, message: str, status: Json | None = None) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message, self.status = code, reason, message, status or {}
+
+
+class Client:
+    """Requests to one server. `namespace` is where namespaced objects go that do not say."""
+
+    def __init__(self, url: str, *, token: str = "", verify: bool | str | ssl.SSLContext = True, namespace: str = "default", timeout: float = 30.0) -> None:
+        import httpx
+
+        headers = {"Accept": "application/json", "User-Agent": "kubedra"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self.url, self.namespace = url.rstrip("/"), namespace
+        # A server on this machine or named in a kubeconfig is spoken to directly: a proxy from the environment would not know it.
+        # Without TLS there is nothing to verify, and reading the system's authorities would cost more than a test.
+        verify = verify if self.url.startswith("https:") else False
+        self._http = httpx.Client(base_url=self.url, headers=headers, verify=verify, timeout=timeout, trust_env=False)
+        self._kinds: dict[str, dict[str, Json]] = {}
+
+    @classmethod
+    def from_kubeconfig(cls, path: Path | str) -> Client:
+        """A client of the current context's cluster, with its token."""
+        from kubedra.kubeconfig import read
+
+        access = read(Path(path))
+        return cls(access.server, token=access.token, verify=access.verify(), namespace=access.namespace)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", params: Mapping[str, str] | None = None) -> Json:
+        """One request; the decoded answer, or ApiError."""
+        content = None if body is None else json.dumps(body)
+        answer = self._http.request(method, path, content=content, headers={"Content-Type": content_type} if content else {}, params=params)
+        return self._answer(answer.status_code, answer.text)
+
+    @staticmethod
+    def _answer(code: int, text: str) -> Json:
+        try:
+            decoded = json.loads(text)
+        except ValueError:
+            decoded = {"message": text.strip()}
+        if code >= 400:
+            raise ApiError(code, decoded.get("reason", ""), decoded.get("message", text), decoded)
+        return decoded if isinstance(decoded, dict) else {"value": decoded}
+
+    def path(self, api_version: str, kind: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+        """The path of a kind's collection or object, found by discovery."""
+        info = self._resource(api_version, kind)
+        parts = ["/apis/" + api_version if "/" in api_version else "/api/" + api_version]
+        if info["namespaced"]:
+            parts += ["namespaces", namespace or self.namespace] if namespace != "" else []
+        parts += [info["name"], *(p for p in (name, subresource) if p)]
+        return "/".join(parts)
+
+    def _resource(self, api_version: str, kind: str) -> Json:
+        known = self._kinds.get(api_version) or self._load(api_version)
+        if kind not in known:
+            raise ApiError(404, "NotFound", f'no kind "{kind}" is served in version "{api_version}"')
+        return known[kind]
+
+    def resolve(self, word: str) -> tuple[str, str]:
+        """(apiVersion, kind) of a kind, plural, singular or short name: "pods", "pod", "po", "ResourceClaim"."""
+        versions = ["v1"] + [g["preferredVersion"]["groupVersion"] for g in self.request("GET", "/apis")["groups"]]
+        for version in versions:
+            for info in (self._kinds.get(version) or self._load(version)).values():
+                if word.lower() in (info["kind"].lower(), info["name"], info.get("singularName"), *info.get("shortNames", ())):
+                    return version, info["kind"]
+        raise ApiError(404, "NotFound", f'the server does not have a resource type "{word}"')
+
+    def _load(self, api_version: str) -> dict[str, Json]:
+        listing = self.request("GET", "/apis/" + api_version if "/" in api_version else "/api/" + api_version)
+        self._kinds[api_version] = {r["kind"]: r for r in listing["resources"] if "/" not in r["name"]}
+        return self._kinds[api_version]
+
+    def get(self, target: str, *, namespace: str | None = None) -> Json:
+        """The object `KIND/NAME`, for example `get("pod/web")`."""
+        word, _, name = target.partition("/")
+        return self.request("GET", self.path(*self.resolve(word), namespace, name))
+
+    def list(self, word: str, *, namespace: str | None = None, **params: str) -> Objects:
+        """The objects of a kind; `namespace=""` for all namespaces."""
+        items: Objects = self.request("GET", self.path(*self.resolve(word), namespace), params=params).get("items") or []
+        return items
+
+    def create(self, obj: Json) -> Json:
+        """Create one object."""
+        return self.request("POST", self.path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace")), obj)
+
+    def delete(self, target: str, *, namespace: str | None = None, grace_period: int | None = None) -> Json:
+        """Delete `KIND/NAME`."""
+        word, _, name = target.partition("/")
+        params = {} if grace_period is None else {"gracePeriodSeconds": str(grace_period)}
+        return self.request("DELETE", self.path(*self.resolve(word), namespace, name), params=params)
+
+    def patch(self, target: str, patch: Json, *, namespace: str | None = None, subresource: str = "") -> Json:
+        """Merge-patch `KIND/NAME`."""
+        word, _, name = target.partition("/")
+        return self.request("PATCH", self.path(*self.resolve(word), namespace, name, subresource), patch, content_type="application/merge-patch+json")
+
+    def apply(self, manifest: Manifest) -> Objects:
+        """Create every object of a manifest (YAML text, a file, a directory, objects); one that exists is merged with it."""
+        return [self._apply_one(obj) for obj in load(manifest)]
+
+    def _apply_one(self, obj: Json) -> Json:
+        try:
+            return self.create(obj)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        meta = obj["metadata"]
+        path = self.path(obj["apiVersion"], obj["kind"], meta.get("namespace"), meta["name"])
+        return self.request("PATCH", path, obj, content_type="application/merge-patch+json")
+
+    def watch(self, path: str, *, timeout: float, **params: str) -> Iterator[Json]:
+        """Events of a collection's path until `timeout` seconds have passed."""
+        import httpx
+
+        query = {"watch": "true", "timeoutSeconds": str(max(1, int(timeout) + 1)), **params}
+        with self._http.stream("GET", path, params=query, timeout=httpx.Timeout(timeout, connect=10.0)) as answer:
+            if answer.status_code >= 400:
+                self._answer(answer.status_code, answer.read().decode())
+            for line in answer.iter_lines():
+                yield json.loads(line)
+
+    def wait(self, target: str, until: str | Callable[[Json], bool], *, namespace: str | None = None, timeout: float = 30.0) -> Json:
+        """Wait until `KIND/NAME` is as wanted, and return its last state.
+
+        `until`: "phase=Running", "condition=Ready" (or "condition=Ready=False"), "create", "delete", or a function of the object.
+        Raises TimeoutError with what was seen last.
+        """
+        word, _, name = target.partition("/")
+        wanted = until if callable(until) else condition(until)
+        path = self.path(*self.resolve(word), namespace)
+        selector = f"metadata.name={name}"
+        last: Json | None = None
+        for obj in self._states(path, selector, time.monotonic() + timeout):
+            if (obj is None and until == "delete") or (obj is not None and until != "delete" and wanted(obj)):
+                return obj or last or {}
+            last = obj
+        seen = json.dumps(last.get("status", {}), indent=1) if last else "it does not exist"
+        what = until if isinstance(until, str) else getattr(until, "__name__", "the wanted state")
+        raise TimeoutError(f"{target} did not reach {what} within {timeout} s; last seen: {seen}")
+
+    def _states(self, path: str, selector: str, deadline: float) -> Iterator[Json | None]:
+        """Each state of one object from now on; None while it does not exist."""
+        import httpx
+
+        while time.monotonic() < deadline:
+            listing = self.request("GET", path, params={"fieldSelector": selector})
+            items = listing.get("items") or []
+            yield items[0] if items else None
+            revision = listing["metadata"]["resourceVersion"]
+            try:
+                for event in self.watch(path, timeout=max(0.01, deadline - time.monotonic()), fieldSelector=selector, resourceVersion=revision):
+                    if event["type"] == "ERROR":
+                        break
+                    yield None if event["type"] == "DELETED" else event["object"]
+                    if time.monotonic() >= deadline:
+                        return
+            except httpx.TimeoutException:
+                return
+
+
+def condition(text: str) -> Callable[[Json], bool]:
+    """The predicate that `wait` understands as text; ValueError names what it does not."""
+    head, _, rest = text.partition("=")
+    if head == "phase" and rest:
+        return lambda obj: obj.get("status", {}).get("phase") == rest
+    if head == "condition" and rest:
+        kind, _, status = rest.partition("=")
+        return lambda obj: any(c["type"] == kind and c["status"] == (status or "True") for c in obj.get("status", {}).get("conditions") or ())
+    if text in {"create", "delete"}:
+        return lambda _: text == "create"
+    raise ValueError(f'cannot wait for "{text}": use phase=X, condition=TYPE[=STATUS], create, delete or a function')

@@ -1,0 +1,157 @@
+"""A control plane as a context manager: one child process, a free port, ready before `start` returns."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kubedra import process
+
+if TYPE_CHECKING:
+    import httpx
+
+    from kubedra.client import Client
+
+#: Seconds until a starting server counts as failed, and until a stopping one is killed.
+START_TIMEOUT = 30.0
+STOP_TIMEOUT = 5.0
+
+
+class StartError(RuntimeError):
+    """The server ended before it was ready; the text holds its last words."""
+
+
+def flag_value(value: str | Mapping[str, object] | None) -> str:
+    """`{"A": True, "B": False}` or "A=true,B=false" in kube-apiserver's spelling."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return ",".join(f"{name}={str(setting).lower() if isinstance(setting, bool) else setting}" for name, setting in value.items())
+
+
+class ControlPlane:
+    """API server, controllers, scheduler and node agent in a child process of their own.
+
+    `nodes`: emulated nodes to begin with · `devices`: what each publishes ("none" for nothing) · `controllers`: False for the API
+    server alone · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33" to "1.36" ·
+    `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling · `args`: further flags of `kubedra serve`.
+
+    Durability is off unless `args` say otherwise: a fixture needs no synced commit. Raises StartError with the server's own words.
+    """
+
+    def __init__(
+        self, *, nodes: int = 0, devices: str = "none", controllers: bool = True, storage: str = "memory", data_dir: Path | str | None = None,
+        emulated_version: str | None = None, feature_gates: str | Mapping[str, object] | None = None,
+        runtime_config: str | Mapping[str, object] | None = None, args: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self._directory = None if data_dir else tempfile.TemporaryDirectory(prefix="kubedra-")
+        self.data_dir = Path(data_dir or self._directory.name)  # type: ignore[union-attr]
+        self._flags = ["--port=0", f"--storage={storage}", f"--data-dir={self.data_dir}", "--durability=off", "--announce", "--attached"]
+        self._flags += ["--controllers=*", f"--nodes={nodes}", f"--devices={devices}"] if controllers else []
+        for flag, value in (
+            ("emulated-version", emulated_version),
+            ("feature-gates", flag_value(feature_gates)),
+            ("runtime-config", flag_value(runtime_config)),
+        ):
+            if value:
+                self._flags.append(f"--{flag}={value}")
+        self._flags += args
+        self._process: subprocess.Popen[str] | None = None
+        self._announced: dict[str, Any] = {}
+        self._http: httpx.Client | None = None
+
+    @property
+    def url(self) -> str:
+        """The server's address, as http://127.0.0.1:PORT."""
+        return str(self._announced["url"])
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig for it; never the user's own."""
+        return Path(self._announced["kubeconfig"])
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        if self._process is None:
+            raise RuntimeError("the control plane is not running")
+        return self._process.pid
+
+    def client(self) -> Client:
+        """A client of this server (close it, or use it in a `with`)."""
+        from kubedra.client import Client
+
+        return Client.from_kubeconfig(self.kubeconfig)
+
+    def start(self) -> Self:
+        """Start the child and return when it answers requests."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with self.log_file.open("w") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                process.command("apiserver", *self._flags), env=process.environment(), cwd=self.data_dir,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait(START_TIMEOUT)
+            words = self.log().strip()[-2000:]
+            self.stop()
+            raise StartError(f"kubedra ended before it was ready (exit code {code}): {words}")
+        self._announced = json.loads(line)
+        return self
+
+    @property
+    def log_file(self) -> Path:
+        return self.data_dir / "server.log"
+
+    def log(self) -> str:
+        """What the server wrote so far."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def reset(self) -> None:
+        """Empty everything but the built-in objects (and the nodes that the control plane began with)."""
+        import httpx
+
+        if self._http is None:
+            token = self._announced.get("token")
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            self._http = httpx.Client(verify=False, trust_env=False, headers=headers)  # noqa: S501 - our own child on loopback
+        self._http.post(f"{self.url}/-/reset").raise_for_status()
+
+    def stop(self) -> None:
+        """End the child; safe to call twice."""
+        if self._http is not None:
+            self._http.close()
+            self._http = None
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._release()
+        self._process = None
+        if self._directory:
+            self._directory.cleanup()
+
+    def _release(self) -> None:
+        assert self._process is not None
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()

@@ -1,0 +1,56 @@
+"""What a control plane holds, for people: one line an object, then the events in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubedra.client import Client
+
+Json = dict[str, Any]
+
+_SHOWN = (
+    ("v1", "Node"), ("v1", "Pod"), ("resource.k8s.io/v1", "ResourceClaim"), ("resource.k8s.io/v1", "ResourceClaimTemplate"),
+    ("resource.k8s.io/v1", "ResourceSlice"), ("resource.k8s.io/v1", "DeviceClass"),
+)  # fmt: skip
+
+
+def dump(client: Client) -> str:
+    """The text; kinds that the server does not serve are left out."""
+    from kubedra.client import ApiError
+
+    lines: list[str] = []
+    for version, kind in _SHOWN:
+        try:
+            items = client.request("GET", client.path(version, kind, "")).get("items") or []
+        except ApiError:
+            continue
+        lines += [f"{kind} {name(obj)}: {summary(obj)}" for obj in items]
+    events = client.request("GET", client.path("v1", "Event", "")).get("items") or []
+    for event in events:
+        about = event["involvedObject"]
+        lines.append(f"Event {event.get('type', '')} {event.get('reason', '')} {about.get('kind')}/{about.get('name')}: {event.get('message', '')}")
+    return "\n".join(lines) or "no objects"
+
+
+def name(obj: Json) -> str:
+    meta = obj["metadata"]
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
+
+
+def summary(obj: Json) -> str:
+    """The few facts that tell why a test stands where it does."""
+    status, spec = obj.get("status") or {}, obj.get("spec") or {}
+    parts = [f"phase={status['phase']}"] if "phase" in status else []
+    parts += [f"node={spec['nodeName']}"] if spec.get("nodeName") else []
+    parts += [_condition(condition) for condition in status.get("conditions") or ()]
+    results = (status.get("allocation") or {}).get("devices", {}).get("results") or ()
+    parts += [f"{r['request']}={r['driver']}/{r['pool']}/{r['device']}" for r in results]
+    parts += ["reservedFor=" + ",".join(r["name"] for r in status["reservedFor"])] if status.get("reservedFor") else []
+    parts += [f"devices={len(spec['devices'])}"] if isinstance(spec.get("devices"), list) else []
+    return " ".join(parts) or "-"
+
+
+def _condition(condition: Json) -> str:
+    why = f" ({condition['message']})" if condition["status"] != "True" and condition.get("message") else ""
+    return f"{condition['type']}={condition['status']}{why}"

@@ -1,0 +1,146 @@
+"""pytest fixtures: a control plane for the session, emptied for each test.
+
+    def test_my_driver(kube):
+        kube.add_node("worker-1", devices=8)
+        kube.apply(MANIFEST)
+        kube.wait("pod/web", "phase=Running")
+
+`kube_server` (session) is the control plane; every xdist worker has its own. `kube` (per test) is that one, emptied before the test, or with
+`@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` one of the test's own. A failing test's report shows the
+objects and events. This module is imported by every run of pytest in its environment, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kubedra.client import Client
+    from kubedra.control_plane import ControlPlane
+
+Json = dict[str, Any]
+
+#: Options of the marker that need a server of the test's own.
+_OWN_ONLY = frozenset({"emulated_version", "feature_gates", "runtime_config", "nodes", "devices", "controllers", "storage", "args"})
+
+
+class Kube:
+    """What a test does with its control plane: `ControlPlane` and `Client` in one, with the test's own shortcuts."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self._client: Client | None = None
+
+    @property
+    def url(self) -> str:
+        return self.plane.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.plane.kubeconfig
+
+    def client(self) -> Client:
+        """The test's client; closed with the test."""
+        if self._client is None:
+            self._client = self.plane.client()
+        return self._client
+
+    def apply(self, manifest: Any) -> list[Json]:
+        """See `Client.apply`."""
+        return self.client().apply(manifest)
+
+    def get(self, target: str, **options: Any) -> Json:
+        return self.client().get(target, **options)
+
+    def list(self, word: str, **options: Any) -> list[Json]:
+        return self.client().list(word, **options)
+
+    def delete(self, target: str, **options: Any) -> Json:
+        return self.client().delete(target, **options)
+
+    def wait(self, target: str, until: Any, **options: Any) -> Json:
+        """See `Client.wait`."""
+        return self.client().wait(target, until, **options)
+
+    def add_node(self, name: str, *, devices: int = 0, slices: Iterable[Any] = (), labels: Mapping[str, str] | None = None, **options: Any) -> Json:
+        """An emulated node; see `kubedra.nodes.add_node`."""
+        from kubedra.nodes import add_node
+
+        return add_node(self.client(), name, devices=devices, slices=slices, labels=labels, **options)
+
+    def dump(self) -> str:
+        """Every object in one line, then every event: what a failing test's report shows."""
+        from kubedra.dump import dump
+
+        return dump(self.client())
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "kube(own=False, **options): options of the `kube` fixture; with own=True those of kubedra.ControlPlane")
+
+
+@pytest.fixture(scope="session")
+def kube_server() -> Iterator[ControlPlane]:
+    """The session's control plane: memory storage, all controllers, no nodes."""
+    from kubedra.control_plane import ControlPlane
+
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest.fixture
+def kube(request: pytest.FixtureRequest) -> Iterator[Kube]:
+    """An empty control plane for one test."""
+    options = _options(request.node)
+    own = options.pop("own")
+    if own:
+        from kubedra.control_plane import ControlPlane
+
+        with ControlPlane(**options) as plane:
+            yield from _lend(plane)
+        return
+    plane = request.getfixturevalue("kube_server")
+    plane.reset()
+    yield from _lend(plane)
+
+
+def _lend(plane: ControlPlane) -> Iterator[Kube]:
+    kube = Kube(plane)
+    try:
+        yield kube
+    finally:
+        kube.close()
+
+
+def _options(node: pytest.Item) -> dict[str, Any]:
+    """The marker's options; what only a server of its own can have is an error without own=True."""
+    marker = node.get_closest_marker("kube")
+    options: dict[str, Any] = {"own": False, **(marker.kwargs if marker else {})}
+    unknown = sorted(set(options) - _OWN_ONLY - {"own"})
+    if unknown:
+        raise pytest.UsageError(f"{node.nodeid}: mark.kube knows no option {', '.join(unknown)}")
+    needs_own = sorted(set(options) & _OWN_ONLY)
+    if needs_own and not options["own"]:
+        raise pytest.UsageError(f"{node.nodeid}: mark.kube({', '.join(needs_own)}) needs own=True: the session's server is shared")
+    return options
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    kube = getattr(item, "funcargs", {}).get("kube")
+    if report.when == "call" and report.failed and isinstance(kube, Kube):
+        try:
+            report.sections.append(("kubedra", kube.dump()))
+        except Exception as error:  # noqa: BLE001 - a report must not fail because the server did
+            report.sections.append(("kubedra", f"no dump: {error}\n{kube.plane.log()[-2000:]}"))
+    return report

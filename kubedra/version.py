@@ -1,0 +1,3 @@
+"""The release of kubedra."""
+
+__version__ = "0.1.0"
