@@ -1,0 +1,176 @@
+"""Where the dispatcher stands: what a request costs when Kubernetes paths pass more or less of FastAPI (docs/adr/0003-dispatcher.md).
+
+    python -m benchmarks.dispatcher [--requests 20000] [--socket]
+
+    in front     the dispatcher answers before FastAPI is asked (as built)
+    mounted      FastAPI's middleware and router come first; the dispatcher is mounted behind its routes
+    catch-all    one FastAPI path operation takes every Kubernetes path
+    by resource  a route for each resource, subresource and scope, matched one by one, the dispatcher behind each
+
+Each is asked for one small claim, by an ASGI call without a socket and, with --socket, over 16 keep-alive connections.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from starlette.routing import Route
+
+from apiserver import messages
+from apiserver.app import Server
+from apiserver.http.authentication import ADMIN
+from apiserver.http.web import Web
+from apiserver.resources import CATALOG
+from apiserver.settings import read
+from benchmarks.server import CLAIMS, NAMESPACE, claim
+from benchmarks.wire import request, run
+
+Message = MutableMapping[str, Any]
+Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+VARIANTS = ("in front", "mounted", "catch-all", "by resource")
+
+
+async def open_server(directory: str) -> Server:
+    """A server in memory that holds one claim."""
+
+    from apiserver.app import Server
+
+    server = await Server.open(read(["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"]))
+    kind = {"content-type": "application/json"}
+    for path, body in (("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}), (CLAIMS, claim("c"))):
+        answer = await server.handle(messages.Request("POST", path, "", kind, orjson.dumps(body), ADMIN))
+        assert answer.status == 201, answer
+    return server
+
+
+def variant(name: str, server: Server) -> Asgi:
+    """The application with the dispatcher in one of the places."""
+    kubernetes: Asgi = server.application
+    if name == "in front":
+        return kubernetes
+    app = FastAPI()
+    if name == "mounted":
+        app.mount("/", kubernetes)
+    elif name == "catch-all":
+
+        @app.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+        async def everything(asked: Request) -> Response:
+            headers = dict(asked.headers)
+            answer = await server.handle(messages.Request(asked.method, asked.url.path, asked.url.query, headers, await asked.body()))
+            assert isinstance(answer, messages.Response)
+            return Response(answer.body, answer.status, media_type=answer.content_type)
+
+    else:
+        for path in patterns():
+            app.router.routes.append(Route(path, _Behind(kubernetes), methods=["GET", "POST", "PUT", "PATCH", "DELETE"]))
+    return app
+
+
+class _Behind:
+    """An ASGI application that Starlette's Route takes for one (and not for a function)."""
+
+    def __init__(self, app: Asgi) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
+        await self._app(scope, receive, send)
+
+
+def patterns() -> Iterator[str]:
+    """A path for each resource, object and subresource in each version and scope."""
+    for resource in CATALOG:
+        for version in resource.versions:
+            root = f"/apis/{resource.group}/{version.name}" if resource.group else f"/api/{version.name}"
+            yield f"{root}/{resource.plural}"
+            scoped = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
+            if resource.namespaced:
+                yield scoped
+            yield f"{scoped}/{{name}}"
+            for subresource in resource.subresources:
+                yield f"{scoped}/{{name}}/{subresource.name}"
+
+
+async def without_socket(app: Asgi, requests: int) -> float:
+    """Microseconds for one GET."""
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "scheme": "http", "method": "GET", "root_path": "",
+        "path": f"{CLAIMS}/c", "raw_path": f"{CLAIMS}/c".encode(), "query_string": b"", "headers": [(b"host", b"kubedra"), (b"accept", b"application/json")],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8001),
+    }  # fmt: skip
+    answers = set()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        answers.add(message.get("status", 200))
+
+    best = float("inf")
+    for _ in range(5):
+        begin = time.perf_counter()
+        for _ in range(requests // 5):
+            await app(dict(scope), receive, send)
+        best = min(best, (time.perf_counter() - begin) / (requests // 5))
+    assert answers == {200}, answers
+    return best * 1e6
+
+
+@contextmanager
+def child(name: str) -> Iterator[str]:
+    """The address of a process that serves one of the variants."""
+    with subprocess.Popen([sys.executable, "-m", "benchmarks.dispatcher", "--serve", name], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
+
+
+async def serve(name: str) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with tempfile.TemporaryDirectory() as directory:
+        web = Web(variant(name, await open_server(directory)))
+        serving = asyncio.ensure_future(web.serve(sockets=[listener]))
+        await web.ready.wait()
+        print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        await serving
+
+
+async def measure(requests: int, *, over_socket: bool) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        server = await open_server(directory)
+        print(f"{len(list(patterns()))} paths by resource")
+        for name in VARIANTS:
+            app = variant(name, server)
+            print(f"{name:12} {await without_socket(app, requests):8.1f} us per GET without a socket", flush=True)
+        await server.close()
+    if over_socket:
+        raw = request("GET", f"{CLAIMS}/c")
+        for name in VARIANTS:
+            with child(name) as url:
+                await run(url, requests // 10, 16, lambda _: raw)
+                print(f"{name:12} {await run(url, requests, 16, lambda _: raw)}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dispatcher", description="What the place of the dispatcher costs.")
+    parser.add_argument("--requests", type=int, default=20000)
+    parser.add_argument("--socket", action="store_true", help="also over 16 connections to a process of its own")
+    parser.add_argument("--serve", choices=VARIANTS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    import uvloop
+
+    uvloop.run(serve(given.serve) if given.serve else measure(given.requests, over_socket=given.socket))
+
+
+if __name__ == "__main__":
+    main()

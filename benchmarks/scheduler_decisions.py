@@ -1,0 +1,86 @@
+"""How long the scheduler takes to decide: nodes of 8 devices, pods with one claim each, no server.
+
+    python -m benchmarks.scheduler_decisions [NODES] [PODS]
+
+Prints decisions per second, and the longest single one (the first: nothing is known yet).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from typing import Any
+
+from controllers.allocator import Allocator
+from controllers.runtime.clock import RealClock
+from controllers.scheduler.claims import ClaimCache
+from controllers.scheduler.dynamic import DynamicResources
+from controllers.scheduler.evaluate import Cycle, Evaluator
+from controllers.scheduler.nodes import Cache
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.reach import DeviceReach
+from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
+
+DRIVER = "gpu.example.com"
+CLASS = f"device.driver == '{DRIVER}'"
+REQUEST = f"device.attributes['{DRIVER}'].model == 'H200' && device.capacity['{DRIVER}'].memory.compareTo(quantity('40Gi')) >= 0"
+
+
+def selector(expression: str) -> list[dict[str, Any]]:
+    return [{"cel": {"expression": expression}}]
+
+
+class Decisions:
+    """A cluster in memory and its pods."""
+
+    def __init__(self, nodes: int, pods: int) -> None:
+        self.cache, allocator = Cache(), Allocator()
+        claims = ClaimCache(allocator.allocated)
+        self.devices = DynamicResources(allocator, claims, RealClock(), conditions=True)
+        reach = DeviceReach(allocator.allocated)
+        self.evaluator = Evaluator(self.cache, self.devices, reach, lambda _: {}, random.Random(0))
+        allocator.inventory.upsert_class({**a_class(), "spec": {"selectors": selector(CLASS)}})
+        for number in range(nodes):
+            self.cache.set_node(a_node(f"node-{number}", cpu="64", memory="256Gi"))
+            item = a_slice(f"node-{number}", 8, capacity={"memory": {"value": "80Gi"}})
+            for index, device in enumerate(item["spec"]["devices"]):
+                device["attributes"] = {"model": {"string": "A100" if index % 2 else "H200"}, "index": {"int": index}}
+            allocator.inventory.upsert_slice(item)
+            reach.set_slice(item)
+        self.pods = [self._pod(number, claims) for number in range(pods)]
+
+    @staticmethod
+    def _pod(number: int, claims: ClaimCache) -> PodInfo:
+        claim = a_claim(f"claim-{number}")
+        claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selector(REQUEST)
+        claims.added(claim)
+        wanted = [{"name": "g", "resourceClaimName": f"claim-{number}"}]
+        return PodInfo(a_pod(f"pod-{number}", requests={"cpu": "100m"}, tolerations=[{"operator": "Exists"}], resourceClaims=wanted))
+
+    async def decide(self) -> float:
+        """Places all pods; the seconds of the longest decision."""
+        longest = 0.0
+        for pod in self.pods:
+            begun = time.perf_counter()
+            cycle = Cycle(pod)
+            node = await self.evaluator.place(cycle)
+            self.cache.assume(pod, node.name)
+            assert cycle.dynamic is not None
+            assert self.devices.reserve(cycle.dynamic, node)
+            longest = max(longest, time.perf_counter() - begun)
+        return longest
+
+
+def main() -> None:
+    nodes, pods = (int(argument) for argument in (*sys.argv[1:], *("300", "1000")[len(sys.argv) - 1 :]))
+    decisions = Decisions(nodes, pods)
+    begun = time.perf_counter()
+    longest = asyncio.run(decisions.decide())
+    took = time.perf_counter() - begun
+    print(f"{nodes} nodes, {pods} pods: {pods / took:.0f} decisions/s, {took / pods * 1e6:.0f} us each, longest {longest * 1e3:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
