@@ -1,0 +1,109 @@
+"""Explanations add up and say why."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+
+import pytest
+
+from controllers.allocator import Allocator
+from tests.allocator.builders import device, make_allocator, make_claim, request, slice_of
+from tests.allocator.worlds import FEATURES, NODE, make_world
+
+GROUPS = [frozenset(names) for size in (1, 2) for names in itertools.combinations(FEATURES, size)]
+
+
+@pytest.mark.parametrize("features", GROUPS[::3], ids=lambda names: "+".join(sorted(names)))
+def test_every_device_is_counted_once_for_every_request(features: frozenset[str]) -> None:
+    for seed in range(15):
+        world = make_world(random.Random(f"explain {sorted(features)} {seed}"), features)
+        explanation = world.allocator().for_pod(world.claims).explain(NODE)
+        for item in explanation.requests:
+            assert item.devices == explanation.devices
+            assert sum(reason.count for reason in item.reasons) + item.usable == item.devices
+            assert all(reason.count > 0 for reason in item.reasons)
+        json.dumps(explanation.as_json())
+
+
+@pytest.mark.parametrize("features", GROUPS[::5], ids=lambda names: "+".join(sorted(names)))
+def test_an_explanation_agrees_with_the_answer(features: frozenset[str]) -> None:
+    for seed in range(15):
+        world = make_world(random.Random(f"agree {sorted(features - {'errors'})} {seed}"), features - {"errors"})
+        pod = world.allocator().for_pod(world.claims)
+        try:
+            allocations = pod.allocate(NODE)
+        except Exception:  # noqa: BLE001 - the explanation has to say the same
+            assert pod.explain(NODE).outcome == "error"
+            continue
+        explanation = pod.explain(NODE)
+        assert explanation.outcome == ("impossible" if allocations is None else "allocated")
+        if allocations is not None:
+            got = sum(len(item.chosen) for item in explanation.requests)
+            assert got == sum(len(item["devices"].get("results", ())) for item in allocations)
+        elif explanation.nearest_miss is not None:
+            assert explanation.nearest_miss.missing > 0
+
+
+def explain(allocator: Allocator, *requests: dict[str, object], **constraints: str) -> str:
+    claim = make_claim("c", list(requests), [{key: value} for key, value in constraints.items()])
+    return allocator.for_pod([claim]).explain(NODE).text
+
+
+def test_an_allocated_device_names_the_claim_that_has_it() -> None:
+    allocator = make_allocator(slice_of("s", device("a"), device("b")))
+    first = make_claim("first", [request("r")])
+    [result] = allocator.for_pod([first]).allocate(NODE) or []
+    allocator.allocated.upsert_claim({**first, "status": {"allocation": result}})
+    text = explain(allocator, request("r", 2))
+    assert "1 of 2 devices in 1 pool can be used: 1 is allocated (ns/first: 1)" in text
+
+
+def test_selectors_are_told_apart_and_quoted() -> None:
+    allocator = make_allocator(slice_of("s", device("a", kind="a"), device("b", kind="b"), device("c", kind="c")))
+    text = explain(allocator, request("r", 2, "kind in ab", "kind in a"))
+    assert "1 is refused by selector #0 of the request: kind in ab" in text
+    assert "1 is refused by selector #1 of the request: kind in a" in text
+
+
+def test_an_error_of_a_selector_is_shown_with_its_text() -> None:
+    allocator = make_allocator(slice_of("s", device("a", kind="a"), device("b", kind="b")))
+    text = explain(allocator, request("r", 2, "fails b"))
+    assert "1 cannot be judged, selector #0 of the request fails: no such key: b" in text
+    assert text.startswith("node node-1: error: claim ns/c: selector #0: CEL runtime error: no such key: b")
+
+
+def test_the_nearest_miss_names_what_was_placed_and_what_refused_the_rest() -> None:
+    devices = [device("a", numa=0), device("b", numa=1), device("c", numa=1)]
+    text = explain(make_allocator(slice_of("s", *devices)), request("r", 3), matchAttribute="driver/numa")
+    assert "nearest miss: with r -> driver/s/b, r -> driver/s/c, claim ns/c, request r lacks 1 device" in text
+    assert "1 violates the constraint on driver/numa (must be 1)" in text
+    assert "2 go to request r" in text
+
+
+def test_taints_counters_and_capacity_are_told_apart() -> None:
+    tainted = device("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    hungry = device("b", consumesCounters=[{"counterSet": "s", "counters": {"x": {"value": "3"}}}])
+    small = device("c", capacity={"memory": {"value": "1"}})
+    counters = slice_of("z", pool="p", count=2, sharedCounters=[{"name": "s", "counters": {"x": {"value": "2"}}}])
+    allocator = make_allocator(slice_of("y", tainted, hungry, small, pool="p", count=2), counters)
+    wanted = request("r")
+    wanted["exactly"]["capacity"] = {"requests": {"memory": "2"}}
+    text = explain(allocator, wanted)
+    assert "1 has taints that are not all tolerated (k=v:NoSchedule)" in text
+    assert "1 lacks capacity: the device has no capacity memory" in text
+    assert "1 lacks capacity: 2 of capacity memory is more than its 1" in text
+    assert "1 consumes more than is left of counter s/x" in explain(allocator, request("r", 3))
+
+
+def test_incomplete_and_invalid_pools_are_listed_with_the_reason() -> None:
+    allocator = make_allocator(
+        slice_of("s", device("a"), pool="p", count=2), slice_of("t", device("a"), device("a"), pool="q")
+    )
+    explanation = allocator.for_pod([make_claim("c", [request("r")])]).explain(NODE)
+    assert explanation.unusable_pools == {
+        "driver/p": "incomplete: 1 of 2 slices are there",
+        "driver/q": "invalid: duplicate device name a",
+    }
+    assert explanation.error == "invalid resource pools were encountered"

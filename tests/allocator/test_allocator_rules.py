@@ -1,0 +1,242 @@
+"""The allocator's rules one by one, where the property tests do not reach: pools, order, results, errors, limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.allocator import AllocationError, AllocationInterrupted, Features
+from tests.allocator.builders import device, device_class, make_allocator, make_claim, picked, request, slice_of
+
+NODE = {"metadata": {"name": "node-1", "labels": {"zone": "a"}}}
+
+
+def zone(*values: str, terms: int = 1) -> dict[str, Any]:
+    requirement = {"key": "zone", "operator": "In", "values": list(values)}
+    return {"nodeSelectorTerms": [{"matchExpressions": [requirement]}] * terms}
+
+
+def allocate(*slices: dict[str, Any], requests: list[dict[str, Any]] | None = None, **features: Any) -> Any:
+    allocator = make_allocator(*slices, features=Features(**features))
+    return allocator.for_pod([make_claim("c", requests or [request("r")])]).allocate(NODE)
+
+
+# --- order
+
+
+def test_pools_go_by_driver_and_name_and_those_with_binding_conditions_come_last() -> None:
+    plain = slice_of("z", device("z"))
+    other = slice_of("y", device("y"))
+    bound = slice_of("a", device("a1"), device("a2", bindingConditions=["ready"]))
+    got = allocate(plain, bound, other, requests=[request("r", 4)])
+    assert picked(got) == ["y/y", "z/z", "a/a1", "a/a2"]
+
+
+def test_slices_of_a_pool_go_by_name_whenever_they_came() -> None:
+    first, second = (slice_of(name, device(name), pool="p", count=2) for name in ("s1", "s2"))
+    assert picked(allocate(second, first)) == ["p/s1"]
+
+
+# --- pools
+
+
+def test_an_older_generation_is_ignored_and_an_incomplete_newer_one_hides_the_pool() -> None:
+    old = slice_of("old", device("old"), pool="p", generation=1)
+    assert picked(allocate(old, slice_of("new", device("new"), pool="p", generation=2))) == ["p/new"]
+    assert allocate(old, slice_of("new", device("new"), pool="p", generation=2, count=2)) is None
+
+
+def test_a_newer_generation_for_another_node_only_counts_when_the_older_one_is_incomplete() -> None:
+    newer = slice_of("new", device("new"), pool="p", generation=2, count=2, nodeName="node-2")
+    assert picked(allocate(slice_of("old", device("old"), pool="p"), newer)) == ["p/old"]
+    assert allocate(slice_of("old", device("old"), pool="p", count=2), newer) is None
+
+
+def test_slices_for_other_nodes_complete_a_pool() -> None:
+    here = slice_of("here", device("here"), pool="p", count=2)
+    there = slice_of("there", device("there"), pool="p", count=2, nodeName="node-2")
+    assert picked(allocate(here, there)) == ["p/here"]
+    assert allocate(here) is None
+
+
+def test_an_invalid_pool_only_matters_when_nothing_else_serves() -> None:
+    broken = slice_of("broken", device("twice"), device("twice"))
+    assert picked(allocate(broken, slice_of("fine", device("d")))) == ["fine/d"]
+    with pytest.raises(AllocationError, match="invalid resource pools were encountered") as caught:
+        allocate(broken)
+    assert caught.value.scope == "node"
+
+
+def test_all_devices_need_every_pool_in_order_even_unrelated_ones() -> None:
+    everything = {"name": "r", "exactly": {"deviceClassName": "all", "allocationMode": "All"}}
+    good, partial = slice_of("good", device("d")), slice_of("part", device("e"), count=2)
+    assert picked(allocate(good, requests=[everything])) == ["good/d"]
+    text = "claim ns/c, request r: asks for all devices, but resource pool driver/part is currently being updated"
+    with pytest.raises(AllocationError) as caught:
+        allocate(good, partial, requests=[everything])
+    assert caught.value.text == text
+    assert caught.value.scope == "fatal"
+
+
+# --- results
+
+
+def test_a_local_device_ties_the_claim_to_the_node_and_others_carry_their_selectors() -> None:
+    shared = slice_of("a", device("a"), nodeSelector=zone("a", "b"))
+    everywhere = slice_of("b", device("b"), allNodes=True)
+    [result] = allocate(shared, everywhere, requests=[request("r", 2)])
+    assert result["nodeSelector"] == zone("a", "b")
+    [result] = allocate(everywhere)
+    assert "nodeSelector" not in result
+    [result] = allocate(shared, slice_of("local", device("l")), requests=[request("r", 2)])
+    fields = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+    assert result["nodeSelector"] == {"nodeSelectorTerms": [{"matchFields": [fields]}]}
+
+
+def test_equal_requirements_of_several_selectors_are_listed_once() -> None:
+    slices = [slice_of("a", device("a"), nodeSelector=zone("a", "b")), slice_of("b", device("b"), nodeSelector=zone("b", "a"))]
+    [result] = allocate(*slices, requests=[request("r", 2)])
+    assert result["nodeSelector"] == zone("a", "b")
+
+
+def test_a_selector_with_several_terms_cannot_be_expressed() -> None:
+    with pytest.raises(AllocationError, match=r"create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"):
+        allocate(slice_of("a", device("a"), nodeSelector=zone("a", terms=2)))
+
+
+def test_a_device_that_binds_to_its_node_ties_the_claim_to_it() -> None:
+    [result] = allocate(slice_of("a", device("a", bindsToNode=True), nodeSelector=zone("a")))
+    assert result["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["node-1"]
+
+
+def test_configurations_come_from_classes_once_and_from_the_claim_for_every_request_named() -> None:
+    allocator = make_allocator(slice_of("s", device("a"), device("b"), device("c")))
+    opaque = {"opaque": {"driver": "driver", "parameters": {"x": 1}}}
+    allocator.inventory.upsert_class(device_class("with-config", config=[opaque]))
+    config = [{**opaque}, {"requests": ["r0", "r1/s"], **opaque}]
+    choice = {"name": "s", "deviceClassName": "with-config", "allocationMode": "ExactCount", "count": 1}
+    requests = [request("r0", cls="with-config"), {"name": "r1", "firstAvailable": [choice]}, request("r2")]
+    [result] = allocator.for_pod([make_claim("c", requests, config=config)]).allocate(NODE) or []
+    assert result["devices"]["config"] == [
+        {"source": "FromClass", "requests": ["r0", "r1/s"], **opaque},
+        {"source": "FromClaim", **opaque},
+        {"source": "FromClaim", "requests": ["r0", "r1/s"], **opaque},
+        {"source": "FromClaim", "requests": ["r0", "r1/s"], **opaque},
+    ]
+
+
+def test_shares_get_an_id_each_and_say_what_they_consume() -> None:
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
+    shared = device("d", allowMultipleAllocations=True, capacity={"memory": {"value": "4Gi", "requestPolicy": policy}})
+    wanted = request("a", capacity={"requests": {"memory": "1500Mi"}})
+    [result] = allocate(slice_of("s", shared), requests=[wanted, request("b")])
+    assert [(r["shareID"], r["consumedCapacity"]) for r in result["devices"]["results"]] == [
+        ("share-0", {"memory": "2Gi"}),
+        ("share-1", {"memory": "1Gi"}),
+    ]
+
+
+def test_nothing_to_allocate_is_allocated() -> None:
+    allocator = make_allocator()
+    assert allocator.for_pod([]).allocate(NODE) == []
+    assert allocator.for_pod([make_claim("c", [])]).allocate(NODE) == [{"devices": {}}]
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("wanted", "features", "text"),
+    [
+        (request("r", 33), {}, "claim ns/c: number of requested devices 33 exceeds the claim limit of 32"),
+        (request("r", cls=""), {}, "claim ns/c, request r: missing device class name (unsupported request type?)"),
+        (request("r", cls="x"), {},
+         'claim ns/c, request r: could not retrieve device class x: deviceclass.resource.k8s.io "x" not found'),
+        (request("r", adminAccess=False), {"admin_access": False},
+         "claim ns/c, request r: admin access is requested, but the feature is disabled"),
+        (request("r", capacity={}), {"consumable_capacity": False},
+         "claim ns/c, request r: has capacity requests, but the DRAConsumableCapacity feature is disabled"),
+        ({"name": "r", "firstAvailable": [{"name": "s"}]}, {"prioritized_list": False},
+         "claim ns/c, request r: has subrequests, but the DRAPrioritizedList feature is disabled"),
+        (request("r", 1 << 63), {}, f"claim ns/c, request r: exact count {1 << 63} is too large"),
+        (request("r", allocationMode="Some"), {}, "claim ns/c, request r: unsupported count mode Some"),
+        ({"name": "r", "exactly": {"deviceClassName": "all", "allocationMode": "ExactCount", "selectors": [{}]}}, {},
+         "claim ns/c, request r, selector #0: CEL expression empty (unsupported selector type?)"),
+    ],
+)  # fmt: skip
+def test_a_request_that_cannot_be_handled_is_an_error(wanted: dict[str, Any], features: Any, text: str) -> None:
+    with pytest.raises(AllocationError) as caught:
+        allocate(slice_of("s", device("d")), requests=[wanted], **features)
+    assert caught.value.text == text
+    assert caught.value.scope == "fatal"
+
+
+def test_an_error_counts_only_if_the_search_looks_at_the_device() -> None:
+    slices = slice_of("s", device("a", kind="a"), device("b", kind="b"))
+    assert picked(allocate(slices, requests=[request("r", 1, "fails b")])) == ["s/a"]
+    with pytest.raises(AllocationError, match=r"claim ns/c: selector #0: CEL runtime error: no such key: b"):
+        allocate(slices, requests=[request("r", 2, "fails b")])
+
+
+def test_an_expression_that_does_not_compile_is_an_error_of_its_owner() -> None:
+    allocator = make_allocator(slice_of("s", device("d")))
+    allocator.inventory.upsert_class(device_class("bad", "any", "broken"))
+    with pytest.raises(AllocationError, match="class bad: selector #1: CEL compile error: cannot be understood"):
+        allocator.for_pod([make_claim("c", [request("r", cls="bad")])]).allocate(NODE)
+
+
+def test_a_slice_with_a_broken_node_selector_stops_every_allocation() -> None:
+    broken = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}
+    with pytest.raises(AllocationError, match="gather pool information: failed to perform node selection for slice s: "):
+        allocate(slice_of("s", device("d"), nodeSelector=broken))
+
+
+def test_who_asks_to_stop_is_obeyed_and_quoted() -> None:
+    allocator = make_allocator(slice_of("s", device("d")))
+    pod = allocator.for_pod([make_claim("c", [request("r")])])
+    with pytest.raises(AllocationInterrupted) as caught:
+        pod.solve(NODE, lambda: "context deadline exceeded")
+    assert caught.value.text == "filter operation aborted: context deadline exceeded"
+    assert pod.solve(NODE) is not None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "unresolvable"),
+    [
+        (request("r", cls="x"), "request r: device class x does not exist", True),
+        (request("r", cls=""), "request r: unsupported request type", False),
+        ({"name": "r"}, "resource claim ns/c, request r: unknown request type", True),
+        ({"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "x"}]},
+         "request r/s: device class x does not exist", True),
+    ],
+)  # fmt: skip
+def test_prefilter_names_what_rules_a_pod_out_everywhere(wanted: dict[str, Any], text: str, unresolvable: bool) -> None:
+    rejection = make_allocator().for_pod([make_claim("c", [wanted])]).prefilter()
+    assert rejection is not None
+    assert (rejection.text, rejection.unresolvable) == (text, unresolvable)
+
+
+# --- features
+
+
+def test_a_gate_that_is_off_takes_its_devices_away_or_its_rule() -> None:
+    tainted = slice_of("s", device("d", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    assert allocate(tainted) is None
+    assert picked(allocate(tainted, device_taints=False)) == ["s/d"]
+    bound = slice_of("s", device("d", bindingConditions=["ready"]))
+    assert allocate(bound)[0]["devices"]["results"][0]["bindingConditions"] == ["ready"]
+    assert allocate(bound, binding_conditions=False) is None
+    shared = slice_of("s", device("d", allowMultipleAllocations=True))
+    assert picked(allocate(shared, requests=[request("a"), request("b")])) == ["s/d", "s/d"]
+    assert allocate(shared, requests=[request("a"), request("b")], consumable_capacity=False) is None
+    counting = device("d", consumesCounters=[{"counterSet": "s", "counters": {"x": {"value": "1"}}}])
+    parts = slice_of("s", counting, pool="p"), slice_of("t", device("e"), pool="q")
+    assert picked(allocate(*parts, partitionable_devices=False)) == ["q/e"]
+
+
+def test_gates_become_features() -> None:
+    on = {"DRADeviceBindingConditions", "DRAListTypeAttributes"}
+    assert Features.from_gates(on.__contains__) == Features(False, False, False, False, False, False, True)
+    on.add("DRAResourceClaimDeviceStatus")
+    assert Features.from_gates(on.__contains__).binding_conditions

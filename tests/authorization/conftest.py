@@ -1,0 +1,82 @@
+"""One server with Node, RBAC and NodeRestriction for all tests here; each test has a namespace of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.support.server import Running, serve
+from tests.support.wire import Answer, Wire
+
+TOKENS = """root,root,1,"system:masters"
+alice,alice,2,"devs"
+bob,bob,3
+w1,system:node:w1,4,"system:nodes"
+w2,system:node:w2,5,"system:nodes"
+nameless,system:node:,6,"system:nodes"
+"""
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    tokens = tmp_path_factory.mktemp("authorization") / "tokens.csv"
+    tokens.write_text(TOKENS)
+    with serve(f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction") as server:
+        yield server
+
+
+@pytest.fixture
+def root(running: Running) -> Wire:
+    return running.wire("root")
+
+
+@pytest.fixture
+def alice(running: Running) -> Wire:
+    return running.wire("alice")
+
+
+@pytest.fixture
+def bob(running: Running) -> Wire:
+    return running.wire("bob")
+
+
+@pytest.fixture
+def node(running: Running) -> Wire:
+    return running.wire("w1")
+
+
+@pytest.fixture
+def namespace(root: Wire) -> str:
+    name = f"n{next(_numbers)}"
+    assert root.post("/api/v1/namespaces", {"metadata": {"name": name}}).status == 201
+    return name
+
+
+@pytest.fixture
+def make(root: Wire) -> Callable[[str, Any], Any]:
+    """Create as the administrator; the object."""
+
+    def create(path: str, body: Any) -> Any:
+        made: Answer = root.post(path, body)
+        assert made.status == 201, made.text
+        return made.json
+
+    return create
+
+
+@pytest.fixture
+def grant(make: Callable[[str, Any], Any], namespace: str) -> Callable[..., None]:
+    """A role with rules, bound to a subject (by default alice), in the test's namespace."""
+
+    def bind(*rules: dict[str, Any], subject: dict[str, str] | None = None, name: str = "r") -> None:
+        make(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": name}, "rules": list(rules)})
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+        subjects = [subject or {"kind": "User", "name": "alice"}]
+        make(f"{RBAC}/namespaces/{namespace}/rolebindings", {"metadata": {"name": name}, "subjects": subjects, "roleRef": ref})
+
+    return bind

@@ -1,0 +1,161 @@
+"""What a node may see and change: what belongs to its pods, and itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.server import Running
+from tests.support.wire import Wire
+
+Make = Callable[[str, Any], Any]
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+CLAIM = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}}
+
+
+def pod(name: str, node: str = "w1", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}], **spec}}
+
+
+def reason(wire: Wire, path: str) -> str:
+    answer = wire.get(path)
+    assert answer.status == 403, answer.text
+    return str(answer.json["message"]).rpartition(": ")[2]
+
+
+@pytest.mark.parametrize(
+    ("plural", "spec"),
+    [
+        ("secrets", {"volumes": [{"name": "v", "secret": {"secretName": "x"}}]}),
+        ("secrets", {"imagePullSecrets": [{"name": "x"}]}),
+        ("configmaps", {"containers": [{"name": "c", "image": "i", "envFrom": [{"configMapRef": {"name": "x"}}]}]}),
+        ("configmaps", {"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "x"}}]}}]}),
+        ("serviceaccounts", {"serviceAccountName": "x"}),
+    ],
+)
+def test_a_node_reads_what_its_pods_name(node: Wire, running: Running, make: Make, namespace: str, plural: str, spec: dict[str, Any]) -> None:
+    base = f"/api/v1/namespaces/{namespace}"
+    make(f"{base}/{plural}", {"metadata": {"name": "x"}})
+    assert reason(node, f"{base}/{plural}/x") == "no relationship found between node 'w1' and this object"
+    make(f"{base}/pods", pod("p", **spec))
+    assert node.get(f"{base}/{plural}/x").status == 200
+    assert running.wire("w2").get(f"{base}/{plural}/x").status == 403
+    assert node.get(f"{base}/{plural}").status == 403
+
+
+def test_a_node_reads_the_claims_of_its_pods_named_made_and_extended(node: Wire, root: Wire, make: Make, namespace: str) -> None:
+    claims, pods = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims", f"/api/v1/namespaces/{namespace}/pods"
+    for name in ("a", "b", "c"):
+        make(claims, {"metadata": {"name": name}, **CLAIM})
+    make(pods, pod("p", resourceClaims=[{"name": "x", "resourceClaimName": "a"}, {"name": "y", "resourceClaimTemplateName": "t"}]))
+    assert [node.get(f"{claims}/{name}").status for name in "abc"] == [200, 403, 403]
+    status = {"resourceClaimStatuses": [{"name": "y", "resourceClaimName": "b"}]}
+    assert root.request("PATCH", f"{pods}/p/status", {"status": status}, MERGE).status == 200
+    assert [node.get(f"{claims}/{name}").status for name in "abc"] == [200, 200, 403]
+    assert reason(node, claims) == "can only get individual resources of this type"
+    assert root.request("DELETE", f"{pods}/p?gracePeriodSeconds=0").status == 200
+    assert node.get(f"{claims}/a").status == 403
+
+
+def test_a_mirror_pod_opens_nothing(node: Wire, make: Make, namespace: str) -> None:
+    base = f"/api/v1/namespaces/{namespace}"
+    make(f"{base}/secrets", {"metadata": {"name": "x"}})
+    mirror = pod("m", volumes=[{"name": "v", "secret": {"secretName": "x"}}])
+    mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "h"}
+    make(f"{base}/pods", mirror)
+    assert node.get(f"{base}/secrets/x").status == 403
+    assert node.get(f"{base}/pods/m").status == 200
+
+
+def slice_of(node: str, name: str) -> dict[str, Any]:
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    return {"metadata": {"name": name}, "spec": {"driver": "d.example.com", "nodeName": node, "pool": pool}}
+
+
+def test_a_node_has_slices_of_its_own_and_no_others(node: Wire, make: Make) -> None:
+    assert node.post(SLICES, slice_of("w1", "own")).status == 201
+    refused = node.post(SLICES, slice_of("w2", "foreign"))
+    assert refused.json["message"].endswith('"foreign" is forbidden: can only create ResourceSlice with the same NodeName as the requesting node')
+    make(SLICES, slice_of("w2", "foreign"))
+    assert [node.get(f"{SLICES}/{name}").status for name in ("own", "foreign")] == [200, 403]
+    assert node.get(f"{SLICES}?fieldSelector=spec.nodeName%3Dw1").status == 200
+    for selector in ("", "?fieldSelector=spec.nodeName%3Dw2", "?fieldSelector=spec.nodeName!%3Dw1", "?fieldSelector=%3D%3D%3D"):
+        assert reason(node, SLICES + selector) == "can only list/watch/deletecollection resourceslices with nodeName field selector"
+    assert node.request("DELETE", f"{SLICES}?fieldSelector=spec.nodeName%3Dw1").status == 200
+    assert node.get(f"{SLICES}/foreign").status == 403
+
+
+def test_before_selectors_a_node_lists_all_slices_and_admission_guards_the_others(tmp_path: Any) -> None:
+    from tests.support.server import serve
+
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('root,root,1,"system:masters"\nw1,system:node:w1,2,"system:nodes"\n')
+    slices = "/apis/resource.k8s.io/v1beta1/resourceslices"
+    flags = ("--emulated-version=1.33", "--feature-gates=DynamicResourceAllocation=true,AuthorizeNodeWithSelectors=false")
+    more = ("--runtime-config=resource.k8s.io/v1beta1=true", "--enable-admission-plugins=NodeRestriction", "--authorization-mode=Node,RBAC")
+    with serve(*flags, *more, f"--token-auth-file={tokens}") as server:
+        assert server.wire("root").post(slices, slice_of("w2", "foreign")).status == 201
+        node = server.wire("w1")
+        assert len(node.get(slices).json["items"]) == 1
+        refused = node.request("DELETE", slices)
+        assert refused.json["message"].endswith('"foreign" is forbidden: can only delete ResourceSlice with the same NodeName as the requesting node')
+
+
+def test_a_node_sees_and_changes_only_itself(node: Wire, make: Make) -> None:
+    make("/api/v1/nodes", {"metadata": {"name": "other"}})
+    assert node.post("/api/v1/nodes", {"metadata": {"name": "w1"}}).status == 201
+    assert reason(node, "/api/v1/nodes") == "node 'w1' cannot read all nodes, only its own Node object"
+    assert reason(node, "/api/v1/nodes/other") == "node 'w1' cannot read 'other', only its own Node object"
+    assert node.get("/api/v1/nodes?fieldSelector=metadata.name%3Dw1").status == 200
+
+    def change(**metadata: Any) -> tuple[int, str]:
+        answer = node.request("PATCH", "/api/v1/nodes/w1", {"metadata": metadata}, MERGE)
+        return answer.status, str(answer.json.get("message", "")).rpartition(": ")[2]
+
+    assert change(labels={"kubernetes.io/hostname": "h", "mine": "1", "a.node.kubernetes.io/x": "1"})[0] == 200
+    assert change(labels={"node-restriction.kubernetes.io/a": "1"}) == (403, "node-restriction.kubernetes.io/a")
+    assert change(labels={"k8s.io/b": "1", "x.kubernetes.io/a": "1"}) == (403, "k8s.io/b, x.kubernetes.io/a")
+    answer = node.request("PATCH", "/api/v1/nodes/w1", {"spec": {"taints": []}}, MERGE)
+    assert answer.json["message"] == 'nodes "w1" is forbidden: node "w1" is not allowed to modify taints'
+    assert node.request("PATCH", "/api/v1/nodes/other/status", {"status": {}}, MERGE).status == 403
+
+
+def test_a_node_leases_only_itself(node: Wire) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+    body = {"spec": {"holderIdentity": "w1"}}
+    assert node.post(leases.format("kube-node-lease"), {"metadata": {"name": "w1"}, **body}).status == 201
+    refused = node.post(leases.format("kube-node-lease"), {"metadata": {"name": "w2"}, **body})
+    assert refused.json["message"].endswith("can only access node lease with the same name as the requesting node")
+    assert node.post(leases.format("default"), {"metadata": {"name": "w1"}, **body}).json["message"].endswith('in the "kube-node-lease" system namespace')
+
+
+def test_a_node_evicts_and_deletes_only_its_pods(node: Wire, make: Make, namespace: str) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    for name, where in (("mine", "w1"), ("foreign", "w2")):
+        make(pods, pod(name, where))
+    foreign = node.post(f"{pods}/foreign/eviction", {"metadata": {"name": "foreign"}})
+    assert foreign.json["message"] == 'pods "foreign" is forbidden: node w1 can only evict pods with spec.nodeName set to itself'
+    assert node.post(f"{pods}/mine/eviction", {"metadata": {"name": "mine"}}).status == 201
+    refused = node.request("DELETE", f"{pods}/foreign")
+    assert refused.json["message"] == 'pods "foreign" is forbidden: node "w1" can only delete pods with spec.nodeName set to itself'
+
+
+def test_a_node_without_a_name_is_nobody(running: Running) -> None:
+    assert reason(running.wire("nameless"), "/api/v1/nodes") == 'unknown node for user "system:node:"'
+
+
+def test_a_node_gets_tokens_of_its_pods_accounts_only(node: Wire, make: Make, namespace: str) -> None:
+    base = f"/api/v1/namespaces/{namespace}"
+    make(f"{base}/serviceaccounts", {"metadata": {"name": "s"}})
+    token = f"{base}/serviceaccounts/s/token"
+    assert node.post(token, {"spec": {}}).json["message"].endswith("no relationship found between node 'w1' and this object")
+    mounted = {"projected": {"sources": [{"serviceAccountToken": {"audience": "driver", "path": "t"}}]}}
+    made = make(f"{base}/pods", pod("p", serviceAccountName="s", volumes=[{"name": "v", **mounted}]))
+    assert node.post(token, {"spec": {}}).json["message"].endswith("node requested token not bound to a pod")
+    ref = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": made["metadata"]["uid"]}
+    assert node.post(token, {"spec": {"boundObjectRef": ref, "audiences": ["driver"]}}).status == 201
+    refused = node.post(token, {"spec": {"boundObjectRef": ref, "audiences": ["other"]}})
+    assert 'audience "other" not found in pod spec volume, system:node:w1 is not authorized' in refused.json["message"]

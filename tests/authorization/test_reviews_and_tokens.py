@@ -1,0 +1,149 @@
+"""Questions as objects, and tokens of service accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apiserver.http.accounttokens import ISSUER, AccountTokens, TokenError
+from tests.support.wire import Wire
+
+Make = Callable[[str, Any], Any]
+REVIEWS = "/apis/authorization.k8s.io/v1"
+SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+def ask(wire: Wire, **attributes: str) -> dict[str, Any]:
+    answer = wire.post(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": attributes}})
+    assert answer.status == 201, answer.text
+    return dict(answer.json["status"])
+
+
+def test_a_review_tells_which_binding_allows(alice: Wire, namespace: str, grant: Callable[..., None]) -> None:
+    asked = {"verb": "get", "resource": "pods", "namespace": namespace}
+    assert ask(alice, **asked) == {"allowed": False}
+    grant({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]})
+    reason = f'RBAC: allowed by RoleBinding "r/{namespace}" of Role "r" to User "alice"'
+    assert ask(alice, **asked) == {"allowed": True, "reason": reason}
+
+
+def test_a_review_about_somebody_else_needs_the_right_to_ask(alice: Wire, root: Wire) -> None:
+    spec = {"user": "x", "groups": ["system:masters"], "resourceAttributes": {"verb": "*", "resource": "*"}}
+    assert alice.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec}).status == 403
+    assert root.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec}).json["status"] == {"allowed": True}
+
+
+def test_a_review_with_a_field_selector_is_answered_as_the_request_would_be(root: Wire) -> None:
+    def allowed(**selector: Any) -> dict[str, Any]:
+        asked = {"verb": "list", "group": "resource.k8s.io", "resource": "resourceslices", "fieldSelector": selector}
+        spec = {"user": "system:node:w1", "groups": ["system:nodes"], "resourceAttributes": asked}
+        return dict(root.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec}).json["status"])
+
+    assert allowed(rawSelector="spec.nodeName=w1") == {"allowed": True}
+    assert allowed(requirements=[{"key": "spec.nodeName", "operator": "In", "values": ["w1"]}]) == {"allowed": True}
+    found = allowed(requirements=[{"key": "spec.nodeName", "operator": "Near", "values": ["w1"]}])
+    assert (found["allowed"], found["evaluationError"]) == (False, "spec.resourceAttributes.fieldSelector ignored due to parse error")
+
+
+def test_a_review_of_rules_lists_what_bindings_give(alice: Wire, namespace: str, grant: Callable[..., None]) -> None:
+    rule = {"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": ["d"]}
+    grant(rule)
+    answer = alice.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": namespace}}).json
+    assert rule in answer["status"]["resourceRules"]
+    assert {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]} in answer["status"]["nonResourceRules"]
+    assert (answer["status"]["incomplete"], answer["spec"]) == (False, {})
+
+
+def test_rules_of_a_node_cannot_all_be_told(node: Wire) -> None:
+    status = node.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}).json["status"]
+    assert (status["incomplete"], status["evaluationError"]) == (True, "node authorizer does not support user rule resolution")
+
+
+@pytest.fixture
+def account(make: Make, namespace: str) -> str:
+    make(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "s"}})
+    return f"/api/v1/namespaces/{namespace}/serviceaccounts/s"
+
+
+def token_of(wire: Wire, account: str, **spec: Any) -> str:
+    answer = wire.post(f"{account}/token", {"spec": spec})
+    assert answer.status == 201, answer.text
+    return str(answer.json["status"]["token"])
+
+
+def test_a_token_makes_its_bearer_the_service_account(root: Wire, account: str, namespace: str) -> None:
+    info = root.user(token_of(root, account)).post(SELF, {}).json["status"]["userInfo"]
+    assert info["username"] == f"system:serviceaccount:{namespace}:s"
+    assert info["groups"] == ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+
+
+def test_a_token_of_a_pod_names_pod_and_node_and_ends_with_the_pod(root: Wire, make: Make, account: str, namespace: str) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    spec = {"nodeName": "w9", "serviceAccountName": "s", "containers": [{"name": "c", "image": "i"}]}
+    make(pods, {"metadata": {"name": "p"}, "spec": spec})
+    bearer = root.user(token_of(root, account, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "p"}))
+    extra = bearer.post(SELF, {}).json["status"]["userInfo"]["extra"]
+    assert extra["authentication.kubernetes.io/node-name"] == ["w9"]
+    assert extra["authentication.kubernetes.io/pod-name"] == ["p"]
+    assert root.request("DELETE", f"{pods}/p?gracePeriodSeconds=0").status == 200
+    assert bearer.post(SELF, {}).status == 401
+
+
+def test_a_token_ends_with_its_account_even_if_one_of_the_same_name_comes(root: Wire, make: Make, account: str) -> None:
+    bearer = root.user(token_of(root, account))
+    assert root.request("DELETE", account).status == 200
+    assert bearer.post(SELF, {}).status == 401
+    make(account.removesuffix("/s"), {"metadata": {"name": "s"}})
+    assert bearer.post(SELF, {}).status == 401
+
+
+def test_a_token_for_others_is_none_for_this_server_and_a_review_says_whose_it_is(root: Wire, account: str, namespace: str) -> None:
+    token = token_of(root, account, audiences=["vault"])
+    assert root.user(token).post(SELF, {}).status == 401
+
+    def review(*audiences: str) -> dict[str, Any]:
+        body = {"spec": {"token": token, "audiences": list(audiences)}}
+        return dict(root.post("/apis/authentication.k8s.io/v1/tokenreviews", body).json["status"])
+
+    found = review("vault", "x")
+    assert (found["authenticated"], found["audiences"], found["user"]["username"]) == (True, ["vault"], f"system:serviceaccount:{namespace}:s")
+    assert review()["error"] == f'token audiences ["vault"] is invalid for the target audiences ["{ISSUER}"]'
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ({"kind": "ConfigMap", "apiVersion": "v1", "name": "c"}, "cannot bind token to object of type /v1, Kind=ConfigMap"),
+        ({"kind": "Pod", "apiVersion": "v1", "name": "none"}, 'pods "none" not found'),
+    ],
+)
+def test_a_token_is_bound_to_pods_nodes_and_secrets_that_are_there(root: Wire, account: str, reference: dict[str, str], message: str) -> None:
+    assert root.post(f"{account}/token", {"spec": {"boundObjectRef": reference}}).json["message"] == message
+
+
+class Clock:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def test_a_token_is_good_in_its_time_and_under_its_key_only() -> None:
+    clock = Clock()
+    account = {"metadata": {"name": "s", "uid": "u"}}
+    tokens = AccountTokens(lambda *_: account, clock, b"key")
+    begin = int(clock.now.timestamp())
+    token = tokens.issue(
+        {"aud": [ISSUER], "exp": begin + 600, "nbf": begin, "jti": "j", "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "s", "uid": "u"}}}
+    )
+    assert tokens.identify(token, (ISSUER,)) is not None
+    assert AccountTokens(lambda *_: account, clock, b"other").identify(token, (ISSUER,)) is None
+    head, body, signature = token.split(".")
+    for forged in (f"{head}.{body}.{signature[:-2]}AA", f"{head}.{body[:-4]}AAAA.{signature}", "a.b.c", "...", "a.b", f"{head}.{body}."):
+        assert tokens.identify(forged, (ISSUER,)) is None
+    clock.now += timedelta(hours=1)
+    with pytest.raises(TokenError, match="has expired"):
+        tokens.identify(token, (ISSUER,))

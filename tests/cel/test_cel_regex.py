@@ -1,0 +1,87 @@
+"""Regular expressions of selectors: the dialect, its errors, and time that does not explode."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.api.cel.regex import Pattern, compile_pattern
+from apiserver.api.cel.regex_machine import build
+from apiserver.api.cel.regex_syntax import parse
+
+ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "é", "^", "$", r"\b"])
+PATTERNS = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.builds("{}{}".format, inner, inner),
+        st.builds("(?:{}|{})".format, inner, inner),
+        st.builds("({}){}".format, inner, st.sampled_from(["*", "+", "?", "*?", "+?", "{1,2}", "{2}"])),
+    ),
+    max_leaves=6,
+)
+SUBJECTS = st.text(alphabet="abé1 \n", max_size=8)
+
+
+def simulated(pattern: str) -> Pattern:
+    """The pattern without the shortcut through `re`."""
+    made = Pattern(parse(pattern))
+    made._longest = -1
+    return made
+
+
+@given(PATTERNS, SUBJECTS)
+def test_both_engines_find_the_same(pattern: str, subject: str) -> None:
+    quick, slow = Pattern(parse(pattern)), simulated(pattern)
+    assert quick.found_in(subject) == slow.found_in(subject) == build(parse(pattern)).found_in(subject)
+    assert quick.find_all(subject, -1) == slow.find_all(subject, -1)
+
+
+@given(PATTERNS, SUBJECTS)
+def test_whether_a_pattern_matches_is_what_re_says(pattern: str, subject: str) -> None:
+    # `$` alone differs: without flags it is the end of the text, never a place before the last newline.
+    reference = re.compile(pattern.replace("$", r"\Z"), re.ASCII)
+    assert compile_pattern(pattern).found_in(subject) == (reference.search(subject) is not None)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "^(a|a)*$", "(a*)*b", "(.*a){12}$", "a*a*a*a*a*a*a*b"])
+def test_time_grows_with_the_text_alone(pattern: str) -> None:
+    compiled = compile_pattern(pattern)
+    started = time.process_time()
+    assert not compiled.found_in("a" * 3000 + "!")
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(", "missing closing ): `(`"), (")", "unexpected ): `)`"), ("[a", "missing closing ]: `[a`"), ("*", "missing argument to repetition operator: `*`"),
+        ("a**", "invalid nested repetition operator: `**`"), ("a{1001}", "invalid repeat count: `{1001}`"), (r"\8", r"invalid escape sequence: `\8`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"), ("[b-a]", "invalid character class range: `b-a`"),
+        (r"\p{Nope}", r"invalid character class range: `\p{Nope}`"),
+        ("(?P<a>x)(?P<a>y)", "duplicate capture group name: `a`"), ("a\\", "trailing backslash at end of expression: ``"),
+        ("((a{100}){100}){100}", "invalid repeat count: `{100}`"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_named(pattern: str, why: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        compile_pattern(pattern)
+    assert str(caught.value) == f"error parsing regexp: {why}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "subject", "found"),
+    [
+        ("a{,2}", "xa{,2}", ["a{,2}"]), ("(?i)straSSe", "STRASSE strasse", ["STRASSE", "strasse"]), ("(?s)a.b", "a\nb", ["a\nb"]),
+        ("(?m)^b$", "a\nb\nc", ["b"]),
+        ("(?U)a+", "aaa", ["a", "a", "a"]), ("a*", "baac", ["", "aa", ""]), (r"\Qa.b\E+", "a.bb", ["a.bb"]), ("a*(?i)*", "aa", ["aa"]),
+        (r"[[:alpha:]]+", "ab1c", ["ab", "c"]),
+        (r"\pL+", "aé1日", ["aé", "日"]), (r"[^\x00-\x7F]", "aé", ["é"]), ("x|xy", "xy", ["x"]), (r"\d+", "१2", ["2"]), ("b$", "b\n", []),
+    ],
+)  # fmt: skip
+def test_the_dialect(pattern: str, subject: str, found: list[str]) -> None:
+    assert compile_pattern(pattern).find_all(subject, -1) == found
+    assert simulated(pattern).find_all(subject, -1) == found

@@ -1,0 +1,74 @@
+"""Objects made from schemas: one with every field set, and arbitrary ones."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from hypothesis import strategies as st
+
+from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
+
+#: A value of each scalar in its canonical form.
+FULL: dict[str, Any] = {
+    "string": "text",
+    "bool": True,
+    "int32": 2**31 - 1,
+    "int64": 2**63 - 1,
+    "float64": 1.5,
+    "bytes": base64.b64encode(b"bytes").decode(),
+    "time": "2024-02-29T23:59:59Z",
+    "microTime": "2024-02-29T23:59:59.000001Z",
+    "quantity": "100m",
+    "intOrString": "50%",
+    "raw": {"z": [1, {"y": None}], "a": "raw"},
+    "fieldsV1": {"f:spec": {".": {}}},
+    "any": [1, "two"],
+}
+
+
+def full(type: Type) -> Any:
+    """A value with every field set and nothing empty, as it comes back from the codec."""
+    if isinstance(type, Struct):
+        return {name: full(field.type) for name, field in type.fields.items()}
+    if isinstance(type, ListOf):
+        return [full(type.item), full(type.item)]
+    if isinstance(type, MapOf):
+        return {"a": full(type.value), "b.example.com/c": full(type.value)}
+    return FULL[type.name]
+
+
+_SCALARS: dict[str, st.SearchStrategy[Any]] = {
+    "string": st.text(max_size=5),
+    "bool": st.booleans(),
+    "int32": st.integers(-(2**31), 2**31 - 1),
+    "int64": st.integers(-(2**63), 2**63 - 1),
+    "float64": st.floats(allow_nan=False, allow_infinity=False),
+    "bytes": st.binary(max_size=5).map(lambda value: base64.b64encode(value).decode()),
+    "time": st.sampled_from(["2024-01-01T00:00:00Z", "2024-01-01T02:00:00.5+02:00", "0001-01-01T00:00:00Z"]),
+    "microTime": st.sampled_from(["2024-01-01T00:00:00.000000Z", "2024-01-01T02:00:00.123456-07:00"]),
+    "quantity": st.sampled_from(["0", "1", "1000m", "1.5Gi", "1e3", 5, "1024Ki"]),
+    "intOrString": st.one_of(st.integers(0, 99), st.text(max_size=3)),
+    "raw": st.dictionaries(st.text(max_size=2), st.integers(0, 9), max_size=2),
+    "fieldsV1": st.just({"f:a": {}}),
+    "any": st.integers(0, 9),
+}
+
+
+def arbitrary(type: Type, depth: int = 6) -> st.SearchStrategy[Any]:
+    """Values that upstream's decoder takes without error: nulls and empty values anywhere, fields in any order."""
+    if isinstance(type, Scalar):
+        return st.one_of(st.none(), _SCALARS[type.name])
+    if depth == 0:
+        return st.none()
+    if isinstance(type, ListOf):
+        return st.one_of(st.none(), st.lists(arbitrary(type.item, depth - 1), max_size=2))
+    if isinstance(type, MapOf):
+        return st.one_of(st.none(), st.dictionaries(st.text(max_size=3), arbitrary(type.value, depth - 1), max_size=2))
+    return st.one_of(st.none(), _objects(type, depth))
+
+
+@st.composite
+def _objects(draw: st.DrawFn, struct: Struct, depth: int) -> dict[str, Any]:
+    names = draw(st.lists(st.sampled_from(list(struct.fields)), max_size=4, unique=True)) if struct.fields else []
+    return {name: draw(arbitrary(struct.fields[name].type, depth - 1)) for name in names}

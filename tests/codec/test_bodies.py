@@ -1,0 +1,160 @@
+"""Bodies: bad JSON in Go's words, YAML as go-yaml reads it, times."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apiserver.api.codec import DecodeError, decode, loads
+from apiserver.api.gojson import syntax_error
+from apiserver.api.times import micro_time, time
+from apiserver.api.types.core.configuration import ConfigMap
+from apiserver.api.types.resource.v1 import ResourceClaim
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "unexpected end of JSON input"),
+        (b"{", "unexpected end of JSON input"),
+        (b'{"a":', "unexpected end of JSON input"),
+        (b"x", "invalid character 'x' looking for beginning of value"),
+        (b"{a:1}", "invalid character 'a' looking for beginning of object key string"),
+        (b'{"a" 1}', "invalid character '1' after object key"),
+        (b'{"a":1 "b":2}', "invalid character '\"' after object key:value pair"),
+        (b"[1 2]", "invalid character '2' after array element"),
+        (b"[1,]", "invalid character ']' looking for beginning of value"),
+        (b"{} x", "invalid character 'x' after top-level value"),
+        (b'"\n"', "invalid character '\\n' in string literal"),
+        (b'"\\x"', "invalid character 'x' in string escape code"),
+        (b'"\\u12g4"', "invalid character 'g' in \\u hexadecimal character escape"),
+        (b"-x", "invalid character 'x' in numeric literal"),
+        (b"1.x", "invalid character 'x' after decimal point in numeric literal"),
+        (b"1ex", "invalid character 'x' in exponent of numeric literal"),
+        (b"01", "invalid character '1' after top-level value"),
+        (b"tru", "unexpected end of JSON input"),
+        (b"nulx", "invalid character 'x' in literal null (expecting 'l')"),
+        (b"\xff", "invalid character '\\u00ff' looking for beginning of value"),
+    ],
+)
+def test_bad_json_is_told_in_gos_words(body: bytes, text: str) -> None:
+    expected = text if body != b"\xff" else "invalid character 'ÿ' looking for beginning of value"
+    with pytest.raises(DecodeError) as caught:
+        loads(body)
+    assert caught.value.text == expected
+
+
+@given(body=st.one_of(st.binary(max_size=12), st.text(alphabet='{}[]",:01.e-tfnul \\', max_size=12).map(str.encode)))
+@settings(max_examples=300, deadline=None)
+def test_a_body_is_refused_exactly_when_it_is_no_json(body: bytes) -> None:
+    def reject(name: str) -> None:
+        raise ValueError(name)
+
+    try:
+        json.loads(body.decode("utf-8", "replace"), parse_constant=reject)
+        valid = not body.startswith(b"\xef\xbb\xbf")
+    except ValueError:
+        valid = False
+    assert (syntax_error(body) == "") == valid
+
+
+def test_invalid_utf8_and_lone_surrogates_become_replacement_characters() -> None:
+    assert loads(b'{"a":"\xff"}').value == {"a": "�"}
+    assert loads(b'{"a":"\\ud800"}').value == {"a": "�"}
+    assert loads(b'{"a":"\\ud83d\\ude00"}').value == {"a": "\U0001f600"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", True), ("y", True), ("Off", False), ("~", None), ("''", ""), ("1", 1), ("0x1f", 31), ("0o17", 15), ("017", 15), ("0b11", 3), ("1_000", 1000),
+        ("-5", -5), ("1.5", 1.5), ("1e3", 1000), ("1.0", 1), (".5", 0.5), ("1:30", "1:30"), ("2024-01-02", "2024-01-02"), ("'1'", "1"), ('"yes"', "yes"),
+        ("09", 9), ("18446744073709551615", 18446744073709551615), ("[a, {b: c}]", ["a", {"b": "c"}]), ("|\n  x\n  y\n", "x\ny\n"),
+    ],
+)  # fmt: skip
+def test_yaml_scalars_have_go_yamls_types(text: str, value: object) -> None:
+    found = loads(f"v: {text}".encode(), "application/yaml").value["v"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_yaml_keys_become_strings_and_anchors_copies() -> None:
+    body = loads(b"a: &x {1: one, true: t}\nb: *x\nc:\n  <<: *x\n  d: e\n", "application/yaml").value
+    assert body == {"a": {"1": "one", "true": "t"}, "b": {"1": "one", "true": "t"}, "c": {"1": "one", "true": "t", "d": "e"}}
+    assert body["a"] is not body["b"]
+
+
+def test_only_the_first_yaml_document_counts() -> None:
+    assert loads(b"a: 1\n---\nb: [\n", "application/yaml; charset=utf-8").value == {"a": 1}
+
+
+def test_a_key_that_yaml_sets_twice_is_the_first_problem() -> None:
+    body = loads(b"data: {a: x}\nnope: 1\ndata:\n  a: y\n  a: z\n", "application/yaml")
+    decoded = decode(ConfigMap, body.value, body)
+    assert decoded.problems == [
+        'yaml: unmarshal errors:\n  line 5: key "a" already set in map\n  line 4: key "data" already set in map', 'unknown field "nope"',
+    ]  # fmt: skip
+    assert decoded.obj["data"] == {"a": "z"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "yaml: line 1: did not find expected node content"),
+        ("\tx: 1", "yaml: found character that cannot start any token"),
+        ("a: b: c", "yaml: mapping values are not allowed in this context"),
+        ("a: 1\nb: c: d", "yaml: line 2: mapping values are not allowed in this context"),
+        ("a: .nan", "json: unsupported value: NaN"),
+    ],
+)
+def test_bad_yaml_is_told_in_go_yamls_words(text: str, message: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        loads(text.encode(), "application/yaml")
+    assert caught.value.text == message
+
+
+def test_a_whole_float_in_yaml_is_an_integer() -> None:
+    body = loads(b"spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, count: 2.0}}]}}", "application/yaml")
+    assert decode(ResourceClaim, body.value, body).obj["spec"]["devices"]["requests"][0]["exactly"]["count"] == 2
+
+
+@given(moment=st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9990, 1, 1)), minutes=st.integers(-720, 720))
+@settings(max_examples=100, deadline=None)
+def test_times_become_utc(moment: datetime, minutes: int) -> None:
+    aware = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    utc = aware.astimezone(UTC)
+    assert time(aware.isoformat()) == utc.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert micro_time(aware.isoformat(timespec="microseconds")) == utc.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", 'parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006"'),
+        ("2024-1-02T00:00:00Z", 'parsing time "2024-1-02T00:00:00Z" as "2006-01-02T15:04:05Z07:00": cannot parse "1-02T00:00:00Z" as "01"'),
+        ("2024-13-02T00:00:00Z", 'parsing time "2024-13-02T00:00:00Z": month out of range'),
+        ("2023-02-29T00:00:00Z", 'parsing time "2023-02-29T00:00:00Z": day out of range'),
+        ("2024-01-02 00:00:00Z", 'parsing time "2024-01-02 00:00:00Z" as "2006-01-02T15:04:05Z07:00": cannot parse " 00:00:00Z" as "T"'),
+        ("2024-01-02T24:00:00Z", 'parsing time "2024-01-02T24:00:00Z": hour out of range'),
+        ("2024-01-02T00:00:60Z", 'parsing time "2024-01-02T00:00:60Z": second out of range'),
+        ("2024-01-02T00:00:00", 'parsing time "2024-01-02T00:00:00" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "Z07:00"'),
+        ("2024-01-02T00:00:00Zx", 'parsing time "2024-01-02T00:00:00Zx": extra text: "x"'),
+    ],
+)
+def test_bad_times_are_told_in_gos_words(text: str, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        time(text)
+    assert str(caught.value) == message
+
+
+def test_micro_times_need_six_digits() -> None:
+    with pytest.raises(ValueError, match=r'cannot parse "Z" as "\.000000"'):
+        micro_time("2024-01-02T00:00:00Z")
+
+
+def test_gos_zero_time_is_null() -> None:
+    assert time("0001-01-01T00:00:00Z") is None

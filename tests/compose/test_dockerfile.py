@@ -1,0 +1,116 @@
+"""The Dockerfile without an engine: what it says, and that what it starts works."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import shlex
+import subprocess
+import time
+import tomllib
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kubedra import kubeconfig, process
+from tests.compose.composefile import KUBEDRA, NETWORK, ROOT
+from tests.compose.conftest import run_a_pod
+from tests.support.wire import Wire, eventually
+
+TEXT = re.sub(r"\\\n", " ", "\n".join(line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")))
+INSTRUCTIONS = [(line.split(None, 1)[0], line.split(None, 1)[1].strip()) for line in TEXT.splitlines() if line.strip()]
+#: Of the last stage: what the image is.
+IMAGE = INSTRUCTIONS[max(n for n, (word, _) in enumerate(INSTRUCTIONS) if word == "FROM") :]
+PINS = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#"))
+
+
+def said(word: str) -> str:
+    """The argument of an instruction that the image has once."""
+    (found,) = [rest for name, rest in IMAGE if name == word]
+    return found
+
+
+def test_the_base_image_has_a_version_and_is_the_same_in_both_stages() -> None:
+    assert ("ARG", "PYTHON=3.13-slim") in INSTRUCTIONS
+    assert [rest for word, rest in INSTRUCTIONS if word == "FROM"] == ["python:${PYTHON} AS build", "python:${PYTHON}"]
+
+
+def test_nothing_runs_as_root() -> None:
+    assert said("USER").split(":")[0].isdigit()
+    assert said("USER") != "0:0"
+    assert IMAGE.index(("USER", said("USER"))) > max(n for n, (word, _) in enumerate(IMAGE) if word in ("RUN", "COPY"))
+
+
+def test_what_is_copied_exists_and_is_sent_to_the_engine() -> None:
+    ignore = (ROOT / ".dockerignore").read_text().split()
+    sources = [name for word, rest in INSTRUCTIONS if word == "COPY" and "--from" not in rest for name in rest.split()[:-1]]
+    assert {"kubedra", "apiserver", "controllers", "migrations", "openapi", "pyproject.toml"} <= set(sources)
+    for name in sources:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in ignore
+    assert ignore[0] == "*"
+    assert not [entry for entry in ignore if entry.startswith("!") and not fnmatch.filter(sources, entry[1:])]
+
+
+def test_every_package_that_is_needed_is_fixed_to_a_version_that_the_project_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for text in (*project["dependencies"], *project["optional-dependencies"]["postgres"]):
+        wanted = Requirement(text)
+        assert wanted.specifier.contains(PINS[canonicalize_name(wanted.name)]), text
+
+
+def test_what_those_packages_need_is_fixed_too() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    open_, seen = [Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["postgres"])], set()
+    while open_:
+        wanted = open_.pop()
+        name = canonicalize_name(wanted.name)
+        if (name, frozenset(wanted.extras)) in seen:
+            continue
+        seen.add((name, frozenset(wanted.extras)))
+        try:
+            needed = [Requirement(text) for text in requires(name) or ()]
+        except PackageNotFoundError:
+            continue
+        image = {"python_version": "3.13", "python_full_version": "3.13.0", "sys_platform": "linux", "platform_system": "Linux"}
+        open_ += [n for n in needed if n.marker is None or any(n.marker.evaluate({**image, "extra": extra}) for extra in ("", *wanted.extras))]
+    assert {name for name, _ in seen} <= set(PINS)
+
+
+def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:
+    """ENTRYPOINT, CMD and HEALTHCHECK as they are, with the volume as a directory and a loopback address of its own."""
+    address, entry = f"{NETWORK}.200", json.loads(said("ENTRYPOINT"))
+    assert entry == ["kubedra"]
+
+    def mapped(words: list[str]) -> list[str]:
+        return [re.sub(r"(?<![\w/])/data", str(tmp_path), word).replace("0.0.0.0", address) for word in words]
+
+    command = json.loads(said("CMD"))
+    at = command.index("--")
+    command[at:at] = [f"--host={address}", f"--server=https://{address}:6443"]
+    options, _, check = said("HEALTHCHECK").partition("CMD ")
+    assert {"--interval", "--timeout", "--start-period", "--start-interval", "--retries"} == {o.partition("=")[0] for o in shlex.split(options)}
+    started = time.monotonic()
+    with (tmp_path / "log").open("w") as log:
+        child = subprocess.Popen([*KUBEDRA, *mapped(command)], env=process.environment(), cwd=tmp_path, stdout=log, stderr=log)
+    try:
+        asked = [*KUBEDRA, *mapped(json.loads(check)[1:])]
+
+        def healthy() -> bool:
+            assert child.poll() is None, (tmp_path / "log").read_text()
+            return subprocess.run(asked, env=process.environment(), capture_output=True, timeout=30).returncode == 0
+
+        eventually(healthy, "the container is healthy")
+        assert time.monotonic() - started < 10
+        access = kubeconfig.read(tmp_path / "credentials" / "kubeconfig")
+        wire = Wire(access.server, access.token, access.ca)
+        run_a_pod(wire, "p")
+        assert wire.user("").get("/api/v1/pods").status == 403
+    finally:
+        child.terminate()
+        code = child.wait(10)
+    assert code == 0
+    assert said("STOPSIGNAL") == "SIGTERM"

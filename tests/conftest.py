@@ -1,0 +1,24 @@
+"""What several areas' tests stand on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support.postgres import Database
+
+# A run of the suite repeats itself: a property test tries the same examples until it changes, however slow the machine is.
+# HYPOTHESIS_PROFILE=explore looks for new ones (CONTRIBUTING).
+settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The URL of a running Postgres that belongs to this test run alone."""
+    with Database() as database:
+        yield database.url

@@ -1,0 +1,40 @@
+"""Taints of devices, their own and those of rules, on a running control plane."""
+
+import pytest
+
+CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
+}
+RULE = {
+    "apiVersion": "resource.k8s.io/v1beta2",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "out-of-order"},
+    "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "broken", "effect": "NoSchedule"}},
+}
+
+
+def pod(name: str, *tolerations: dict) -> list[dict]:
+    exactly = {"deviceClassName": "gpu", "tolerations": list(tolerations)}
+    claim = {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": [{"name": "gpu", "resourceClaimName": name}]}
+    return [
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **claim},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec},
+    ]
+
+
+@pytest.mark.kube(own=True, feature_gates={"DRADeviceTaintRules": True}, runtime_config="resource.k8s.io/v1beta2=true")
+def test_a_rule_keeps_pods_off_devices_until_it_is_gone_but_for_those_that_tolerate_it(kube):
+    kube.add_node("worker", devices=2)
+    kube.apply([CLASS, RULE])
+    kube.apply(pod("tolerant", {"key": "broken", "operator": "Exists"}))
+    kube.wait("pod/tolerant", "phase=Running")
+    kube.apply(pod("strict"))
+    state = kube.wait("pod/strict", "condition=PodScheduled=False")
+    assert next(c["message"] for c in state["status"]["conditions"]).startswith("0/1 nodes are available: 1 cannot allocate all claims.")
+    client = kube.client()
+    client.request("DELETE", client.path("resource.k8s.io/v1beta2", "DeviceTaintRule", None, "out-of-order"))
+    kube.wait("pod/strict", "phase=Running")

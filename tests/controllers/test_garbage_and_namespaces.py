@@ -1,0 +1,88 @@
+"""What goes when its owner or its namespace goes."""
+
+import pytest
+
+
+def config_map(name: str, *owners: dict, finalizers: tuple[str, ...] = ()) -> dict:
+    meta = {"name": name, "ownerReferences": list(owners), "finalizers": list(finalizers)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+
+def owner(obj: dict, *, blocks: bool = False) -> dict:
+    meta = obj["metadata"]
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "name": meta["name"], "uid": meta["uid"], "blockOwnerDeletion": blocks}
+
+
+def delete(kube, target: str, policy: str) -> None:
+    kind, _, name = target.partition("/")
+    client = kube.client()
+    client.request("DELETE", client.path(*client.resolve(kind), None, name), params={"propagationPolicy": policy})
+
+
+def test_what_is_owned_goes_after_its_owner(kube):
+    (parent,) = kube.apply(config_map("parent"))
+    kube.apply(config_map("child", owner(parent)))
+    delete(kube, "configmap/parent", "Background")
+    kube.wait("configmap/child", "delete")
+
+
+def test_an_object_whose_owner_never_was_goes(kube):
+    (parent,) = kube.apply(config_map("parent"))
+    stranger = {**owner(parent), "uid": "00000000-0000-0000-0000-000000000000"}
+    kube.apply(config_map("child", stranger))
+    kube.wait("configmap/child", "delete")
+    assert kube.get("configmap/parent")
+
+
+def test_with_one_owner_left_only_the_reference_to_the_other_goes(kube):
+    first, second = kube.apply([config_map("first"), config_map("second")])
+    kube.apply(config_map("child", owner(first), owner(second)))
+    delete(kube, "configmap/first", "Background")
+    child = kube.wait("configmap/child", lambda obj: len(obj["metadata"]["ownerReferences"]) == 1)
+    assert child["metadata"]["ownerReferences"][0]["name"] == "second"
+
+
+def test_orphaning_sets_the_children_free(kube):
+    (parent,) = kube.apply(config_map("parent"))
+    kube.apply(config_map("child", owner(parent)))
+    delete(kube, "configmap/parent", "Orphan")
+    kube.wait("configmap/parent", "delete")
+    assert "ownerReferences" not in kube.get("configmap/child")["metadata"]
+
+
+def test_in_the_foreground_the_owner_waits_for_those_that_block_it(kube):
+    (parent,) = kube.apply(config_map("parent"))
+    kube.apply(config_map("child", owner(parent, blocks=True), finalizers=("example.com/hold",)))
+    delete(kube, "configmap/parent", "Foreground")
+    kube.wait("configmap/child", lambda obj: "deletionTimestamp" in obj["metadata"])
+    assert kube.get("configmap/parent")["metadata"]["finalizers"] == ["foregroundDeletion"]
+    kube.client().patch("configmap/child", {"metadata": {"finalizers": None}})
+    kube.wait("configmap/parent", "delete")
+
+
+@pytest.fixture
+def team(kube):
+    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    return kube
+
+
+def test_a_namespace_goes_with_everything_in_it(team):
+    team.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "team"}})
+    team.delete("namespace/team")
+    team.wait("namespace/team", "delete")
+
+
+def test_a_namespace_waits_for_what_a_finalizer_holds(team):
+    team.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "team", "finalizers": ["example.com/hold"]}})
+    team.delete("namespace/team")
+    team.wait("configmap/a", lambda obj: "deletionTimestamp" in obj["metadata"], namespace="team")
+    assert team.get("namespace/team")["status"]["phase"] == "Terminating"
+    team.client().patch("configmap/a", {"metadata": {"finalizers": None}}, namespace="team")
+    team.wait("namespace/team", "delete")
+
+
+def test_every_namespace_has_a_default_service_account_that_comes_back(team):
+    team.wait("serviceaccount/default", "create", namespace="team")
+    uid = team.get("serviceaccount/default", namespace="team")["metadata"]["uid"]
+    team.delete("serviceaccount/default", namespace="team")
+    team.wait("serviceaccount/default", lambda obj: obj["metadata"]["uid"] != uid, namespace="team")

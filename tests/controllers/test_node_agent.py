@@ -1,0 +1,126 @@
+"""Emulated nodes and their pods, on a running control plane."""
+
+import pytest
+
+from controllers.node.addresses import Pool
+from controllers.node.annotations import devices_of
+
+
+def pod(name: str = "p", *, annotations: dict | None = None, init: list | None = None, **spec) -> dict:
+    body = {"containers": [{"name": "c", "image": "registry.example.com/i:1"}], **({"initContainers": init} if init else {}), **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations or {}}, "spec": body}
+
+
+def conditions(obj: dict) -> dict[str, str]:
+    return {c["type"]: c["status"] for c in obj["status"]["conditions"]}
+
+
+def test_an_added_node_is_ready_and_registered_as_a_kubelet_would(kube):
+    node = kube.add_node("worker", labels={"zone": "a"}, capacity={"cpu": "8"})
+    assert conditions(node) == {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}
+    node = kube.wait("node/worker", lambda n: "kubernetes.io/hostname" in n["metadata"]["labels"])
+    assert node["metadata"]["labels"]["zone"] == "a"
+    assert node["status"]["capacity"]["cpu"] == node["status"]["allocatable"]["cpu"] == "8"
+    assert kube.wait("lease/worker", "create", namespace="kube-node-lease")["spec"]["holderIdentity"] == "worker"
+
+
+def test_a_ready_node_loses_the_taint_that_it_was_born_with(kube):
+    kube.add_node("worker")
+    kube.wait("node/worker", lambda n: not n["spec"].get("taints"))
+
+
+def test_an_unready_node_is_tainted(kube):
+    kube.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
+    body = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    kube.client().patch("node/real", body, subresource="status")
+    node = kube.wait("node/real", lambda n: any(t["key"] == "node.kubernetes.io/unreachable" for t in n["spec"].get("taints") or ()))
+    assert {t["key"] for t in node["spec"]["taints"]} == {"node.kubernetes.io/unreachable"}
+
+
+def test_a_cordoned_node_is_tainted_until_it_is_uncordoned(kube):
+    kube.add_node("worker")
+    kube.client().patch("node/worker", {"spec": {"unschedulable": True}})
+    kube.wait("node/worker", lambda n: any(t["key"] == "node.kubernetes.io/unschedulable" for t in n["spec"].get("taints") or ()))
+    kube.client().patch("node/worker", {"spec": {"unschedulable": None}})
+    kube.wait("node/worker", lambda n: not n["spec"].get("taints"))
+
+
+def test_a_node_that_is_not_emulated_is_left_alone(kube):
+    kube.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
+    kube.add_node("worker")
+    assert "conditions" not in kube.get("node/real")["status"]
+
+
+def test_a_node_publishes_the_devices_that_it_is_told_to(kube):
+    kube.add_node("worker", devices=3)
+    (slice_,) = kube.list("resourceslices")
+    assert slice_["spec"]["nodeName"] == slice_["spec"]["pool"]["name"] == "worker"
+    assert [d["name"] for d in slice_["spec"]["devices"]] == ["gpu-0", "gpu-1", "gpu-2"]
+    assert slice_["spec"]["devices"][1]["attributes"]["index"] == {"int": 1}
+    assert slice_["metadata"]["ownerReferences"][0]["kind"] == "Node"
+
+
+def test_a_deleted_nodes_slices_go(kube):
+    kube.add_node("worker", devices=1)
+    (slice_,) = kube.list("resourceslices")
+    kube.delete("node/worker")
+    kube.wait(f"resourceslice/{slice_['metadata']['name']}", "delete")
+
+
+def test_a_bound_pod_runs_with_an_address_and_all_conditions(kube):
+    kube.add_node("worker")
+    kube.apply(pod(init=[{"name": "first", "image": "i"}]))
+    running = kube.wait("pod/p", "phase=Running")
+    status = running["status"]
+    assert set(conditions(running).values()) == {"True"}
+    assert status["podIP"] == status["podIPs"][0]["ip"]
+    assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+    assert status["containerStatuses"][0]["ready"] is True
+    assert status["containerStatuses"][0]["state"]["running"]["startedAt"]
+
+
+def test_pods_have_addresses_of_their_own(kube):
+    kube.add_node("worker")
+    kube.apply([pod("a"), pod("b")])
+    assert kube.wait("pod/a", "phase=Running")["status"]["podIP"] != kube.wait("pod/b", "phase=Running")["status"]["podIP"]
+
+
+@pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
+def test_a_pod_ends_as_its_annotations_say(kube, code, phase):
+    kube.add_node("worker")
+    kube.apply(pod(annotations={"kubedra.dev/exit-after": "0.05", "kubedra.dev/exit-code": code}, restartPolicy="Never"))
+    ended = kube.wait("pod/p", f"phase={phase}")
+    assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == int(code)
+
+
+def test_a_deleted_pod_is_gone_once_its_containers_have_stopped(kube):
+    kube.add_node("worker")
+    kube.apply(pod())
+    kube.wait("pod/p", "phase=Running")
+    assert kube.delete("pod/p")["metadata"]["deletionGracePeriodSeconds"] == 30
+    kube.wait("pod/p", "delete")
+
+
+def test_a_pod_on_a_node_that_nobody_emulates_stays_as_it_is(kube):
+    kube.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
+    kube.apply(pod("still", nodeName="real"))
+    kube.add_node("worker")
+    kube.apply(pod("moving", nodeName="worker"))
+    kube.wait("pod/moving", "phase=Running")
+    assert kube.get("pod/still")["status"]["phase"] == "Pending"
+
+
+def test_addresses_are_given_once_and_again_after_their_owner_is_gone():
+    pool = Pool("192.0.2.0/29")
+    given = [pool.assign(f"pod-{n}") for n in range(6)]
+    assert len(set(given)) == 6
+    assert pool.assign("pod-0") == given[0]
+    with pytest.raises(RuntimeError, match="no free address"):
+        pool.assign("one too many")
+    pool.forget("pod-3")
+    assert pool.assign("another") == given[3]
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("8", ("gpu.example.com", 8)), ("net.example.com=2", ("net.example.com", 2)), ("0", None), ("many", None)])
+def test_a_nodes_devices_are_read_from_its_annotation(value, wanted):
+    assert devices_of({"metadata": {"annotations": {"kubedra.dev/devices": value}}}) == wanted

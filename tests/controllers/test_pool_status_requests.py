@@ -1,0 +1,104 @@
+"""A question about pools is answered once, with the figures of their highest generation."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controllers.resourcepoolstatusrequest import allocated_devices, is_old, pools_of
+from tests.support.wire import eventually
+
+DRIVER = "d.example.com"
+ON = pytest.mark.kube(own=True, feature_gates={"DRAResourcePoolStatus": True}, runtime_config="resource.k8s.io/v1alpha3=true")
+
+
+def slice_of(name: str, pool: str, devices: int, *, generation: int = 1, count: int = 1, node: str | None = "n", driver: str = DRIVER) -> dict:
+    where = {"nodeName": node} if node else {"allNodes": True}
+    spec = {"driver": driver, "pool": {"name": pool, "generation": generation, "resourceSliceCount": count}, **where}
+    spec["devices"] = [{"name": f"{name}-{index}"} for index in range(devices)]
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+def request(name: str, **spec) -> dict:
+    return {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest", "metadata": {"name": name}, "spec": {"driver": DRIVER, **spec}}
+
+
+def answer_to(kube, name: str) -> dict:
+    client = kube.client()
+    path = client.path("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest", None, name)
+    eventually(lambda: client.request("GET", path).get("status") is not None, f"{name} is answered")
+    return client.request("GET", path)["status"]
+
+
+def test_only_the_highest_generation_of_a_pool_counts():
+    slices = [slice_of("old", "p", 5), slice_of("a", "p", 2, generation=2, count=2), slice_of("older", "p", 7), slice_of("b", "p", 3, generation=2, count=2)]
+    for listed in (slices, slices[::-1]):
+        (pool,) = pools_of(listed, DRIVER, None)
+        assert (pool.devices, pool.slices, pool.complete) == (5, 2, True)
+
+
+def test_pools_of_others_do_not_count_and_all_are_in_order():
+    slices = [slice_of("b", "b", 1), slice_of("a", "a", 1), slice_of("x", "x", 1, driver="other.example.com")]
+    assert [pool.name for pool in pools_of(slices, DRIVER, None)] == ["a", "b"]
+    assert [pool.name for pool in pools_of(slices, DRIVER, "b")] == ["b"]
+
+
+def test_a_pool_without_all_of_its_slices_is_incomplete():
+    (pool,) = pools_of([slice_of("a", "p", 1, count=2)], DRIVER, None)
+    assert not pool.complete
+
+
+def test_the_node_is_named_when_all_slices_have_it():
+    same = pools_of([slice_of("a", "p", 1, count=2), slice_of("b", "p", 1, count=2)], DRIVER, None)[0]
+    mixed = pools_of([slice_of("a", "p", 1, count=2), slice_of("b", "p", 1, count=2, node=None)], DRIVER, None)[0]
+    assert same.status(0)["nodeName"] == "n"
+    assert "nodeName" not in mixed.status(0)
+
+
+def test_more_allocations_than_devices_leave_none():
+    claim = {"status": {"allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "p"}, {"driver": "other", "pool": "p"}]}}}}
+    allocated = allocated_devices([claim, claim, {"status": {}}, {}], DRIVER)
+    assert allocated == {"p": 2}
+    (pool,) = pools_of([slice_of("a", "p", 1)], DRIVER, None)
+    assert (pool.status(2)["allocatedDevices"], pool.status(2)["availableDevices"]) == (2, 0)
+
+
+@ON
+def test_a_request_is_answered_once(kube):
+    kube.apply([slice_of("a", "a", 2), slice_of("b", "b", 3), request("all"), request("one", limit=1)])
+    answer = answer_to(kube, "all")
+    figures = {"resourceSliceCount": 1, "allocatedDevices": 0, "unavailableDevices": 0, "generation": 1, "nodeName": "n", "driver": DRIVER}
+    assert answer["pools"] == [
+        {**figures, "poolName": "a", "totalDevices": 2, "availableDevices": 2},
+        {**figures, "poolName": "b", "totalDevices": 3, "availableDevices": 3},
+    ]
+    (condition,) = answer["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Complete", "True", "CalculationComplete")
+    assert condition["message"] == "Calculated status for 2 pools"
+    short = answer_to(kube, "one")
+    assert (short["poolCount"], [pool["poolName"] for pool in short["pools"]]) == (2, ["a"])
+
+
+@ON
+def test_no_pools_are_an_answer_too(kube):
+    kube.apply(request("none"))
+    assert answer_to(kube, "none")["poolCount"] == 0
+
+
+@ON
+def test_an_incomplete_pool_is_answered_with_the_next_change_of_the_request(kube):
+    kube.apply([slice_of("a", "p", 1, count=2), request("late")])
+    kube.apply(slice_of("b", "p", 1, count=2))
+    again = request("late")
+    again["metadata"]["labels"] = {"again": "please"}
+    kube.apply(again)
+    assert answer_to(kube, "late")["pools"][0]["totalDevices"] == 2
+
+
+def test_answers_are_kept_for_an_hour_and_questions_for_a_day():
+    made = datetime(2026, 1, 1, tzinfo=UTC)
+    question = {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}
+    done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T02:00:00Z"}
+    answered = {**question, "status": {"conditions": [done]}}
+    assert [is_old(question, made + timedelta(hours=hours)) for hours in (2, 24, 25)] == [False, False, True]
+    assert [is_old(answered, made + timedelta(hours=hours)) for hours in (2, 3, 4)] == [False, False, True]
+    assert is_old({**question, "status": {}}, made + timedelta(hours=2))

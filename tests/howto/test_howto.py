@@ -1,0 +1,163 @@
+"""The examples of docs/howto are files that run, and what CI is told to do can be done."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubedra import process
+
+ROOT = Path(__file__).resolve().parents[2]
+HOWTO = ROOT / "docs" / "howto"
+EXAMPLES = ROOT / "examples"
+_QUOTED = re.compile(r"<!-- (examples/\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
+_FENCED = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty directory; `kubedra` and `pytest` on the PATH are this environment's, `pip install` has been done."""
+    tools = {"kubedra": f'exec {sys.executable} -m kubedra "$@"', "pytest": f'exec {sys.executable} -m pytest -p no:cacheprovider "$@"', "pip": "true"}
+    (tmp_path / "bin").mkdir()
+    for name, does in tools.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def environment(project: Path, **more: str) -> dict[str, str]:
+    return {**process.environment(), "PATH": f"{project.parent / 'bin'}{os.pathsep}{os.environ['PATH']}", **more}
+
+
+def run(project: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=project, env=environment(project, **more), capture_output=True, text=True, timeout=100)
+
+
+def copied(project: Path, example: str) -> None:
+    shutil.copytree(EXAMPLES / example, project, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize("page", sorted(HOWTO.glob("*.md")), ids=lambda page: page.stem)
+def test_a_quoted_example_is_the_file(page: Path) -> None:
+    for name, text in _QUOTED.findall(page.read_text()):
+        assert text == (ROOT / name).read_text(), name
+
+
+@pytest.mark.parametrize("page", sorted(HOWTO.glob("*.md")), ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+def test_the_unittest_project_passes(project: Path) -> None:
+    copied(project, "unittest-project")
+    done = run(project, sys.executable, "-m", "unittest", "-v")
+    assert done.returncode == 0, done.stderr
+    assert "Ran 2 tests" in done.stderr
+
+
+def test_the_protocol_that_any_language_follows(project: Path) -> None:
+    """One line of JSON when ready, the end when standard input ends, nothing left."""
+    command = re.search(r"^ +(kubedra serve .*)$", (HOWTO / "any-language.md").read_text(), re.MULTILINE)
+    assert command
+    child = subprocess.Popen(
+        ["sh", "-c", f"exec {command[1]}"], cwd=project, env=environment(project, DIRECTORY=str(project / "data")), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    announced = json.loads(child.stdout.readline())
+    assert set(announced) == {"url", "kubeconfig", "pid", "token"}
+    assert announced["url"] in Path(announced["kubeconfig"]).read_text()
+    output, errors = child.communicate(timeout=20)
+    assert (child.returncode, output) == (0, ""), errors
+
+
+def test_a_server_that_cannot_start_ends_its_output_and_says_why(project: Path) -> None:
+    done = run(project, "kubedra", "serve", "--port=0", "--announce", "--storage=nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_the_shell_suite_passes_and_leaves_nothing(project: Path) -> None:
+    done = run(project, "bash", str(EXAMPLES / "shell" / "suite.sh"), TMPDIR=str(project))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["ok", "node/worker created"]
+    assert list(project.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")
+def test_the_go_project_passes(project: Path) -> None:
+    copied(project, "go-project")
+    done = run(project, "go", "test", "./...", GOFLAGS="-mod=mod", GOPROXY="off", GOTOOLCHAIN="local", GOCACHE=str(project.parent / "cache"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="no Java development kit is installed")
+def test_the_java_project_passes_and_leaves_nothing(project: Path) -> None:
+    copied(project, "java-project")
+    compiled = run(project, "javac", "-d", "out", "Kubedra.java", "OperatorTest.java")
+    assert compiled.returncode == 0, compiled.stderr
+    (project / "tmp").mkdir()
+    done = run(project, "java", f"-Djava.io.tmpdir={project / 'tmp'}", "-cp", "out", "OperatorTest")
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    assert not [path for path in (project / "tmp").iterdir() if path.name.startswith("kubedra-")]
+
+
+def ci_documents() -> list[dict]:
+    return [yaml.safe_load(text) for text in _FENCED.findall((HOWTO / "continuous-integration.md").read_text())]
+
+
+def script(lines: list[str]) -> list[str]:
+    return ["bash", "-c", "set -e\n" + "\n".join(lines)]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("job", ["pytest", "any-language"])
+def test_the_github_jobs_steps_succeed(project: Path, job: str) -> None:
+    """Each step in a shell of its own; what one writes to GITHUB_ENV the next ones have."""
+    copied(project, "pytest-project")
+    variables = project.parent / "env"
+    variables.touch()
+    for step in ci_documents()[0]["jobs"][job]["steps"]:
+        if "run" in step:
+            given = dict(line.split("=", 1) for line in variables.read_text().splitlines())
+            done = run(project, *script([step["run"]]), GITHUB_ENV=str(variables), **given)
+            assert done.returncode == 0, f"{step['run']}: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("job", ["pytest", "any-language"])
+def test_the_gitlab_jobs_scripts_succeed(project: Path, job: str) -> None:
+    copied(project, "pytest-project")
+    told = ci_documents()[1][job]
+    given = {name: value.replace("$CI_PROJECT_DIR", str(project)) for name, value in told.get("variables", {}).items()}
+    for part in ("script", "after_script"):
+        done = run(project, *script(told.get(part, ["true"])), **given)
+        assert done.returncode == 0, f"{part}: {done.stdout}{done.stderr}"
+
+
+def test_the_compose_page_names_services_variables_and_files_that_there_are(project: Path) -> None:
+    page = (HOWTO / "docker-compose.md").read_text()
+    text = (ROOT / "docker-compose.yml").read_text()
+    services = yaml.safe_load(text)["services"]
+    assert set(re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE)) == set(services)
+    assert set(re.findall(r"^\| `(KUBEDRA_\w+)` \|", page, re.MULTILINE)) == set(re.findall(r"\$\{(KUBEDRA_\w+)", text))
+    for name, default in re.findall(r"^\| `(KUBEDRA_\w+)` \|.*\| `(.*)` \|$", page, re.MULTILINE):
+        assert f"${{{name}:-{default}}}" in text
+    for service, path in re.findall(r"exec -T (\w+) cat (\S+)", page):
+        mounts = [volume.split(":")[1] for volume in services[service]["volumes"]]
+        assert any(path.startswith(f"{mount}/") for mount in mounts)
+        assert Path(path).name == "kubeconfig"
+    done = run(project, "kubedra", "credentials", f"--dir={project}/made")
+    assert done.returncode == 0
+    assert (project / "made" / "kubeconfig").exists()

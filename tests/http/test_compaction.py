@@ -1,0 +1,56 @@
+"""History goes when it is old, or when there is too much of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from apiserver.compaction import compact_regularly
+from apiserver.storage.types import StorageUnavailable
+
+
+class Log:
+    """What compaction needs of a log; `until` says when the test has seen enough."""
+
+    def __init__(self, revision: int, failures: int = 0) -> None:
+        self.revision, self.compacted, self.failures = revision, 0, failures
+        self.asked: list[int] = []
+        self.done = asyncio.Event()
+
+    async def compact(self, revision: int) -> int:
+        self.asked.append(revision)
+        self.revision += 100
+        if self.failures:
+            self.failures -= 1
+            raise StorageUnavailable("gone")
+        dropped, self.compacted = revision - self.compacted, revision
+        self.done.set()
+        return dropped
+
+
+def run(log: Log, **options: Any) -> None:
+    async def main() -> None:
+        task = asyncio.create_task(compact_regularly(log, **options))  # type: ignore[arg-type]
+        await asyncio.wait_for(log.done.wait(), 10)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_what_was_history_an_interval_ago_is_dropped() -> None:
+    log = Log(50)
+    run(log, interval=0.001)
+    assert log.asked == [50]
+
+
+def test_a_busy_server_keeps_a_number_of_revisions_however_young_they_are() -> None:
+    log = Log(1000)
+    run(log, interval=3600.0, kept=300, check=0.001)
+    assert log.asked == [700]
+
+
+def test_a_failure_is_tried_again() -> None:
+    log = Log(1000, failures=1)
+    run(log, interval=3600.0, kept=300, check=0.001)
+    assert log.asked == [700, 800]

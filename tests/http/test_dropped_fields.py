@@ -1,0 +1,110 @@
+"""Fields that a disabled feature gate drops: remembered for each object, told in Warning headers where that is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from apiserver.registry.dropped import MOST_FIELDS, DroppedField, DroppedFields
+from tests.support.server import Running, serve
+
+Json = dict[str, Any]
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+EXACTLY = {"deviceClassName": "c", "adminAccess": False, "tolerations": [{"operator": "Exists"}]}
+GATES = "--feature-gates=DRADeviceTaints=false,DRADeviceTaintRules=false,DRAListTypeAttributes=false"
+LOST = [{"path": "spec.devices.requests[0].exactly.tolerations", "gate": "DRADeviceTaints"}]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serve(GATES, "--warn-dropped-fields") as running:
+        yield running
+
+
+def claim(**metadata: str) -> Json:
+    return {"metadata": metadata, "spec": {"devices": {"requests": [{"name": "r", "exactly": dict(EXACTLY)}]}}}
+
+
+def dropped(server: Running, query: str) -> list[Json]:
+    answer = server.wire().get(f"/-/dropped?{query}")
+    assert answer.status == 200, answer.text
+    found: list[Json] = answer.json
+    return found
+
+
+def test_what_a_create_lost_is_told_and_remembered(server: Running) -> None:
+    made = server.wire().post(CLAIMS, claim(name="a"))
+    assert made.status == 201
+    assert made.headers["warning"] == '299 - "spec.devices.requests[0].exactly.tolerations: dropped, the feature gate DRADeviceTaints is disabled"'
+    (loss,) = dropped(server, "kind=ResourceClaim&namespace=default&name=a")
+    assert loss["fields"] == LOST
+    assert loss["group"] == "resource.k8s.io"
+    assert datetime.fromisoformat(loss["when"]).tzinfo is not None
+
+
+def test_a_generated_name_is_the_name_it_is_remembered_by(server: Running) -> None:
+    name = server.wire().post(CLAIMS, claim(generateName="g-")).json["metadata"]["name"]
+    assert [loss["fields"] for loss in dropped(server, f"name={name}")] == [LOST]
+
+
+def test_a_write_that_fails_is_remembered_and_a_dry_run_only_told(server: Running) -> None:
+    broken = claim(name="broken")
+    broken["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "", "tolerations": [{"operator": "Exists"}]}
+    assert server.wire().post(CLAIMS, broken).status == 422
+    assert [loss["fields"] for loss in dropped(server, "name=broken")] == [LOST]
+    assert "warning" in server.wire().post(f"{CLAIMS}?dryRun=All", claim(name="dry")).headers
+    assert dropped(server, "name=dry") == []
+
+
+def test_maps_and_lists_are_named_in_the_path(server: Running) -> None:
+    device = {"name": "d0", "taints": [{"key": "k", "effect": "NoSchedule"}], "attributes": {"b": {"ints": [1]}}}
+    spec = {"driver": "d", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "devices": [device]}
+    server.wire().post(SLICES, {"metadata": {"name": "s"}, "spec": spec})
+    (loss,) = dropped(server, "kind=ResourceSlice")
+    assert loss["fields"] == [
+        {"path": "spec.devices[0].taints", "gate": "DRADeviceTaints"},
+        {"path": "spec.devices[0].attributes[b].ints", "gate": "DRAListTypeAttributes"},
+    ]
+
+
+def test_updates_patches_and_applies_are_remembered(server: Running) -> None:
+    wire = server.wire()
+    for name in ("put", "patched"):
+        plain = claim(name=name)
+        del plain["spec"]["devices"]["requests"][0]["exactly"]["tolerations"]
+        assert wire.post(CLAIMS, plain).status == 201
+        assert dropped(server, f"name={name}") == []
+    wire.request("PUT", f"{CLAIMS}/put", claim(name="put"))
+    patch = b'[{"op":"add","path":"/spec/devices/requests/0/exactly/tolerations","value":[{"operator":"Exists"}]}]'
+    wire.request("PATCH", f"{CLAIMS}/patched", patch, {"content-type": "application/json-patch+json"})
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **claim(name="applied")}
+    wire.request("PATCH", f"{CLAIMS}/applied?fieldManager=m", json.dumps(body).encode(), {"content-type": "application/apply-patch+yaml"})
+    for name in ("put", "patched", "applied"):
+        assert [loss["fields"] for loss in dropped(server, f"name={name}")] == [LOST]
+
+
+def test_nobody_is_told_who_did_not_ask() -> None:
+    with serve(GATES) as server:
+        made = server.wire().post(CLAIMS, claim(name="a"))
+        assert made.status == 201
+        assert "warning" not in made.headers
+        assert [loss["name"] for loss in dropped(server, "")] == ["a"]
+        assert server.wire().request("POST", "/-/reset").status == 200
+        assert dropped(server, "") == []
+
+
+def test_the_memory_is_bounded() -> None:
+    memory = DroppedFields(most=2)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    field = DroppedField("spec.x", "G")
+    for name in ("a", "b", "a", "c"):
+        memory.note("g", "K", "ns", name, now, [field] * (MOST_FIELDS + 1))
+    assert [loss.name for loss in memory.losses()] == ["c", "a"]
+    assert all(len(loss.fields) == MOST_FIELDS for loss in memory.losses())
+    assert memory.losses(name="b") == []

@@ -1,0 +1,118 @@
+"""Feature gates: what each release has, what may be set, what a setting pulls along."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.api.features import GATES, RELEASES, FeatureError, Features, parse_gates, parse_release
+
+releases = st.sampled_from(RELEASES)
+
+
+@given(releases)
+def test_the_defaults_of_every_release_agree_with_each_other(release: tuple[int, int]) -> None:
+    features = Features(release)
+    assert features.enabled_names() == {name for name, gate in GATES.items() if (stage := gate.at(release)) and stage.on}
+
+
+@pytest.mark.parametrize(
+    ("name", "on"),
+    [
+        ("DynamicResourceAllocation", (False, True, True, True)),
+        ("DRAAdminAccess", (False, True, True, True)),
+        ("DRAPartitionableDevices", (False, False, False, True)),
+        ("DRADeviceTaintRules", (False, False, False, False)),
+        ("DRAResourceClaimDeviceStatus", (True, True, True, True)),
+        ("SchedulerQueueingHints", (True, True, True, True)),
+    ],
+)
+def test_a_gate_has_the_default_of_the_release_that_is_emulated(name: str, on: tuple[bool, ...]) -> None:
+    assert tuple(Features(release).enabled(name) for release in RELEASES) == on
+
+
+def test_a_gate_that_may_be_set_is_set() -> None:
+    assert Features((1, 34), {"DynamicResourceAllocation": True, "DRAPartitionableDevices": True}).enabled("DRAPartitionableDevices")
+    assert not Features((1, 36), {"DRAPrioritizedList": False}).enabled("DRAPrioritizedList"), "general, but not locked"
+
+
+@pytest.mark.parametrize(
+    ("release", "settings", "message"),
+    [
+        ((1, 36), {"DynamicResourceAllocation": False}, "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"),
+        ((1, 34), {"DRAListTypeAttributes": True},
+         "cannot set feature gate DRAListTypeAttributes to true, feature is PreAlpha at emulated version 1.34, min compatibility version 1.33"),
+        ((1, 33), {"DRAListTypeAttributes": False},
+         "cannot set feature gate DRAListTypeAttributes to false, feature is PreAlpha at emulated version 1.33, min compatibility version 1.33"),
+        ((1, 33), {"DRAAdminAccess": True}, "DRAAdminAccess is enabled, but depends on features that are disabled: [DynamicResourceAllocation]"),
+        ((1, 36), {"DRAResourceClaimDeviceStatus": False, "DRAResourceClaimGranularStatusAuthorization": False},
+         "DRADeviceBindingConditions is enabled, but depends on features that are disabled: [DRAResourceClaimDeviceStatus]"),
+        ((1, 36), {"WorkloadAwarePreemption": True}, "WorkloadAwarePreemption is enabled, but depends on features that are disabled: [GangScheduling]"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_a_release_refuses_is_refused_in_upstreams_words(release: tuple[int, int], settings: dict[str, bool], message: str) -> None:
+    with pytest.raises(FeatureError) as caught:
+        Features(release, settings)
+    assert str(caught.value) == message
+
+
+def test_a_locked_gate_may_be_set_to_what_it_is() -> None:
+    assert Features((1, 36), {"DynamicResourceAllocation": True}).enabled("DynamicResourceAllocation")
+
+
+@given(st.booleans())
+def test_all_alpha_moves_every_alpha_gate_that_was_not_set_itself(on: bool) -> None:
+    release = (1, 36)
+    features = Features(release, {"AllAlpha": on, "DRAListTypeAttributes": not on})
+    for name, gate in GATES.items():
+        stage = gate.at(release)
+        if stage is not None and stage.name == "Alpha":
+            assert features.enabled(name) == (on if name != "DRAListTypeAttributes" else not on), name
+
+
+def test_all_beta_off_leaves_what_is_general() -> None:
+    features = Features((1, 36), {"AllBeta": False})
+    assert features.enabled("DRAAdminAccess")
+    assert not features.enabled("DRAPartitionableDevices")
+
+
+def test_a_gate_that_nothing_asks_for_is_kept_apart_and_changes_nothing() -> None:
+    features = Features((1, 36), {"Nope": True, "SomethingElse": False})
+    assert features.unknown == ("Nope", "SomethingElse")
+    assert not features.enabled("Nope")
+    assert features.enabled_names() == Features((1, 36)).enabled_names()
+
+
+@given(releases, st.dictionaries(st.sampled_from(sorted(GATES)), st.booleans(), max_size=6))
+def test_whatever_is_accepted_keeps_every_rule(release: tuple[int, int], settings: dict[str, bool]) -> None:
+    try:
+        features = Features(release, settings)
+    except FeatureError:
+        return
+    for name in features.enabled_names():
+        stage = GATES[name].at(release)
+        assert stage is not None, "a gate of a later release is never on"
+        assert all(features.enabled(need) for need in GATES[name].needs)
+    for name, value in settings.items():
+        assert features.enabled(name) == value
+
+
+def test_gates_are_read_as_the_flag_spells_them() -> None:
+    assert parse_gates(" A=true, B=False,C=1,D=f ,") == {"A": True, "B": False, "C": True, "D": False}
+    assert parse_gates("A=true,A=false") == {"A": False}, "the last one counts"
+    for text, message in (("A", "missing bool value for A"), ("A=x", 'invalid value of A=x, err: strconv.ParseBool: parsing "x": invalid syntax')):
+        with pytest.raises(FeatureError) as caught:
+            parse_gates(text)
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.2", "kube=1.36"])
+def test_a_release_may_be_spelled_in_all_the_usual_ways(text: str) -> None:
+    assert parse_release(text) == (1, 36)
+
+
+@pytest.mark.parametrize("text", ["1.32", "1.37", "2.0", "one", "", "1"])
+def test_a_release_that_cannot_be_emulated_is_named_with_those_that_can(text: str) -> None:
+    with pytest.raises(FeatureError, match=r"1\.33, 1\.34, 1\.35, 1\.36"):
+        parse_release(text)

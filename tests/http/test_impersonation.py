@@ -1,0 +1,128 @@
+"""Who may act as whom, and what becomes of the request. Asked of the rules themselves, and of a server by what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from apiserver.api.status import StatusError
+from apiserver.http.authorization import Authorizer, Question
+from apiserver.http.impersonation import impersonate, wanted
+from apiserver.messages import User
+from tests.support.server import Running, serve
+
+MASTER = User("root", "", ("system:masters", "system:authenticated"))
+ALICE = User("alice", "", ("devs", "system:authenticated"))
+LIST = Question("list", "resource.k8s.io", "resourceclaims", namespace="default")
+ROLES = Authorizer(("RBAC",))
+
+
+def become(headers: dict[str, str], *, user: User = MASTER, constrained: bool = True, question: Question | None = LIST) -> User:
+    who = wanted(headers, constrained=constrained)
+    assert who is not None
+    return impersonate(ROLES, user, who, question, "/version", "GET", constrained=constrained)
+
+
+def refusal(headers: dict[str, str], *, constrained: bool = True, question: Question | None = LIST) -> StatusError:
+    with pytest.raises(StatusError) as caught:
+        become(headers, user=ALICE, constrained=constrained, question=question)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("headers", "groups"),
+    [
+        ({"impersonate-user": "bob"}, ("system:authenticated",)),
+        ({"impersonate-user": "bob", "impersonate-group": "a\nb"}, ("a", "b", "system:authenticated")),
+        ({"impersonate-user": "bob", "impersonate-group": "system:unauthenticated"}, ("system:unauthenticated",)),
+        ({"impersonate-user": "system:anonymous"}, ("system:unauthenticated",)),
+        ({"impersonate-user": "system:serviceaccount:ns:sa"}, ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")),
+        ({"impersonate-user": "system:serviceaccount:ns:sa", "impersonate-group": "g"}, ("g", "system:authenticated")),
+        ({"impersonate-user": "system:node:n1"}, ("system:nodes", "system:authenticated")),
+    ],
+)
+def test_an_impersonated_user_has_the_groups_that_are_asked_for_and_those_of_its_kind(headers: dict[str, str], groups: tuple[str, ...]) -> None:
+    assert become(headers).groups == groups
+
+
+def test_before_constrained_impersonation_a_node_has_only_the_groups_that_are_asked_for() -> None:
+    assert become({"impersonate-user": "system:node:n1"}, constrained=False).groups == ("system:authenticated",)
+
+
+def test_uid_and_extra_are_taken_over_with_keys_unescaped() -> None:
+    user = become({"impersonate-user": "bob", "impersonate-uid": "u1", "impersonate-extra-example.com%2fscopes": "view\nedit"})
+    assert (user.uid, dict(user.extra)) == ("u1", {"example.com/scopes": ("view", "edit")})
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("bob", "user-info"), ("system:node:n1", "arbitrary-node"), ("system:serviceaccount:ns:sa", "serviceaccount")]
+)
+def test_a_refusal_names_the_constrained_verb_on_what_was_asked_for(name: str, mode: str) -> None:
+    error = refusal({"impersonate-user": name})
+    assert error.message == (
+        f'resourceclaims.resource.k8s.io is forbidden: User "alice" cannot impersonate-on:{mode}:list resource "resourceclaims" '
+        'in API group "resource.k8s.io" in the namespace "default"'
+    )
+
+
+def test_a_refusal_for_a_path_names_the_path() -> None:
+    assert refusal({"impersonate-user": "bob"}, question=None).message == 'forbidden: User "alice" cannot impersonate-on:user-info:get path "/version"'
+
+
+def test_without_the_gate_a_refusal_names_the_user() -> None:
+    error = refusal({"impersonate-user": "bob"}, constrained=False)
+    assert error.message == 'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster scope'
+    assert error.details == {"name": "bob", "kind": "users"}
+
+
+def test_a_refusal_does_not_look_like_html() -> None:
+    with pytest.raises(StatusError) as caught:
+        impersonate(ROLES, User("<b>&"), wanted({"impersonate-user": "x"}, constrained=False), LIST, "", "GET", constrained=False)  # type: ignore[arg-type]
+    assert 'User "&lt;b&gt;&amp;"' in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("constrained", "text"),
+    [
+        (True, 'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"devs"}, Extra:map[string][]string(nil)} without impersonating a user name'),
+        (False, "requested [{Group  devs    }] without impersonating a user"),
+    ],
+)
+def test_companions_without_a_name_are_a_bad_request(constrained: bool, text: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        wanted({"impersonate-group": "devs"}, constrained=constrained)
+    assert (caught.value.code, caught.value.message) == (400, text)
+
+
+def test_no_headers_ask_for_nobody() -> None:
+    assert wanted({"user-agent": "kubectl"}, constrained=True) is None
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    tokens: Path = tmp_path_factory.mktemp("tokens") / "tokens.csv"
+    tokens.write_text('root,root,r1,"system:masters"\nalice,alice,a1,"devs"\n')
+    with serve("--token-auth-file", str(tokens), "--authorization-mode", "RBAC") as running:
+        yield running
+
+
+def test_on_the_wire_a_repeated_group_header_counts_each_time(server: Running) -> None:
+    import http.client
+
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection.putrequest("GET", "/api/v1/pods")
+    for name, value in (("Authorization", "Bearer root"), ("Impersonate-User", "bob"), ("Impersonate-Group", "a"), ("Impersonate-Group", "system:masters")):
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    assert answer.status == 200
+
+
+def test_on_the_wire_the_request_is_the_impersonated_users(server: Running) -> None:
+    answer = server.wire("root").get("/api/v1/pods", Impersonate_User="bob")
+    assert answer.status == 403
+    assert answer.json["message"] == 'pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope'

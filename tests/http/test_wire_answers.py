@@ -1,0 +1,181 @@
+"""What a client sees on the wire for one request: status, media type, text, in all the ways a request can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.wire import Child, Wire
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.fixture(scope="module")
+def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    with Child(tmp_path_factory.mktemp("answers"), "--runtime-config=api/all=true") as child:
+        yield child.wire()
+
+
+@pytest.mark.parametrize("path", ["/nope", "/apis/nope", "/apis/nope/v1", "/apis/nope/v1/things/a", "/debug/nope"])
+def test_a_path_outside_every_group_is_a_plain_404(wire: Wire, path: str) -> None:
+    answer = wire.get(path)
+    assert (answer.status, answer.headers["content-type"], answer.text) == (404, "text/plain; charset=utf-8", "404 page not found\n")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v2",
+        "/api/v1/things",
+        "/api/v1/namespaces/default/things/a",
+        "/apis/resource.k8s.io/v9",
+        "/apis/resource.k8s.io/v9/resourceclaims",
+        f"{CLAIMS}/a/nope",
+        f"{CLAIMS}/a/status/more",
+        "/api/v1/namespaces/default/nodes",
+    ],
+)
+def test_an_unknown_path_inside_a_group_is_a_status_404(wire: Wire, path: str) -> None:
+    answer = wire.get(path)
+    assert (answer.status, answer.json["reason"], answer.json["details"]) == (404, "NotFound", {})
+    assert answer.json["message"] == "the server could not find the requested resource"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", CLAIMS),
+        ("PATCH", CLAIMS),
+        ("POST", f"{CLAIMS}/a"),
+        ("DELETE", f"{CLAIMS}/a/status"),
+        ("DELETE", "/api/v1/namespaces"),
+        ("DELETE", "/apis/resource.k8s.io/v1/resourceclaims"),
+        ("DELETE", "/api/v1"),
+        ("POST", "/api"),
+        ("PURGE", CLAIMS),
+    ],
+)
+def test_a_method_that_a_path_does_not_know_is_a_status_405(wire: Wire, method: str, path: str) -> None:
+    answer = wire.request(method, path, {} if method in ("PUT", "POST", "PATCH") else None)
+    assert (answer.status, answer.json["reason"]) == (405, "MethodNotAllowed")
+    assert answer.json["message"] == "the server does not allow this method on the requested resource"
+
+
+def test_a_trailing_slash_changes_nothing(wire: Wire) -> None:
+    for path in ("/api", "/apis", "/version", "/api/v1", CLAIMS):
+        assert wire.get(path + "/").json.keys() == wire.get(path).json.keys(), path
+
+
+def test_a_body_over_three_mebibytes_is_refused_and_one_below_is_read(wire: Wire) -> None:
+    whole = b'{"metadata":{"name":"big"},"data":{"k":"' + b"x" * 3 * 1024 * 1024 + b'"}}'
+    large = wire.request("POST", "/api/v1/namespaces/default/configmaps", whole, {"Content-Type": "application/json"})
+    assert (large.status, large.json["reason"], large.json["message"]) == (413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
+    below = wire.request("POST", "/api/v1/namespaces/default/configmaps", whole[: 3 * 1024 * 1024 - 10], {"Content-Type": "application/json"})
+    assert below.status == 400, "it is no JSON, but was read"
+
+
+def test_an_answer_comes_in_the_first_form_that_can_be_given(wire: Wire) -> None:
+    wire.create_config_map("forms", k="v")
+    path = "/api/v1/namespaces/default/configmaps/forms"
+    for accept, content_type, start in (
+        ("application/json", "application/json", b'{"kind":"ConfigMap"'),
+        ("application/vnd.kubernetes.protobuf, application/json", "application/vnd.kubernetes.protobuf", b"k8s\x00"),
+        ("application/vnd.kubernetes.protobuf;q=0.1,*/*", "application/json", b'{"kind":"ConfigMap"'),
+        ("application/yaml", "application/yaml", b"apiVersion: v1\n"),
+        ("application/json;q=0.1, application/yaml;q=0.9", "application/yaml", b"apiVersion: v1\n"),
+        (f"application/json;as=Table;v=v9;g=meta.k8s.io,{TABLE},application/json", "application/json", b'{"kind":"Table"'),
+        ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "application/json", b'{"kind":"PartialObjectMetadata"'),
+    ):
+        answer = wire.get(path, Accept=accept)
+        assert (answer.status, answer.headers["content-type"], answer.body[: len(start)]) == (200, content_type, start), accept
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/cbor", "application/json;as=Table;v=v2;g=meta.k8s.io"])
+def test_a_form_that_cannot_be_given_is_a_406_in_json(wire: Wire, accept: str) -> None:
+    answer = wire.get("/api/v1/namespaces", Accept=accept)
+    assert (answer.status, answer.headers["content-type"], answer.json["reason"]) == (406, "application/json", "NotAcceptable")
+
+
+def test_an_error_ignores_the_table_that_was_asked_for(wire: Wire) -> None:
+    answer = wire.get(f"{CLAIMS}/missing", Accept=TABLE)
+    assert (answer.status, answer.json["kind"], answer.json["reason"]) == (404, "Status", "NotFound")
+
+
+def test_a_body_in_an_unknown_form_is_refused_by_naming_what_is_read(wire: Wire) -> None:
+    answer = wire.request("POST", CLAIMS, b"\xd9\xd9\xf7", {"Content-Type": "application/cbor"})
+    assert (answer.status, answer.json["reason"]) == (415, "UnsupportedMediaType")
+    assert "application/json" in answer.json["message"]
+
+
+def test_yaml_goes_in_and_out(wire: Wire) -> None:
+    body = b"metadata:\n  name: yaml\ndata:\n  answer: '42'\n"
+    made = wire.request("POST", "/api/v1/namespaces/default/configmaps", body, {"Content-Type": "application/yaml", "Accept": "application/yaml"})
+    assert (made.status, made.headers["content-type"]) == (201, "application/yaml")
+    assert 'data:\n  answer: "42"\n' in made.text.replace("'42'", '"42"')
+
+
+@pytest.mark.parametrize(
+    ("query", "agent", "pretty"), [("", "curl/8", True), ("", "kubectl/v1.33", False), ("?pretty=true", "x", True), ("?pretty=false", "curl/8", False)]
+)
+def test_json_is_indented_for_people(wire: Wire, query: str, agent: str, pretty: bool) -> None:
+    answer = wire.get(f"/api/v1/namespaces/default{query}", User_Agent=agent)
+    assert answer.text.startswith("{\n  " if pretty else '{"kind"')
+    assert answer.json["metadata"]["name"] == "default"
+
+
+def test_a_deprecated_version_warns_in_every_answer_and_the_stable_one_does_not(wire: Wire) -> None:
+    old = wire.get("/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims")
+    assert old.headers["warning"] == '299 - "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"'
+    missing = wire.get("/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims/missing")
+    assert (missing.status, "warning" in missing.headers) == (404, True)
+    assert "warning" not in wire.get(CLAIMS).headers
+
+
+def test_unknown_fields_warn_once_each(wire: Wire) -> None:
+    made = wire.post("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "warned"}, "one": 1, "two": 2})
+    warnings = [value for name, value in made.all_headers if name == "warning"]
+    assert (made.status, warnings) == (201, ['299 - "unknown field \\"one\\""', '299 - "unknown field \\"two\\""'])
+
+
+def test_an_encoded_slash_stays_inside_its_segment(wire: Wire) -> None:
+    answer = wire.get("/api/v1/namespaces/default/configmaps/a%2Fb")
+    assert answer.status in (400, 404)
+    assert "a/b" in answer.json["message"]
+
+
+def test_a_container_that_does_not_run_has_no_log_and_the_error_says_why(wire: Wire) -> None:
+    wire.post("/api/v1/nodes", {"metadata": {"name": "n1"}})
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}}
+    assert wire.post("/api/v1/namespaces/default/pods", pod).status == 201
+    for what in ("log", "exec?command=ls", "attach", "portforward", "proxy"):
+        answer = wire.get(f"/api/v1/namespaces/default/pods/p/{what}")
+        assert (answer.status, answer.json["reason"]) == (501, "NotImplemented"), what
+        assert "kubedra" in answer.json["message"]
+    missing = wire.get("/api/v1/namespaces/default/pods/missing/log")
+    assert (missing.status, missing.json["reason"]) == (404, "NotFound")
+
+
+def test_head_has_the_length_and_no_body(wire: Wire) -> None:
+    answer = wire.request("HEAD", "/readyz")
+    assert (answer.status, answer.headers["content-length"], answer.body) == (200, "2", b"")
+
+
+def test_two_requests_share_a_connection(wire: Wire) -> None:
+    import http.client
+
+    connection = http.client.HTTPConnection(*wire.url.removeprefix("http://").split(":"), timeout=20)  # type: ignore[arg-type]
+    for path in ("/readyz", "/api/v1/namespaces/missing", "/version"):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        assert not answer.will_close, path
+    connection.close()
+
+
+def test_a_directory_keeps_nothing_in_memory_mode(tmp_path: Path) -> None:
+    with Child(tmp_path / "data", "--storage=memory") as child:
+        child.wire().create_config_map("a")
+    assert not list((tmp_path / "data").glob("*.db*"))

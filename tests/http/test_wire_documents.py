@@ -1,0 +1,145 @@
+"""Discovery, version, health, metrics and the routes under /-/, over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.wire import Child, Wire
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+KUBECTL = f"{AGGREGATED},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+
+
+@pytest.fixture(scope="module")
+def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    with Child(tmp_path_factory.mktemp("documents"), "--runtime-config=api/all=true") as child:
+        yield child.wire()
+
+
+def legacy(wire: Wire) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Every resource and subresource by (group, version, name), from the documents of each version."""
+    roots = [("", version, f"/api/{version}") for version in wire.get("/api").json["versions"]]
+    for group in wire.get("/apis").json["groups"]:
+        roots += [(group["name"], version["version"], f"/apis/{version['groupVersion']}") for version in group["versions"]]
+    return {(group, version, entry["name"]): entry for group, version, path in roots for entry in wire.get(path).json["resources"]}
+
+
+def test_both_forms_of_discovery_say_the_same(wire: Wire) -> None:
+    """What a client learns from one document it learns from the many."""
+    found = {}
+    for root in ("/api", "/apis"):
+        answer = wire.get(root, Accept=KUBECTL)
+        assert answer.headers["content-type"] == AGGREGATED
+        for group in answer.json["items"]:
+            name = group["metadata"].get("name", "")
+            for version in group["versions"]:
+                for entry in version["resources"]:
+                    found[name, version["version"], entry["resource"]] = (entry["verbs"], entry["responseKind"]["kind"], entry["scope"] == "Namespaced")
+                    for sub in entry.get("subresources", ()):
+                        key = (name, version["version"], f"{entry['resource']}/{sub['subresource']}")
+                        found[key] = (sub["verbs"], sub["responseKind"]["kind"], entry["scope"] == "Namespaced")
+    assert found == {key: (entry["verbs"], entry["kind"], entry["namespaced"]) for key, entry in legacy(wire).items()}
+
+
+def test_discovery_is_true(wire: Wire) -> None:
+    """Every resource that may be listed answers a list of its kind."""
+    listable = [(key, entry) for key, entry in legacy(wire).items() if "list" in entry["verbs"]]
+    assert len(listable) > 10
+    for (group, version, plural), entry in listable:
+        answer = wire.get(f"/apis/{group}/{version}/{plural}" if group else f"/api/{version}/{plural}")
+        assert (answer.status, answer.json["kind"]) == (200, f"{entry['kind']}List"), plural
+
+
+def test_groups_and_versions_come_in_order_of_preference(wire: Wire) -> None:
+    group = wire.get("/apis/resource.k8s.io").json
+    versions = [version["version"] for version in group["versions"]]
+    assert versions[:3] == ["v1", "v1beta2", "v1beta1"]
+    assert group["preferredVersion"] == {"groupVersion": "resource.k8s.io/v1", "version": "v1"}
+
+
+def test_an_unknown_aggregated_version_is_a_406_unless_json_will_do(wire: Wire) -> None:
+    unknown = "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList"
+    assert wire.get("/apis", Accept=unknown).status == 406
+    assert wire.get("/apis", Accept=f"{unknown},application/json").json["kind"] == "APIGroupList"
+
+
+def test_the_version_is_that_of_the_release_that_is_emulated(wire: Wire) -> None:
+    version = wire.get("/version").json
+    assert (version["major"], version["minor"], version["emulationMinor"], version["minCompatibilityMinor"]) == ("1", "36", "36", "35")
+    assert version["gitVersion"].startswith("v1.36.")
+    posted = wire.post("/version", {})
+    assert (posted.status, posted.headers["content-type"]) == (405, "application/json")
+
+
+@pytest.mark.parametrize("kind", ["livez", "readyz", "healthz"])
+def test_health_is_one_word_or_a_line_for_each_check(wire: Wire, kind: str) -> None:
+    assert (wire.get(f"/{kind}").text, wire.get(f"/{kind}/ping").text) == ("ok", "ok")
+    lines = wire.get(f"/{kind}?verbose").text.splitlines()
+    assert "[+]ping ok" in lines
+    assert lines[-1] == f"{kind} check passed"
+    assert "[+]ping excluded: ok" in wire.get(f"/{kind}?verbose&exclude=ping").text
+    assert wire.get(f"/{kind}/nope").status == 404
+
+
+def test_metrics_count_requests_objects_and_gates(wire: Wire) -> None:
+    def value(start: str) -> float:
+        return sum(float(line.rpartition(" ")[2]) for line in wire.get("/metrics").text.splitlines() if line.startswith(start))
+
+    counted = value('apiserver_request_total{code="201",group="",resource="configmaps"')
+    wire.create_config_map("counted")
+    assert value('apiserver_request_total{code="201",group="",resource="configmaps"') == counted + 1
+    assert value('apiserver_storage_objects{resource="namespaces"}') == 4
+    assert value('kubernetes_feature_enabled{name="DRAPartitionableDevices"') == 1
+
+
+def test_metrics_have_one_type_line_for_each_name_and_growing_buckets(wire: Wire) -> None:
+    lines = wire.get("/metrics").text.splitlines()
+    types = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(types) == len(set(types))
+    names = {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")}
+    families = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in names}
+    assert families <= set(types), "every sample belongs to a family that was announced"
+
+
+def test_the_list_of_paths_can_be_followed(wire: Wire) -> None:
+    paths = wire.get("/").json["paths"]
+    assert {"/api/v1", "/apis/resource.k8s.io/v1", "/livez", "/metrics", "/version"} <= set(paths)
+    for path in paths:
+        if not path.startswith("/-/"):
+            assert wire.get(path).status == 200, path
+
+
+def test_a_reset_leaves_the_built_in_objects_alone(wire: Wire) -> None:
+    wire.create_config_map("gone")
+    before = {item["metadata"]["name"]: item["metadata"]["uid"] for item in wire.get("/api/v1/namespaces").json["items"]}
+    answer = wire.post("/-/reset", None)
+    assert (answer.status, answer.json["deleted"] >= 1) == (200, True)
+    assert wire.get("/api/v1/namespaces/default/configmaps").json["items"] == []
+    assert {item["metadata"]["name"]: item["metadata"]["uid"] for item in wire.get("/api/v1/namespaces").json["items"]} == before
+
+
+def test_what_is_ours_is_described_by_its_own_document(wire: Wire) -> None:
+    assert wire.get("/docs").headers["content-type"].startswith("text/html")
+    document = wire.get("/openapi.json").json
+    assert all(path.startswith("/-/") for path in document["paths"])
+    assert document["paths"]["/-/reset"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert wire.get("/-/nope").status == 404
+
+
+def test_what_this_server_is(wire: Wire) -> None:
+    info = wire.get("/-/info").json
+    assert (info["emulates"], info["objects"]["namespaces"]) == ("1.36", 4)
+
+
+@pytest.mark.parametrize(("release", "served"), [("1.33", False), ("1.34", True)])
+def test_an_older_release_serves_what_it_had(tmp_path_factory: pytest.TempPathFactory, release: str, served: bool) -> None:
+    with Child(tmp_path_factory.mktemp("older"), f"--emulated-version={release}") as child:
+        wire = child.wire()
+        assert wire.get("/version").json["minor"] == release.removeprefix("1.")
+        answer = wire.get("/apis/resource.k8s.io/v1")
+        assert (answer.status == 200) == served
+        if not served:
+            assert answer.text == "404 page not found\n"

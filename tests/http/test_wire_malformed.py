@@ -1,0 +1,155 @@
+"""Whatever bytes come in, the answer is a client's error or a success: never a failure of the server, never silence."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.wire import PATIENCE, Child, Wire
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    with Child(tmp_path_factory.mktemp("malformed"), "--runtime-config=api/all=true") as child:
+        yield child
+        assert "Traceback" not in child.log()
+
+
+@pytest.fixture(scope="module")
+def wire(child: Child) -> Wire:
+    return child.wire()
+
+
+def exchange(wire: Wire, data: bytes) -> tuple[int, bytes]:
+    """(status, everything that was answered) to raw bytes; the server closes."""
+    host, _, port = wire.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+        connection.sendall(data)
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+    return int(answer.split(b" ", 2)[1]), answer
+
+
+def ask(wire: Wire, method: str, target: bytes, body: bytes = b"", content_type: bytes = b"application/json") -> tuple[int, bytes]:
+    head = b"%b %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" % (method.encode(), target)
+    if body:
+        head += b"Content-Type: %b\r\nContent-Length: %d\r\n" % (content_type, len(body))
+    return exchange(wire, head + b"\r\n" + body)
+
+
+WORDS = [
+    "api", "apis", "v1", "resource.k8s.io", "namespaces", "default", "pods", "resourceclaims", "watch", "proxy", "status", "log", "a",
+    "%2F", "%00", "%ff", "%ZZ", "..",
+]  # fmt: skip
+PARAMETERS = [
+    "watch", "limit", "continue", "resourceVersion", "resourceVersionMatch", "labelSelector", "fieldSelector", "timeoutSeconds", "pretty", "dryRun",
+    "fieldManager", "includeObject",
+]  # fmt: skip
+VALUES = ["", "0", "1", "-1", "abc", "true", "NotOlderThan", "All", "a=b", "a in (b", "%00", "%ff", "9" * 30]
+FIELDS = ["name", "labels", "annotations", "finalizers", "ownerReferences", "managedFields", "x"]
+
+segments = st.one_of(st.sampled_from(["", *WORDS]), st.text(alphabet="abcxyz019-._~%:@!$&'()*+,;=", max_size=6))
+paths = st.lists(segments, max_size=8).map(lambda parts: ("/" + "/".join(parts)).encode())
+values = st.one_of(st.sampled_from(VALUES), st.text(alphabet="a=!(),;%&", max_size=5))
+pairs = st.lists(st.tuples(st.sampled_from(PARAMETERS), values), max_size=3)
+queries = pairs.map(lambda found: "&".join(f"{name}={value}" for name, value in [*found, ("timeoutSeconds", "1")]).replace(" ", "+").encode())
+media_types = st.sampled_from(["json", "yaml", "merge-patch+json", "json-patch+json", "strategic-merge-patch+json"]).map("application/{}".format)
+bodies = st.one_of(st.binary(min_size=1, max_size=60), st.text(alphabet='{}[]:,"-& *!#|>\n\t\\u00dnamel1', min_size=1, max_size=40).map(str.encode))
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(FIELDS), inner, max_size=3)),
+    max_leaves=8,
+)
+objects = st.fixed_dictionaries({"metadata": json_values}, optional={"data": json_values, "spec": json_values, "status": json_values})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"]), paths, queries)
+def test_no_path_and_no_query_makes_the_server_fail(wire: Wire, method: str, path: bytes, query: bytes) -> None:
+    # A watch would be open for a second, and a list waits for a version to come.
+    if b"watch" in path + query or b"resourceVersion=" in query:
+        query = b"limit=1"
+    if path.startswith(b"/-/"):
+        return
+    status, answer = ask(wire, method, path + b"?" + query)
+    assert status < 500 or b'"reason":"NotImplemented"' in answer, answer
+
+
+@settings(max_examples=150, deadline=None)
+@given(media_types, bodies)
+def test_no_body_makes_the_server_fail(wire: Wire, content_type: str, body: bytes) -> None:
+    method, target = ("PATCH", f"{MAPS}/a") if "patch" in content_type else ("POST", MAPS)
+    if method == "PATCH":
+        wire.post(MAPS, {"metadata": {"name": "a"}})
+    status, answer = ask(wire, method, target.encode(), body, content_type.encode())
+    assert status < 500, answer
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["configmaps", "pods", "resourceclaims"]), objects)
+def test_no_value_in_the_wrong_place_makes_the_server_fail(wire: Wire, plural: str, obj: object) -> None:
+    root = "/apis/resource.k8s.io/v1" if plural == "resourceclaims" else "/api/v1"
+    status, answer = ask(wire, "POST", f"{root}/namespaces/default/{plural}".encode(), json.dumps(obj).encode())
+    assert status < 500, answer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET http://x/readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /readyz HTTP/1.0\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /readyz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n",
+        b"POST " + MAPS.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    ],
+    ids=["asterisk", "absolute", "http 1.0", "tls", "latin-1", "bad chunk"],
+)
+def test_bytes_that_are_barely_a_request_get_an_answer(wire: Wire, data: bytes) -> None:
+    status, answer = exchange(wire, data)
+    assert status < 500, answer
+
+
+def test_a_body_in_chunks_is_read_whole(wire: Wire) -> None:
+    body = b'{"metadata":{"name":"in-chunks"}}'
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:7], body[7:])) + b"0\r\n\r\n"
+    head = b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" % MAPS.encode()
+    assert exchange(wire, head + chunks)[0] == 201
+
+
+def test_a_client_that_waits_for_permission_gets_it(wire: Wire) -> None:
+    body = b'{"metadata":{"name":"expected"}}'
+    head = b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    status, answer = exchange(wire, head % (MAPS.encode(), len(body)) + body)
+    assert (status, b"HTTP/1.1 201 Created" in answer) == (100, True)
+
+
+def test_requests_sent_ahead_are_answered_in_order(wire: Wire) -> None:
+    one, last = b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    _, answer = exchange(wire, one % b"readyz" + one % b"nope" + last % b"livez")
+    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"200", b"404", b"200"]
+
+
+def test_a_client_that_goes_in_the_middle_of_its_body_writes_nothing(wire: Wire) -> None:
+    host, _, port = wire.url.removeprefix("http://").rpartition(":")
+    body = b'{"metadata":{"name":"half"}}'
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (MAPS.encode(), len(body) + 1) + body)
+    assert wire.get("/readyz").status == 200
+    assert wire.get(f"{MAPS}/half").status == 404
+
+
+def test_a_line_break_in_a_field_name_stays_out_of_the_headers(wire: Wire) -> None:
+    made = wire.post(MAPS, {"metadata": {"name": "injected"}, "a\r\nX-Injected: 1": 1})
+    assert made.status == 201
+    assert "x-injected" not in made.headers
+    assert "X-Injected" in made.headers["warning"]

@@ -1,0 +1,180 @@
+"""The server as a process: what it prints, what it refuses in one line, the files it writes, how it stops."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.wire import PATIENCE, Child, Wire, command, environment, refused
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--nope"], ["--nope"]),
+        (["--port=99999"], ["--port", "99999"]),
+        (["--port=many"], ["--port", "many"]),
+        (["--durability=maybe"], ["--durability", "maybe"]),
+        (["--storage=mysql://x"], ["--storage", "mysql"]),
+        (["--emulated-version=1.20"], ["--emulated-version", "1.20"]),
+        (["--feature-gates=DRAAdminAccess"], ["--feature-gates", "missing bool value for DRAAdminAccess"]),
+        (["--feature-gates=DRAPartitionableDevices=maybe"], ["DRAPartitionableDevices=maybe"]),
+        (["--feature-gates=DynamicResourceAllocation=false"], ["cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"]),
+        (
+            ["--feature-gates=DRADeviceTaintRules=true,DRADeviceTaints=false"],
+            ["DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]"],
+        ),
+        (["--authorization-mode=RBAC,Nope"], ["--authorization-mode", "Nope"]),
+        (["--enable-admission-plugins=Nope"], ["admission plugin", "Nope"]),
+        (["--runtime-config=nope"], ["invalid key nope"]),
+        (["--runtime-config=nope/v1=true"], ["unknown api groups nope/v1"]),
+        (["--runtime-config=resource.k8s.io/v9=true"], ["group version resource.k8s.io/v9 that has not been registered"]),
+        (["--runtime-config=api/all=maybe"], ["invalid value api/all=maybe"]),
+        (["--runtime-config=resource.k8s.io/v1=true", "--emulated-version=1.33"], ["cannot enable version resource.k8s.io/v1 in runtime-config"]),
+        (["--token-auth-file=/nowhere/tokens.csv"], ["--token-auth-file", "/nowhere/tokens.csv"]),
+        (["--tls-cert-file=/nowhere/tls.crt"], ["--tls-private-key-file"]),
+        (["--bind-address=0.0.0.0"], ["0.0.0.0", "--token-auth-file"]),
+        (["--bind-address=localhost"], ["--bind-address", "localhost"]),
+        (["--controllers=nope"], ["--controllers", "nope"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_a_mistake_is_one_line_that_names_it(flags: list[str], words: list[str], tmp_path: Path) -> None:
+    code, line = refused(f"--data-dir={tmp_path}", "--storage=memory", "--port=0", *flags)
+    assert (code, line.count("\n")) == (2, 1), line
+    for word in words:
+        assert word in line
+
+
+def test_a_busy_port_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, text = refused(f"--data-dir={tmp_path}", "--storage=memory", f"--port={port}")
+    assert (code, text.count("\n")) == (2, 1)
+    assert str(port) in text
+    assert "in use" in text
+
+
+def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:
+    with Child(tmp_path, "--storage=sqlite"):
+        code, text = refused(f"--data-dir={tmp_path}", "--port=0")
+    assert (code, text.count("\n")) == (2, 1)
+    assert str(tmp_path) in text
+
+
+def test_help_names_every_flag(tmp_path: Path) -> None:
+    done = subprocess.run(command("--help"), env=environment(), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0
+    for flag in (
+        "emulated-version", "feature-gates", "runtime-config", "token-auth-file", "authorization-mode", "enable-admission-plugins",
+        "disable-admission-plugins", "tls-cert-file", "tls-private-key-file", "tls", "port", "bind-address", "data-dir", "storage", "durability",
+        "kubeconfig", "controllers", "nodes", "devices",
+    ):  # fmt: skip
+        assert f"--{flag}" in done.stdout
+
+
+def test_a_start_prints_a_line_for_each_part_then_address_and_kubeconfig(tmp_path: Path) -> None:
+    flags = command(f"--data-dir={tmp_path}", "--storage=memory", "--port=0")
+    with subprocess.Popen(flags, env={**environment(), "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+    text = "".join(lines)
+    assert "http://127.0.0.1:" in text
+    assert str(tmp_path / "kubeconfig") in text
+    assert (process.returncode, errors) == (0, ""), "Ctrl-C is a clean end"
+
+
+def test_a_part_that_is_not_built_warns_once(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('t,admin,1,"system:masters"\n')
+    flags = ["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", f"--token-auth-file={tokens}"]
+    with Child(tmp_path / "data", *flags) as child:
+        warnings = [line for line in child.log().splitlines() if line.startswith("warning:")]
+    assert len(warnings) == len({line.split()[1] for line in warnings}), "one line for each flag"
+    assert all("docs/fidelity.md" in line for line in warnings)
+
+
+def test_the_kubeconfig_is_where_it_was_asked_for_and_works(tmp_path: Path) -> None:
+    wanted = tmp_path / "elsewhere" / "config"
+    with Child(tmp_path / "data", f"--kubeconfig={wanted}") as child:
+        config = yaml.safe_load(wanted.read_text())
+        assert config["clusters"][0]["cluster"]["server"] == child.url
+        assert child.announced["kubeconfig"] == str(wanted)
+        assert wanted.stat().st_mode & 0o077 == 0, "nobody else may read it"
+        assert not (tmp_path / "data" / "kubeconfig").exists()
+
+
+def test_a_kubeconfig_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("apiVersion: v1\nkind: Config\n")
+    code, text = refused(f"--data-dir={tmp_path}", "--storage=memory", "--port=0", f"--kubeconfig={file}")
+    assert (code, text.count("\n")) == (2, 1)
+    assert str(file) in text
+    assert file.read_text() == "apiVersion: v1\nkind: Config\n"
+
+
+def test_a_kubeconfig_of_an_earlier_start_is_replaced(tmp_path: Path) -> None:
+    urls = []
+    for _ in range(2):
+        with Child(tmp_path) as child:
+            urls.append(yaml.safe_load((tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"])
+            assert urls[-1] == child.url
+
+
+def test_tls_makes_a_certificate_that_the_kubeconfig_trusts_and_keeps_it(tmp_path: Path) -> None:
+    import base64
+
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('secret,admin,1,"system:masters"\n')
+    authorities = []
+    for _ in range(2):
+        with Child(tmp_path / "data", "--tls", f"--token-auth-file={tokens}", "--authorization-mode=RBAC") as child:
+            config = yaml.safe_load((tmp_path / "data" / "kubeconfig").read_text())
+            authorities.append(base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode())
+            assert child.url.startswith("https://")
+            wire = child.wire(config["users"][0]["user"]["token"], authorities[-1])
+            wire.create_config_map("a")
+            assert Wire(child.url, ca=authorities[-1]).get(MAPS).status == 403
+            with wire.watch(f"{MAPS}?watch=true") as watch:
+                assert watch.event()["type"] == "ADDED"
+    assert authorities[0] == authorities[1]
+    key = tmp_path / "data" / "tls.key"
+    assert key.stat().st_mode & 0o077 == 0
+
+
+def test_a_certificate_of_the_users_is_served(tmp_path: Path) -> None:
+    with Child(tmp_path / "first", "--tls"):
+        pass
+    certificate, key = tmp_path / "first" / "tls.crt", tmp_path / "first" / "tls.key"
+    with Child(tmp_path / "second", f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}") as child:
+        assert child.wire(ca=certificate.read_text()).get("/readyz").text == "ok"
+
+
+def test_what_was_written_is_there_after_a_stop_and_a_start(tmp_path: Path) -> None:
+    with Child(tmp_path, "--storage=sqlite") as child:
+        made = child.wire().create_config_map("kept", k="v")
+        namespaces = child.wire().get("/api/v1/namespaces").json["items"]
+        assert child.stop()[0] == 0, child.log()
+    with Child(tmp_path, "--storage=sqlite") as child:
+        wire = child.wire()
+        assert wire.get(f"{MAPS}/kept").json == made
+        assert wire.get("/api/v1/namespaces").json["items"] == namespaces, "built-in objects are made once"
+        assert int(wire.create_config_map("next")["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+
+
+def test_a_server_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    with Child(tmp_path) as child:
+        assert child.process.stdin is not None
+        child.process.stdin.close()
+        assert child.process.wait(PATIENCE) == 0

@@ -1,0 +1,191 @@
+"""The OpenAPI documents and how they are served."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from apiserver.http.openapi import OpenApi
+from apiserver.messages import Request, Response
+from apiserver.openapi.__main__ import DIRECTORY, main
+from apiserver.openapi.documents import build
+from apiserver.openapi.gnostic import entries
+from apiserver.resources import CATALOG
+
+FILES = build(CATALOG)
+DOCUMENTS = {name: orjson.loads(content) for name, content in FILES.items() if name.endswith(".json")}
+EVERYTHING = [(resource, version) for resource in CATALOG for version in resource.versions]
+PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+def get(service: OpenApi, path: str, **headers: str) -> Response:
+    where, _, query = path.partition("?")
+    answer = service.answer(Request("GET", where, query, {name.replace("_", "-"): value for name, value in headers.items()}, b""))
+    assert answer is not None
+    return answer
+
+
+def header(answer: Response, name: str) -> str:
+    return dict(answer.headers).get(name, "")
+
+
+def test_the_files_are_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_a_check_names_every_file_that_is_not_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--write", "--directory", str(tmp_path)]) == 0
+    (tmp_path / "v2.json").write_text("{}")
+    (tmp_path / "v3" / "old.json").write_text("{}")
+    (tmp_path / "v3" / "api.json").unlink()
+    assert main(["--check", "--directory", str(tmp_path)]) == 1
+    assert re.findall(r"openapi/(\S+) is not current", capsys.readouterr().err) == ["v3/api.json", "v2.json", "v3/old.json"]
+    assert main(["--write", "--directory", str(tmp_path)]) == 0
+    assert main(["--check", "--directory", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_every_reference_leads_somewhere_and_nothing_is_left_over(name: str) -> None:
+    document = DOCUMENTS[name]
+    found = set(re.findall(r'"#/(?:definitions|components/schemas)/([^"]+)"', FILES[name].decode()))
+    known = document.get("definitions") or document["components"]["schemas"]
+    assert found == known.keys()
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_operations_have_ids_of_their_own_and_answers(name: str) -> None:
+    operations = [item for path in DOCUMENTS[name]["paths"].values() for method, item in path.items() if method != "parameters"]
+    ids = [item["operationId"] for item in operations]
+    assert len(ids) == len(set(ids))
+    assert all({"200", "401"} <= item["responses"].keys() for item in operations)
+
+
+def test_every_served_verb_has_its_operation() -> None:
+    methods = {"create": "post", "update": "put", "patch": "patch", "get": "get", "delete": "delete"}
+    for resource, version in EVERYTHING:
+        root = f"/apis/{resource.group}/{version.name}" if resource.group else f"/api/{version.name}"
+        collection = root + ("/namespaces/{namespace}/" if resource.namespaced else "/") + resource.plural
+        paths = DOCUMENTS["v2.json"]["paths"]
+        for verb in resource.verbs:
+            if verb in ("create", "list", "deletecollection"):
+                assert {"create": "post", "list": "get", "deletecollection": "delete"}[verb] in paths[collection]
+            elif verb != "watch":
+                assert methods[verb] in paths[collection + "/{name}"]
+        for sub in resource.subresources:
+            item = paths[f"{collection}/{{name}}/{sub.name}"]
+            assert sub.connect is not None or {methods[verb] for verb in sub.verbs} == item.keys() - {"parameters"}
+
+
+def test_kubectl_finds_field_validation_at_the_patch_of_every_kind() -> None:
+    for resource, version in [pair for pair in EVERYTHING if "patch" in pair[0].verbs]:
+        found = [
+            item["patch"]
+            for item in DOCUMENTS["v2.json"]["paths"].values()
+            if "patch" in item and item["patch"]["x-kubernetes-group-version-kind"] == {"group": resource.group, "kind": resource.kind, "version": version.name}
+        ]
+        assert found
+        assert all("fieldValidation" in {parameter["name"] for parameter in patch["parameters"]} for patch in found)
+
+
+def test_extensions_say_how_fields_are_merged() -> None:
+    for release, schemas in (("v2.json", DOCUMENTS["v2.json"]["definitions"]), ("v3", DOCUMENTS["v3/api__v1.json"]["components"]["schemas"])):
+        ports = schemas["io.k8s.api.core.v1.Container"]["properties"]["ports"]
+        assert ports["x-kubernetes-list-type"] == "map", release
+        assert ports["x-kubernetes-list-map-keys"] == ["containerPort", "protocol"]
+        assert ports["x-kubernetes-patch-merge-key"] == "containerPort"
+        assert ports["x-kubernetes-patch-strategy"] == "merge"
+        pod = schemas["io.k8s.api.core.v1.Pod"]
+        assert pod["x-kubernetes-group-version-kind"] == [{"group": "", "kind": "Pod", "version": "v1"}]
+        assert schemas["io.k8s.api.core.v1.NodeSelector"]["x-kubernetes-map-type"] == "atomic"
+
+
+def test_version_3_shows_defaults_and_version_2_does_not() -> None:
+    protocol = "io.k8s.api.core.v1.ContainerPort"
+    assert DOCUMENTS["v3/api__v1.json"]["components"]["schemas"][protocol]["properties"]["protocol"]["default"] == "TCP"
+    # A field may be called default; then a schema follows.
+    assert not re.search(rb'"default":[^{]', FILES["v2.json"])
+
+
+def test_the_protobuf_form_holds_the_same_paths_and_definitions() -> None:
+    parts = dict(entries(FILES["v2.pb"]))
+    paths = [next(entries(item))[1].decode() for _, item in entries(parts[8])]
+    definitions = {(pair := dict(entries(item)))[1].decode(): pair[2] for _, item in entries(parts[9])}
+    assert paths == list(DOCUMENTS["v2.json"]["paths"])
+    assert list(definitions) == list(DOCUMENTS["v2.json"]["definitions"])
+    properties = dict(entries(definitions["io.k8s.api.core.v1.Pod"]))[25]
+    assert [next(entries(item))[1].decode() for _, item in entries(properties)] == ["apiVersion", "kind", "metadata", "spec", "status"]
+
+
+def test_a_server_of_everything_answers_with_the_files() -> None:
+    service = OpenApi(EVERYTHING)
+    assert get(service, "/openapi/v2").body == (DIRECTORY / "v2.json").read_bytes()
+    assert get(service, "/openapi/v2", accept=PROTOBUF).body == (DIRECTORY / "v2.pb").read_bytes()
+    assert get(service, "/openapi/v3/apis/resource.k8s.io/v1").body == (DIRECTORY / "v3/apis__resource.k8s.io__v1.json").read_bytes()
+
+
+def test_each_client_gets_the_form_that_it_asks_for() -> None:
+    service = OpenApi(EVERYTHING)
+    assert get(service, "/openapi/v2").content_type == "application/json"
+    assert get(service, "/openapi/v2", accept=f"{PROTOBUF}, application/json").content_type == PROTOBUF.replace("@", ".")
+    assert get(service, "/openapi/v2", accept="image/png").status == 406
+    assert get(service, "/openapi/v3").content_type == "text/plain; charset=utf-8"
+    assert get(service, "/openapi/v3/api/v1", accept="image/png").status == 406
+    assert get(service, "/openapi/v3/apis/nope/v1").status == 404
+    assert service.answer(Request("GET", "/openapi/v1", "", {}, b"")) is None
+
+
+def test_the_index_leads_to_documents_that_may_be_kept() -> None:
+    service = OpenApi(EVERYTHING)
+    index = orjson.loads(get(service, "/openapi/v3").body)["paths"]
+    assert {"api", "apis", "version", "api/v1", "apis/resource.k8s.io", "apis/resource.k8s.io/v1"} <= index.keys()
+    for name, item in index.items():
+        answer = get(service, item["serverRelativeURL"])
+        assert answer.status == 200, name
+        assert header(answer, "Cache-Control") == "public, immutable"
+        assert item["serverRelativeURL"].endswith(header(answer, "Etag").strip('"'))
+
+
+def test_an_old_hash_is_sent_on_to_the_present_document() -> None:
+    service = OpenApi(EVERYTHING)
+    answer = get(service, "/openapi/v3/api/v1?hash=OLD")
+    assert answer.status == 301
+    assert get(service, header(answer, "Location")).status == 200
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
+def test_a_client_that_has_the_document_is_told_so(path: str) -> None:
+    service = OpenApi(EVERYTHING)
+    etag = header(get(service, path), "Etag")
+    assert get(service, path, if_none_match=f'"x", {etag}').status == 304
+    assert get(service, path, if_none_match='"x"').status == 200
+
+
+def test_what_is_not_served_is_not_described() -> None:
+    service = OpenApi([(resource, version) for resource, version in EVERYTHING if resource.group != "resource.k8s.io" and resource.plural != "pods"])
+    text = get(service, "/openapi/v2").body
+    document = orjson.loads(text)
+    assert b"api.resource.v1" not in text
+    assert "io.k8s.api.core.v1.Pod" not in document["definitions"]
+    assert "io.k8s.api.core.v1.ConfigMap" in document["definitions"]
+    assert not any("/pods" in path or "resource.k8s.io" in path for path in document["paths"])
+    protobuf = dict(entries(get(service, "/openapi/v2", accept=PROTOBUF).body))
+    assert [dict(entries(item))[1].decode() for _, item in entries(protobuf[9])] == list(document["definitions"])
+    assert get(service, "/openapi/v3/apis/resource.k8s.io/v1").status == 404
+    assert "io.k8s.api.core.v1.Pod" not in orjson.loads(get(service, "/openapi/v3/api/v1").body)["components"]["schemas"]
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    from apiserver.api.status import StatusError
+
+    with pytest.raises(StatusError, match=r"openapi/v2\.json is missing from this installation"):
+        get(OpenApi(EVERYTHING, tmp_path), "/openapi/v2")
+
+
+def test_a_document_that_was_cut_is_hashed_anew() -> None:
+    fewer: list[tuple[Any, Any]] = [(replace(resource), version) for resource, version in EVERYTHING if resource.plural != "nodes"]
+    assert header(get(OpenApi(fewer), "/openapi/v2"), "Etag") != header(get(OpenApi(EVERYTHING), "/openapi/v2"), "Etag")

@@ -1,0 +1,95 @@
+"""A control plane in the background, as a user starts, asks and stops it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kubedra import process
+from kubedra.lifecycle import RECORD, running
+
+
+def kubedra(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kubedra", *args]
+    return subprocess.run(command, cwd=directory, env=process.environment(), capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def detached(tmp_path):
+    started = kubedra(tmp_path, "up", "--detach", "--port=0", "--nodes=1", "--durability=off")
+    assert started.returncode == 0, started.stderr
+    yield tmp_path
+    kubedra(tmp_path, "down")
+
+
+def test_a_detached_server_is_ready_when_the_command_returns(detached):
+    record = running(detached / ".kubedra")
+    status = kubedra(detached, "status")
+    assert status.returncode == 0
+    assert record["url"] in status.stdout
+    assert "1 nodes" in status.stdout
+
+
+def test_a_second_server_on_the_same_directory_is_refused_with_the_firsts_address(detached):
+    again = kubedra(detached, "up", "--detach", "--port=0")
+    assert again.returncode == 2
+    assert f"a server runs there already, at {running(detached / '.kubedra')['url']}" in again.stderr
+
+
+def test_its_log_can_be_read(detached):
+    assert "api server" in kubedra(detached, "logs").stdout
+
+
+def test_down_stops_it_and_leaves_its_data(detached):
+    done = kubedra(detached, "down")
+    assert done.stdout.startswith("stopped (pid ")
+    assert running(detached / ".kubedra") is None
+    assert (detached / ".kubedra" / "kubedra.db").exists()
+    assert kubedra(detached, "status").returncode == 1
+    assert kubedra(detached, "down").returncode == 2
+
+
+def test_what_was_written_is_there_after_a_restart(detached):
+    kubedra(detached, "down")
+    restarted = kubedra(detached, "serve", "--detach", "--port=0")
+    assert restarted.returncode == 0, restarted.stderr
+    assert "1 nodes" in kubedra(detached, "status").stdout
+
+
+def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path):
+    done = kubedra(tmp_path, "up", "--detach", "--emulated-version=1.20")
+    assert done.returncode == 2
+    assert "1.20" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_record_of_a_process_that_is_gone_counts_for_nothing(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / RECORD).write_text(json.dumps({"pid": gone.pid, "url": "http://127.0.0.1:1"}))
+    assert running(tmp_path) is None
+
+
+def test_log_records_are_lines_of_json_where_that_is_asked_for(tmp_path):
+    code = "import logging; from apiserver.logs import configure; configure('json', 0); logging.getLogger('a').warning('two\\nlines')"
+    done = subprocess.run([sys.executable, "-c", code], env=process.environment(), capture_output=True, text=True, check=True)
+    (line,) = done.stderr.splitlines()
+    record = json.loads(line)
+    assert (record["level"], record["logger"], record["msg"]) == ("warning", "a", "two\nlines")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_every_command(tmp_path, shell):
+    script = kubedra(tmp_path, "completion", shell).stdout
+    assert all(name in script for name in ("up", "serve", "status", "logs", "down", "node", "cel"))
+
+
+def test_completion_offers_a_commands_flags(tmp_path):
+    program = tmp_path / "kubedra"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
+    program.chmod(0o755)
+    asked = f"PATH={tmp_path}:$PATH; source <(kubedra completion bash); COMP_WORDS=(kubedra up --emu); COMP_CWORD=2; _kubedra; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", asked], env=process.environment(), capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "--emulated-version"

@@ -1,0 +1,43 @@
+"""Manifests in every form that people have them."""
+
+import pytest
+
+from kubedra.manifests import load
+
+TWO = "kind: Pod\nmetadata: {name: a}\n---\n---\nkind: Pod\nmetadata: {name: b}\n"
+
+
+def test_documents_of_a_text_come_in_order_and_empty_ones_are_skipped():
+    assert [obj["metadata"]["name"] for obj in load(TWO)] == ["a", "b"]
+
+
+def test_a_directory_is_read_file_by_file_in_the_order_of_names(tmp_path):
+    (tmp_path / "2.yaml").write_text("kind: Pod\nmetadata: {name: second}\n")
+    (tmp_path / "1.json").write_text('{"kind": "Pod", "metadata": {"name": "first"}}')
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    assert [obj["metadata"]["name"] for obj in load(tmp_path)] == ["first", "second"]
+
+
+def test_a_list_is_taken_apart():
+    assert load({"kind": "List", "items": [{"kind": "Pod"}, {"kind": "Node"}]}) == [{"kind": "Pod"}, {"kind": "Node"}]
+
+
+def test_an_object_and_an_iterable_of_objects_are_manifests_too():
+    assert load({"kind": "Pod"}) == [{"kind": "Pod"}]
+    assert load([{"kind": "Pod"}, {"kind": "Node"}]) == [{"kind": "Pod"}, {"kind": "Node"}]
+
+
+def test_times_stay_text():
+    (obj,) = load("kind: Lease\nspec:\n  renewTime: 2026-01-02T03:04:05.000006Z\n")
+    assert obj["spec"]["renewTime"] == "2026-01-02T03:04:05.000006Z"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [("/no/such/file.yaml", "/no/such/file.yaml: no such file"), ("kind: [\n", "not YAML"), ("a: 1\nb: 2\n", "no Kubernetes object")],
+    ids=["missing file", "no YAML", "no object"],
+)
+def test_what_cannot_be_read_is_named_in_one_line(manifest, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        load(manifest)
+    assert "\n" not in str(caught.value)

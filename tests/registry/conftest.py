@@ -1,0 +1,266 @@
+"""A registry on a real log in memory, with a few kinds whose rules are the tests' own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from apiserver.admission.plugins import build
+from apiserver.api.features import Features
+from apiserver.api.status import StatusError
+from apiserver.api.types.coordination import Lease
+from apiserver.api.types.core.configuration import ConfigMap
+from apiserver.api.types.core.namespaces import Namespace
+from apiserver.api.types.core.pods import Pod
+from apiserver.api.types.resource.v1 import ResourceClaim
+from apiserver.messages import Request, User
+from apiserver.registry import verbs
+from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
+from apiserver.registry.store import Registry, Store
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.storage import open_log
+from apiserver.storage.cache import Entry, WatchCache
+
+Json = dict[str, Any]
+ADMIN = User("admin", groups=("system:masters",))
+
+
+class PodRules(Strategy):
+    """Pods wait 30 seconds before they go, when they run on a node."""
+
+    reset_fields = ("status",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {"phase": "Pending"}
+        obj["metadata"]["generation"] = 1
+
+    def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
+        if not obj["spec"].get("nodeName"):
+            return 0
+        return 30 if requested is None else requested
+
+
+class ClaimRules(Strategy):
+    reset_fields = ("status",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {}
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old["status"]
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        managed = obj["metadata"].get("managedFields")
+        obj["spec"], obj["metadata"] = old["spec"], dict(old["metadata"])
+        obj["metadata"].pop("managedFields", None)
+        if managed is not None:
+            obj["metadata"]["managedFields"] = managed
+
+
+class LeaseRules(Strategy):
+    checks_finalizer_names = False
+
+
+class NamespaceRules(Strategy):
+    name_rule = "label"
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["spec"], obj["status"] = {"finalizers": ["kubernetes"]}, {"phase": "Active"}
+
+    def starts_deletion(self, ctx: Context, obj: Json, options: Any) -> bool:
+        if "deletionTimestamp" in obj["metadata"]:
+            return False
+        obj["metadata"]["deletionTimestamp"] = ctx.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        obj["status"]["phase"] = "Terminating"
+        return True
+
+    def may_remove(self, obj: Json) -> bool:
+        return not obj["spec"].get("finalizers")
+
+
+def _resource(kind: str, plural: str, schema: Any, strategy: Strategy, *, group: str = "", namespaced: bool = True, **more: Any) -> Resource:
+    return Resource(
+        group=group, kind=kind, plural=plural, singular=kind.lower(), namespaced=namespaced, versions=(Version(name="v1", schema=schema),),
+        strategy=strategy, columns=(), storage_prefix=plural, **more,
+    )  # fmt: skip
+
+
+STATUS = (Subresource(name="status"),)
+CATALOG = (
+    _resource("Namespace", "namespaces", Namespace, NamespaceRules(), namespaced=False, delete_returns_object=True),
+    _resource("ConfigMap", "configmaps", ConfigMap, Strategy()),
+    _resource(
+        "Pod", "pods", Pod, PodRules(), delete_returns_object=True, subresources=STATUS,
+        field_labels={"spec.nodeName": lambda obj: obj["spec"].get("nodeName", "")},
+    ),
+    _resource("ResourceClaim", "resourceclaims", ResourceClaim, ClaimRules(), group="resource.k8s.io", delete_returns_object=True, subresources=STATUS),
+    _resource("Lease", "leases", Lease, LeaseRules(), group="coordination.k8s.io", create_on_update=True, unconditional_update=False),
+)  # fmt: skip
+
+
+@dataclass
+class Clock:
+    """Time that moves when told to."""
+
+    now: datetime = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@dataclass
+class World:
+    """Requests, without HTTP. Answers are objects as a client sees them; errors are StatusErrors."""
+
+    registry: Registry
+    clock: Clock
+    warnings: list[str] = field(default_factory=list)
+
+    def store(self, plural: str) -> Store:
+        return next(store for store in self.registry.stores.values() if store.resource.plural == plural)
+
+    def _request(self, method: str, plural: str, query: str, body: Any, content_type: str, agent: str) -> Request:
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        headers = {"user-agent": agent}
+        if content_type:
+            headers["content-type"] = content_type
+        return Request(method, "/", query, headers, raw, ADMIN)
+
+    def _context(self, plural: str, verb: str, name: str, namespace: str, subresource: str) -> Context:
+        store = self.store(plural)
+        return store.context(
+            user=ADMIN, version="v1", verb=verb, namespace=namespace if store.resource.namespaced else "", name=name, subresource=subresource
+        )  # fmt: skip
+
+    async def call(
+        self, verb: str, plural: str, name: str = "", body: Any = None, query: str = "", *, namespace: str = "default", subresource: str = "",
+        content_type: str = "application/json", agent: str = "test/1",
+    ) -> Any:  # fmt: skip
+        functions: dict[str, Callable[..., Any]] = {
+            "get": verbs.get, "list": verbs.list_, "create": verbs.create, "update": verbs.update, "patch": verbs.patch, "delete": verbs.delete,
+            "deletecollection": verbs.delete_collection, "watch": verbs.watch,
+        }  # fmt: skip
+        ctx = self._context(plural, verb, name, namespace, subresource)
+        request = self._request("", plural, query, body, content_type, agent)
+        try:
+            made = functions[verb](self.store(plural), ctx, request)
+            return await made if isinstance(made, Coroutine | Awaitable) else made
+        finally:
+            self.warnings = ctx.warnings
+
+    async def get(self, plural: str, name: str, **more: Any) -> Json:
+        return shown(await self.call("get", plural, name, **more))
+
+    async def list(self, plural: str, query: str = "", **more: Any) -> Listing:
+        listing: Listing = await self.call("list", plural, query=query, **more)
+        return listing
+
+    async def create(self, plural: str, body: Any, query: str = "", **more: Any) -> Json:
+        result: Result = await self.call("create", plural, body=body, query=query, **more)
+        assert result.created
+        assert result.entry is not None
+        return shown(result.entry)
+
+    async def update(self, plural: str, name: str, body: Any, query: str = "", **more: Any) -> Json:
+        result: Result = await self.call("update", plural, name, body, query, **more)
+        assert result.entry is not None
+        return shown(result.entry)
+
+    async def merge(self, plural: str, name: str, body: Any, query: str = "", **more: Any) -> Json:
+        result: Result = await self.call("patch", plural, name, body, query, content_type="application/merge-patch+json", **more)
+        assert result.entry is not None
+        return shown(result.entry)
+
+    async def delete(self, plural: str, name: str, body: Any = None, query: str = "", **more: Any) -> DeleteResult:
+        result: DeleteResult = await self.call("delete", plural, name, body, query, **more)
+        return result
+
+    async def forget_history(self, plural: str) -> None:
+        """As after a restart with a compacted log: the present is known, how it came about is not."""
+        log, cache = self.registry.log, self.store(plural).cache
+        await log.compact(log.revision)
+        cache.load((await log.state(cache.prefix)).records, log.revision)
+
+    async def watch(self, plural: str, query: str = "", **more: Any) -> Watch:
+        return Watch(await self.call("watch", plural, query=query, **more))
+
+
+class Watch:
+    """Reads a watch event by event."""
+
+    def __init__(self, batches: AsyncIterator[list[WatchEvent]]) -> None:
+        self._batches = batches
+        self._events: list[WatchEvent] = []
+
+    async def next(self) -> WatchEvent:
+        while not self._events:
+            self._events = list(await anext(self._batches))
+        return self._events.pop(0)
+
+    async def take(self, count: int) -> list[tuple[str, str]]:
+        """Types and names of the next events."""
+        events = [await self.next() for _ in range(count)]
+        return [(event.type, event.entry.obj["metadata"]["name"] if event.entry else "") for event in events]
+
+    async def close(self) -> None:
+        await self._batches.aclose()  # type: ignore[attr-defined]
+
+
+def shown(entry: Entry) -> Json:
+    obj: Json = orjson.loads(b'{"metadata":{' + entry.tail)
+    return obj
+
+
+@asynccontextmanager
+async def a_world(target: str = "memory:", *, shared: bool = False, name: str = "uid") -> AsyncIterator[World]:
+    log = await open_log(target, poll_interval=30.0)
+    cache = WatchCache(log, orjson.loads)
+    clock = Clock()
+    numbers = itertools.count(1)
+    registry = Registry(
+        CATALOG, log, cache, admission=build(), features=Features(), clock=clock, new_uid=lambda: f"{name}-{next(numbers)}",
+        new_suffix=lambda: f"x{next(numbers):04}", shared=shared,
+    )  # fmt: skip
+    await cache.start()
+    world = World(registry, clock)
+    try:
+        with contextlib.suppress(StatusError):
+            await world.create("namespaces", {"metadata": {"name": "default"}})
+        yield world
+    finally:
+        cache.close()
+        await log.close()
+
+
+Scenario = Callable[[World], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def play() -> Callable[[Scenario], None]:
+    """Runs a scenario in a world of its own."""
+    import asyncio
+
+    async def run(scenario: Scenario) -> None:
+        async with a_world() as world:
+            await scenario(world)
+
+    return lambda scenario: asyncio.run(asyncio.wait_for(run(scenario), 20))
+
+
+@pytest.fixture
+def new_world() -> Any:
+    """Makes worlds on a database of one's choice."""
+    return a_world

@@ -1,0 +1,132 @@
+"""Admission: which plugins are on, in which order, and what the built ones do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from apiserver.admission.chain import Chain
+from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.interface import Attributes, Plugin
+from apiserver.admission.plugins import BUILT, DEFAULT_ON, ORDER, build, conflicting, select
+from apiserver.admission.priority import Priority
+from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.api.status import StatusError
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+
+def test_the_flags_add_to_and_take_from_the_default_set() -> None:
+    found = select(["NodeRestriction", "Nope"], ["Priority"])
+    assert set(found.on) == (DEFAULT_ON | {"NodeRestriction"}) - {"Priority"}
+    assert found.unknown == ("Nope",)
+    assert list(found.on) == [name for name in ORDER if name in found.on]
+    assert conflicting(["Priority", "LimitRanger"], ["Priority"]) == ("Priority",)
+
+
+def test_only_what_was_asked_for_and_is_not_built_is_missing() -> None:
+    assert select(["Priority"]).missing == ()
+    assert select(["AlwaysPullImages", "AlwaysPullImages"]).missing == ("AlwaysPullImages",)
+
+
+def test_every_name_that_is_built_is_one_of_upstreams() -> None:
+    assert set(BUILT) <= set(ORDER)
+    assert set(ORDER) >= DEFAULT_ON
+    assert all(plugin.name == name for name, plugin in ((name, make()) for name, make in BUILT.items()))
+
+
+@dataclass
+class Ctx:
+    """As much of a context as plugins ask for."""
+
+    resource: Any
+    subresource: str = ""
+    namespace: str = "default"
+    classes: list[Json] = field(default_factory=list)
+
+    def all_of(self, plural: str) -> list[Json]:
+        return self.classes
+
+    def lookup(self, plural: str, namespace: str, name: str) -> Json | None:
+        return next((item for item in self.classes if item["metadata"]["name"] == name), None)
+
+
+@dataclass(frozen=True)
+class Kind:
+    plural: str
+    group: str = ""
+
+
+def create(plural: str, obj: Json, *classes: Json) -> Attributes:
+    ctx: Any = Ctx(Kind(plural), classes=list(classes))
+    return Attributes("CREATE", ctx, "x", obj)
+
+
+def test_pods_tolerate_lost_nodes_for_five_minutes_unless_they_say_otherwise() -> None:
+    pod: Json = {"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]}}
+    DefaultTolerationSeconds().admit(create("pods", pod))
+    assert pod["spec"]["tolerations"][1:] == [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]
+    everything: Json = {"spec": {"tolerations": [{"operator": "Exists"}]}}
+    DefaultTolerationSeconds().admit(create("pods", everything))
+    assert len(everything["spec"]["tolerations"]) == 1
+
+
+def test_a_pod_gets_the_priority_of_its_class() -> None:
+    plain: Json = {"spec": {}}
+    Priority().admit(create("pods", plain))
+    assert plain["spec"] == {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
+    system: Json = {"spec": {"priorityClassName": "system-node-critical"}}
+    Priority().admit(create("pods", system))
+    assert system["spec"]["priority"] == 2_000_001_000
+    high = {"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never", "globalDefault": True}
+    default: Json = {"spec": {}}
+    Priority().admit(create("pods", default, high))
+    assert default["spec"] == {"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}
+    with pytest.raises(StatusError, match="no PriorityClass with name none was found"):
+        Priority().admit(create("pods", {"spec": {"priorityClassName": "none"}}))
+    with pytest.raises(StatusError, match=r"the integer value of priority \(5\) must not be provided in pod spec; .* computed 7"):
+        Priority().admit(create("pods", {"spec": {"priorityClassName": "high", "priority": 5}}, high))
+
+
+def test_a_new_node_is_tainted_once() -> None:
+    node: Json = {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+    for _ in range(2):
+        TaintNodesByCondition().admit(create("nodes", node))
+    assert [taint["key"] for taint in node["spec"]["taints"]] == ["k", "node.kubernetes.io/not-ready"]
+
+
+class Recorder(Plugin):
+    operations = frozenset({"CREATE"})
+
+    def __init__(self, name: str, log: list[str], *, waits: bool = False) -> None:
+        self.name, self._log, self._waits = name, log, waits
+
+    def admit(self, attributes: Attributes) -> Any:
+        if not self._waits:
+            self._log.append(self.name)
+            return None
+
+        async def later() -> None:
+            self._log.append(self.name)
+
+        return later()
+
+
+def test_plugins_are_asked_in_order_whether_they_wait_or_not(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        log: list[str] = []
+        world.registry.admission = Chain([Recorder("a", log), Recorder("b", log, waits=True), Recorder("c", log)])
+        await world.create("configmaps", {"metadata": {"name": "x"}})
+        await world.merge("configmaps", "x", {"data": {"a": "1"}})
+        assert log == ["a", "b", "c"]
+
+    play(scenario)
+
+
+def test_a_chain_without_plugins_asks_nobody() -> None:
+    chain = build(disable=ORDER)
+    assert chain.plugins == ()

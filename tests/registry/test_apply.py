@@ -1,0 +1,176 @@
+"""Server-side apply: ownership, conflicts, pruning, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apiserver.api.schema import INT32, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.status import StatusError
+from apiserver.registry.fieldmerge import check, merge, remove
+from apiserver.registry.fieldset import paths, without
+from apiserver.registry.fieldwalk import ABSENT, stated
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+APPLY = "application/apply-patch+yaml"
+
+
+async def apply(world: Any, data: Json | None, query: str, **metadata: Any) -> Any:
+    body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
+    if data is not None:
+        body["data"] = data
+    result = await world.call("patch", "configmaps", "a", body, query, content_type=APPLY)
+    return result.entry.obj
+
+
+def owners(obj: Json) -> dict[tuple[str, str], Json]:
+    return {(entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", ())}
+
+
+def test_the_first_apply_creates_and_a_repetition_changes_nothing(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await apply(world, {"a": "1"}, "fieldManager=m1")
+        assert owners(made) == {("m1", "Apply"): {"f:data": {"f:a": {}}}}
+        world.clock.pass_seconds(5)
+        assert await apply(world, {"a": "1"}, "fieldManager=m1") == made
+
+    play(scenario)
+
+
+def test_fields_that_are_no_longer_stated_go_unless_others_own_them(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
+        await apply(world, {"b": "1"}, "fieldManager=m2")
+        left = await apply(world, {}, "fieldManager=m1")
+        assert left["data"] == {"b": "1"}
+        assert owners(left)["m2", "Apply"] == {"f:data": {"f:b": {}}}
+
+    play(scenario)
+
+
+def test_conflicts_name_manager_and_field_and_force_settles_them(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
+        with pytest.raises(StatusError, match=r'Apply failed with 1 conflict: conflict with "m1": .data.a') as one:
+            await apply(world, {"a": "2"}, "fieldManager=m2")
+        assert one.value.details == {"causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "m1"', "field": ".data.a"}]}
+        with pytest.raises(StatusError, match=r'2 conflicts: conflicts with "m1":\n- \.data\.a\n- \.data\.b'):
+            await apply(world, {"a": "2", "b": "2"}, "fieldManager=m2")
+        taken = await apply(world, {"a": "2"}, "fieldManager=m2&force=true")
+        assert owners(taken) == {("m1", "Apply"): {"f:data": {"f:b": {}}}, ("m2", "Apply"): {"f:data": {"f:a": {}}}}
+
+    play(scenario)
+
+
+def test_an_updater_conflicts_under_its_version(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=old")
+        with pytest.raises(StatusError, match=r'conflict with "old" using v1: \.data\.a'):
+            await apply(world, {"a": "2"}, "fieldManager=m1")
+
+    play(scenario)
+
+
+def test_unmanaged_fields_belong_to_who_wrote_before_the_first_apply(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}})
+        await world.merge("configmaps", "a", {"metadata": {"managedFields": [{}]}})
+        done = await apply(world, {"b": "2"}, "fieldManager=m1")
+        assert owners(done) == {("m1", "Apply"): {"f:data": {"f:b": {}}}, ("before-first-apply", "Update"): {"f:data": {".": {}, "f:a": {}}}}
+
+    play(scenario)
+
+
+def test_kubectl_takes_over_what_it_applied_from_the_client(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"1"}}'
+        key = "kubectl.kubernetes.io/last-applied-configuration"
+        sent = {"metadata": {"name": "a", "annotations": {key: last}}, "data": {"a": "1"}}
+        await world.create("configmaps", sent, "fieldManager=kubectl-client-side-apply")
+        done = await apply(world, {"a": "2"}, "fieldManager=kubectl")
+        assert done["data"] == {"a": "2"}
+        assert '"a":"2"' in done["metadata"]["annotations"][key]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        (b"", 400, "invalid object type: /, Kind="),
+        (b"[]", 400, "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array"),
+        (b'{"apiVersion":"v1","kind":"Secret"}', 400, "invalid object type: /v1, Kind=Secret"),
+        (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}', 400, "the name of the object (b) does not match"),
+        (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","managedFields":[]}}', 400, "metadata.managedFields must be nil"),
+        (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"nope":"1"}', 500, "(/a; /v1, Kind=ConfigMap): .nope: field not declared"),
+        (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","uid":"u"}}', 409, "uid mismatch: the provided object specified uid u"),
+    ],
+)
+def test_bodies_that_cannot_be_applied(play: Play, body: bytes, code: int, words: str) -> None:
+    async def scenario(world: Any) -> None:
+        with pytest.raises(StatusError) as wrong:
+            await world.call("patch", "configmaps", "a", body, "fieldManager=m1", content_type=APPLY)
+        assert wrong.value.code == code
+        assert words in wrong.value.message
+
+    play(scenario)
+
+
+def test_a_status_apply_creates_nothing_and_apply_needs_a_manager(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}, "status": {}}
+        with pytest.raises(StatusError, match='"a" not found'):
+            await world.call("patch", "resourceclaims", "a", body, "fieldManager=m", content_type=APPLY, subresource="status")
+        with pytest.raises(StatusError, match="fieldManager: Required value: is required for apply patch"):
+            await world.call("patch", "resourceclaims", "a", body, content_type=APPLY)
+
+    play(scenario)
+
+
+ITEM = Struct("io.test.v1.Item", (field("name", 1, STRING, required=True), field("size", 2, INT32)))
+BOX = Struct(
+    "io.test.v1.Box",
+    (field("labels", 1, MapOf(STRING)), field("items", 2, ListOf(ITEM, "map", ("name",))), field("tags", 3, ListOf(STRING, "set")),
+     field("args", 4, ListOf(STRING))),
+)  # fmt: skip
+NAMES = st.sampled_from("abcde")
+
+
+def boxes() -> st.SearchStrategy[Json]:
+    unique = st.lists(NAMES, unique=True, min_size=1, max_size=4)
+    items = unique.flatmap(
+        lambda names: st.tuples(*(st.fixed_dictionaries({"name": st.just(name)}, optional={"size": st.integers(0, 3)}) for name in names)).map(list)
+    )
+    return st.fixed_dictionaries(
+        {}, optional={"labels": st.dictionaries(NAMES, st.sampled_from("xy"), min_size=1, max_size=3), "items": items, "tags": unique, "args": unique}
+    )
+
+
+@given(boxes(), boxes())
+def test_a_merge_holds_all_that_was_applied_and_what_was_live_besides(live: Json, applied: Json) -> None:
+    merged = merge(BOX, live, applied) if live or applied else {}
+    merged = {} if merged is ABSENT else merged
+    assert merge(BOX, merged, applied) == merged or not applied
+    assert set(paths(stated(BOX, applied))) <= set(paths(stated(BOX, merged)))
+    assert set(paths(stated(BOX, live))) <= set(paths(stated(BOX, merged)))
+    names = [item["name"] for item in merged.get("items", ())]
+    assert [name for name in names if name in [item["name"] for item in applied.get("items", ())]] == [i["name"] for i in applied.get("items", ())]
+
+
+@given(boxes(), boxes())
+def test_what_is_removed_is_gone_and_the_rest_stays(box: Json, other: Json) -> None:
+    fields = stated(BOX, other)
+    rest = {name: value for name, value in remove(BOX, box, fields).items() if value}
+    assert stated(BOX, rest) == without(stated(BOX, box), fields)
+
+
+def test_a_value_that_does_not_fit_is_named() -> None:
+    assert check(BOX, {"labels": {"a": 1}}) == ".labels.a: expected string, got &value.valueUnstructured{Value:1}"
+    assert check(BOX, {"tags": ["a", "a"]}) == '.tags: duplicate entries for key [="a"]'
+    assert check(BOX, {"items": [{"name": "a", "size": "x"}]}) == '.items[name="a"].size: expected numeric (int or float), got string'
+    assert check(BOX, {"args": "x", "nope": 1}) == "errors:\n  .args: expected list, got &{x}\n  .nope: field not declared in schema"

@@ -1,0 +1,192 @@
+"""Delete: finalizers, grace periods, propagation, preconditions, collections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}
+
+
+def pod(name: str, node: str = "n1", **metadata: Any) -> Json:
+    return {"metadata": {"name": name, **metadata}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": node}}
+
+
+def times(obj: Json) -> tuple[Any, Any]:
+    return obj["metadata"].get("deletionTimestamp"), obj["metadata"].get("deletionGracePeriodSeconds")
+
+
+async def gone(world: Any, plural: str, name: str) -> bool:
+    try:
+        await world.get(plural, name)
+    except StatusError as error:
+        return error.code == 404
+    return False
+
+
+def test_a_deletion_has_a_version_of_its_own(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await world.create("resourceclaims", {"metadata": {"name": "a"}})
+        result = await world.delete("resourceclaims", "a")
+        assert result.gone
+        assert result.entry.revision == int(made["metadata"]["resourceVersion"]) + 1
+
+    play(scenario)
+
+
+def test_kinds_answer_with_the_object_or_with_a_status(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await world.create("configmaps", MAP)
+        status = (await world.delete("configmaps", "a")).status
+        assert status == {
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": {"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]},
+        }  # fmt: skip
+        await world.create("resourceclaims", {"metadata": {"name": "a"}})
+        assert (await world.delete("resourceclaims", "a")).status is None
+
+    play(scenario)
+
+
+def test_finalizers_hold_an_object_until_the_last_is_gone(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/f"]}})
+        first = await world.delete("configmaps", "a")
+        assert (first.gone, first.status) == (False, None)
+        assert times(first.entry.obj) == ("2025-01-02T03:04:05Z", 0)
+        again = await world.delete("configmaps", "a")
+        assert again.entry.revision == first.entry.revision
+        with pytest.raises(StatusError, match=r'no new finalizers can be added .* found new finalizers \[\]string\{"example.com/g"\}'):
+            await world.merge("configmaps", "a", {"metadata": {"finalizers": ["example.com/f", "example.com/g"]}})
+        with pytest.raises(StatusError, match='object is being deleted: configmaps "a" already exists'):
+            await world.create("configmaps", MAP)
+        last = await world.merge("configmaps", "a", {"metadata": {"finalizers": None}})
+        assert int(last["metadata"]["resourceVersion"]) == first.entry.revision
+        assert await gone(world, "configmaps", "a")
+
+    play(scenario)
+
+
+def test_a_pod_on_a_node_gets_its_grace_period(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("pods", pod("p"))
+        result = await world.delete("pods", "p")
+        assert not result.gone
+        assert times(result.entry.obj) == ("2025-01-02T03:04:35Z", 30)
+        assert result.entry.obj["metadata"]["generation"] == 2
+
+    play(scenario)
+
+
+def test_a_pod_without_a_node_goes_at_once_and_was_marked_first(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("pods", pod("p", node=""))
+        watch = await world.watch("pods", f"resourceVersion={world.registry.log.revision}")
+        result = await world.delete("pods", "p")
+        assert result.gone
+        assert times(result.entry.obj) == ("2025-01-02T03:04:05Z", 0)
+        assert [kind for kind, _ in await watch.take(2)] == ["MODIFIED", "DELETED"]
+
+    play(scenario)
+
+
+def test_a_later_delete_can_only_shorten_the_period(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("pods", pod("p"))
+        await world.delete("pods", "p", query="gracePeriodSeconds=20")
+        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=25")).entry.obj) == ("2025-01-02T03:04:25Z", 20)
+        assert times((await world.delete("pods", "p")).entry.obj) == ("2025-01-02T03:04:25Z", 20)
+        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=5")).entry.obj) == ("2025-01-02T03:04:10Z", 5)
+        world.clock.pass_seconds(60)
+        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=3")).entry.obj) == ("2025-01-02T03:05:05Z", 1)
+        assert (await world.delete("pods", "p", query="gracePeriodSeconds=0")).gone
+
+    play(scenario)
+
+
+def test_a_negative_period_is_one_second_and_the_body_wins_over_the_query(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("pods", pod("p"))
+        await world.create("pods", pod("q"))
+        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=-5")).entry.obj)[1] == 1
+        assert times((await world.delete("pods", "q", {"gracePeriodSeconds": 7}, "gracePeriodSeconds=9")).entry.obj)[1] == 7
+
+    play(scenario)
+
+
+def test_propagation_policies_are_finalizers_that_replace_each_other(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", MAP)
+        held = await world.delete("configmaps", "a", query="propagationPolicy=Foreground")
+        assert held.entry.obj["metadata"]["finalizers"] == ["foregroundDeletion"]
+        held = await world.delete("configmaps", "a", {"propagationPolicy": "Orphan"})
+        assert held.entry.obj["metadata"]["finalizers"] == ["orphan"]
+        assert (await world.delete("configmaps", "a", query="propagationPolicy=Background")).gone
+        await world.create("configmaps", MAP)
+        assert (await world.delete("configmaps", "a", query="orphanDependents=true")).entry.obj["metadata"]["finalizers"] == ["orphan"]
+        assert (await world.delete("configmaps", "a", {"orphanDependents": False})).gone
+
+    play(scenario)
+
+
+def test_preconditions_name_the_kind(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await world.create("resourceclaims", {"metadata": {"name": "a"}})
+        uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+        with pytest.raises(StatusError, match=r'on ResourceClaim.resource.k8s.io "a": the UID in the precondition \(x\) does not match') as wrong:
+            await world.delete("resourceclaims", "a", {"preconditions": {"uid": "x"}})
+        assert wrong.value.details["kind"] == "ResourceClaim"
+        with pytest.raises(StatusError, match=r"the ResourceVersion in the precondition \(1\) does not match .* The object might have been modified"):
+            await world.delete("resourceclaims", "a", {"preconditions": {"resourceVersion": "1"}})
+        assert (await world.delete("resourceclaims", "a", {"preconditions": {"uid": uid, "resourceVersion": version}})).gone
+
+    play(scenario)
+
+
+def test_a_dry_run_deletes_nothing(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/f"]}})
+        assert times((await world.delete("configmaps", "a", query="dryRun=All")).entry.obj)[0] is not None
+        assert times(await world.get("configmaps", "a")) == (None, None)
+        await world.create("pods", pod("p", node=""))
+        assert (await world.delete("pods", "p", query="dryRun=All")).gone
+        assert times(await world.get("pods", "p")) == (None, None)
+
+    play(scenario)
+
+
+def test_a_namespace_terminates_and_goes_when_its_own_finalizer_is_gone(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("namespaces", {"metadata": {"name": "old"}})
+        first = await world.delete("namespaces", "old")
+        assert first.entry.obj["status"]["phase"] == "Terminating"
+        assert not (await world.delete("namespaces", "old")).gone
+        spec = {"metadata": {"name": "old"}, "spec": {}, "status": {"phase": "Terminating"}}
+        await world.update("namespaces", "old", spec, subresource="finalize")
+        assert await gone(world, "namespaces", "old")
+        with pytest.raises(StatusError, match="this namespace may not be deleted"):
+            await world.delete("namespaces", "default")
+
+    play(scenario)
+
+
+def test_a_collection_is_answered_as_it_was_and_pages(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        for name in "abcd":
+            await world.create("configmaps", {"metadata": {"name": name, "labels": {"mine": "1"}}})
+        await world.create("configmaps", {"metadata": {"name": "other"}})
+        page = await world.call("deletecollection", "configmaps", query="labelSelector=mine&limit=2")
+        assert [entry.obj["metadata"]["name"] for entry in page.entries] == ["a", "b"]
+        assert page.continue_token
+        assert "deletionTimestamp" not in page.entries[0].obj["metadata"]
+        await world.call("deletecollection", "configmaps", query="labelSelector=mine")
+        assert [entry.obj["metadata"]["name"] for entry in (await world.list("configmaps")).entries] == ["other"]
+
+    play(scenario)

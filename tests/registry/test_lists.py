@@ -1,0 +1,186 @@
+"""Get and list: selectors, pages, versions."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from apiserver.registry import reading
+from apiserver.registry.continuation import decode_token, encode_token
+from apiserver.registry.selection import labels_of
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+
+def names(listing: Any) -> list[str]:
+    return [entry.obj["metadata"]["name"] for entry in listing.entries]
+
+
+async def fill(world: Any) -> None:
+    for name, labels in (("a", {"app": "x", "tier": "1"}), ("b", {"app": "y"}), ("c", {"app": "x"}), ("d", None)):
+        await world.create("configmaps", {"metadata": {"name": name, "labels": labels}})
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("app%3Dx", "ac"), ("app", "abc"), ("!app", "d"), ("app!%3Dx", "bd"), ("app%3Dx,tier%3D1", "a"), ("app+in+(x,y),!tier", "bc"), ("app%3Dnope", ""),
+        ("", "abcd"),
+    ],
+)  # fmt: skip
+def test_label_selectors(play: Play, selector: str, expected: str) -> None:
+    async def scenario(world: Any) -> None:
+        await fill(world)
+        assert names(await world.list("configmaps", f"labelSelector={selector}")) == list(expected)
+
+    play(scenario)
+
+
+def test_an_index_follows_what_is_written_after_it_was_built(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await fill(world)
+        assert names(await world.list("configmaps", "labelSelector=app%3Dx")) == ["a", "c"]
+        await world.merge("configmaps", "a", {"metadata": {"labels": {"app": "y"}}})
+        await world.delete("configmaps", "b")
+        await world.create("configmaps", {"metadata": {"name": "e", "labels": {"app": "x"}}})
+        assert names(await world.list("configmaps", "labelSelector=app%3Dx")) == ["c", "e"]
+        assert names(await world.list("configmaps", "labelSelector=app%3Dy")) == ["a"]
+
+    play(scenario)
+
+
+def test_field_selectors(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        for name, node in (("p", "n1"), ("q", "")):
+            await world.create("pods", {"metadata": {"name": name}, "spec": {"containers": [], "nodeName": node}})
+        assert names(await world.list("pods", "fieldSelector=spec.nodeName%3Dn1")) == ["p"]
+        assert names(await world.list("pods", "fieldSelector=spec.nodeName%3D")) == ["q"]
+        assert names(await world.list("pods", "fieldSelector=metadata.name!%3Dp")) == ["q"]
+        assert names(await world.list("pods", "fieldSelector=metadata.name%3Dq,spec.nodeName%3Dn1")) == []
+        assert names(await world.list("pods", "fieldSelector=metadata.namespace%3Ddefault", namespace="")) == ["p", "q"]
+        with pytest.raises(StatusError, match=r'"spec\.x" is not a known field selector: only "metadata.name", "metadata.namespace"'):
+            await world.list("configmaps", "fieldSelector=spec.x%3D1")
+
+    play(scenario)
+
+
+def test_pages_are_of_one_revision(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await fill(world)
+        first = await world.list("configmaps", "limit=2")
+        assert (names(first), first.remaining) == (["a", "b"], 2)
+        await world.create("configmaps", {"metadata": {"name": "bb"}})
+        await world.delete("configmaps", "d")
+        second = await world.list("configmaps", f"limit=2&continue={first.continue_token}")
+        assert (names(second), second.continue_token, second.remaining) == (["c", "d"], "", None)
+        assert second.revision == first.revision
+
+    play(scenario)
+
+
+def test_selected_pages_tell_no_count_and_go_on(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await fill(world)
+        first = await world.list("configmaps", "limit=1&labelSelector=app")
+        assert (names(first), first.remaining) == (["a"], None)
+        second = await world.list("configmaps", f"limit=1&labelSelector=app&continue={first.continue_token}")
+        assert names(second) == ["b"]
+
+    play(scenario)
+
+
+def test_versions_of_a_list(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}})
+        then = world.registry.log.revision
+        await world.create("configmaps", {"metadata": {"name": "b"}})
+        assert names(await world.list("configmaps", "resourceVersion=0&limit=1")) == ["a", "b"]
+        assert names(await world.list("configmaps", f"resourceVersion={then}")) == ["a", "b"]
+        assert names(await world.list("configmaps", f"resourceVersion={then}&resourceVersionMatch=Exact")) == ["a"]
+        assert names(await world.list("configmaps", f"resourceVersion={then}&limit=5")) == ["a"]
+        assert names(await world.list("configmaps", "limit=-1")) == ["a", "b"]
+
+    play(scenario)
+
+
+def test_versions_that_cannot_be_had(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "WAIT_SECONDS", 0.01)
+
+    async def scenario(world: Any) -> None:
+        for query in ("resourceVersion=999", "resourceVersion=999&resourceVersionMatch=Exact", "resourceVersion=999&limit=1"):
+            with pytest.raises(StatusError, match="Too large resource version: 999, current: 1") as large:
+                await world.list("configmaps", query)
+            assert (large.value.code, large.value.reason, large.value.details["retryAfterSeconds"]) == (504, "Timeout", 1)
+        with pytest.raises(StatusError, match=r'invalid resource version: resourceVersion: Invalid value: "abc": strconv\.ParseUint') as bad:
+            await world.list("configmaps", "resourceVersion=abc")
+        assert bad.value.code == 400
+        await world.create("configmaps", {"metadata": {"name": "a"}})
+        with pytest.raises(StatusError, match='resourceVersion: Invalid value: "abc"') as bare:
+            await world.call("get", "configmaps", "a", query="resourceVersion=abc")
+        assert (bare.value.code, bare.value.reason) == (500, "")
+
+    play(scenario)
+
+
+def test_a_compacted_page_offers_to_go_on_in_the_present(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await fill(world)
+        first = await world.list("configmaps", "limit=2")
+        for i in range(3):
+            await world.merge("configmaps", "c", {"data": {"n": str(i)}})
+        await world.forget_history("configmaps")
+        with pytest.raises(StatusError, match="The provided continue parameter is too old") as gone:
+            await world.list("configmaps", f"limit=2&continue={first.continue_token}")
+        assert gone.value.code == 410
+        token = gone.value.to_dict()["metadata"]["continue"]
+        assert names(await world.list("configmaps", f"limit=2&continue={token}")) == ["c", "d"]
+        with pytest.raises(StatusError, match="The resourceVersion for the provided list is too old"):
+            await world.list("configmaps", f"resourceVersion={first.revision}&resourceVersionMatch=Exact")
+
+    play(scenario)
+
+
+def test_tokens_come_back_as_they_were_made() -> None:
+    token = encode_token("/registry/configmaps/ns/a\0", "/registry/configmaps/ns/", 7)
+    assert json.loads(base64.urlsafe_b64decode(token + "==")) == {"v": "meta.k8s.io/v1", "rv": 7, "start": "a\0"}
+    assert decode_token(token, "/registry/configmaps/ns/") == ("/registry/configmaps/ns/a\0", 7)
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        ("%", "illegal base64 data at input byte 0"),
+        ("abc", "invalid character 'i' looking for beginning of value"),
+        (base64.urlsafe_b64encode(b'{"v":"other","rv":5,"start":"a"}').decode().rstrip("="), "server does not recognize this encoded version other"),
+        (base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":5,"start":"../a"}').decode().rstrip("="), "../a"),
+        (base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","start":"a"}').decode().rstrip("="), "incorrect encoded start resourceVersion"),
+    ],
+)
+def test_wrong_tokens_are_told_in_upstreams_words(token: str, words: str) -> None:
+    with pytest.raises(StatusError) as wrong:
+        decode_token(token, "/registry/configmaps/")
+    assert wrong.value.message.startswith(f"invalid continue token: continue key is not valid: {words}")
+
+
+def test_labels_are_read_from_the_bytes_as_the_object_has_them(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        given = {"a": "x", "example.com/b": ""}
+        sent: list[Json] = [
+            {"metadata": {"name": "plain", "labels": given}},
+            {"metadata": {"name": "none", "annotations": {"n": '"labels":{"x":"y"}'}}},
+            {"metadata": {"name": "both", "labels": given, "annotations": {"labels": "{"}}},
+        ]
+        for body in sent:
+            await world.create("configmaps", body)
+        for entry in (await world.list("configmaps")).entries:
+            assert labels_of(entry) == entry.obj["metadata"].get("labels")
+        await world.create("pods", {"metadata": {"name": "p"}, "spec": {"containers": [], "nodeSelector": {"labels": "x"}}})
+        assert labels_of((await world.list("pods")).entries[0]) is None
+
+    play(scenario)

@@ -1,0 +1,133 @@
+"""Managed fields through creates, updates and patches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from apiserver.registry.managedfields import MAX_UPDATE_MANAGERS, Manager, Owned, decode, encode, fold_old_updates, manager_name
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+
+def owners(obj: Json) -> dict[str, Json]:
+    """Fields by manager."""
+    return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", ())}
+
+
+def test_a_creator_owns_what_it_sent_but_not_what_the_server_owns(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await world.create("configmaps", {"metadata": {"name": "a", "labels": {"x": "1"}}, "data": {"k": "v"}}, "fieldManager=me")
+        assert made["metadata"]["managedFields"] == [
+            {
+                "manager": "me", "operation": "Update", "apiVersion": "v1", "time": "2025-01-02T03:04:05Z", "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:data": {".": {}, "f:k": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}},
+            }
+        ]  # fmt: skip
+
+    play(scenario)
+
+
+def test_a_write_takes_changed_fields_from_others(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}, "fieldManager=first")
+        world.clock.pass_seconds(2)
+        changed = await world.merge("configmaps", "a", {"data": {"b": "2", "c": "3"}}, "fieldManager=second")
+        assert owners(changed) == {"first": {"f:data": {".": {}, "f:a": {}}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
+        changed = await world.merge("configmaps", "a", {"data": {"a": None}}, "fieldManager=third")
+        assert owners(changed) == {"first": {"f:data": {}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
+        assert [entry["time"] for entry in changed["metadata"]["managedFields"]] == ["2025-01-02T03:04:05Z", "2025-01-02T03:04:07Z"]
+
+    play(scenario)
+
+
+def test_status_is_managed_apart_and_reset_fields_are_nobodys(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "r"}]}}}
+        await world.create("resourceclaims", claim, "fieldManager=user")
+        status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
+        changed = await world.update("resourceclaims", "a", {**claim, "status": status}, "fieldManager=controller", subresource="status")
+        entry = next(entry for entry in changed["metadata"]["managedFields"] if entry["manager"] == "controller")
+        assert entry["subresource"] == "status"
+        assert list(entry["fieldsV1"]) == ["f:status"]
+        again = await world.update("resourceclaims", "a", {**claim, "status": {}}, "fieldManager=other")
+        assert owners(again) == owners(changed)
+
+    play(scenario)
+
+
+def test_managers_can_be_edited_and_forgotten(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=me")
+        entry = {"manager": "renamed", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}}}}
+        changed = await world.merge("configmaps", "a", {"metadata": {"managedFields": [entry]}})
+        assert owners(changed) == {"renamed": {"f:data": {"f:a": {}}}}
+        cleared = await world.merge("configmaps", "a", {"metadata": {"managedFields": []}})
+        assert "managedFields" not in cleared["metadata"]
+        untracked = await world.merge("configmaps", "a", {"data": {"b": "2"}})
+        assert "managedFields" not in untracked["metadata"]
+
+    play(scenario)
+
+
+def test_more_than_ten_update_managers_are_folded(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"m0": "1"}}, "fieldManager=m0")
+        for i in range(1, 13):
+            world.clock.pass_seconds(1)
+            changed = await world.merge("configmaps", "a", {"data": {f"m{i}": "1"}}, f"fieldManager=m{i}")
+        found = owners(changed)
+        assert len(found) == MAX_UPDATE_MANAGERS
+        assert found["ancient-changes"] == {"f:data": {".": {}, "f:m0": {}, "f:m1": {}, "f:m2": {}, "f:m3": {}}}
+        assert list(found)[:2] == ["ancient-changes", "m4"]
+
+    play(scenario)
+
+
+def test_folding_leaves_ten_alone() -> None:
+    managers = {Manager(f"m{i}", "Update", "v1", ""): Owned({"f:a": {}}, "v1", None) for i in range(10)}
+    before = dict(managers)
+    fold_old_updates(managers)
+    assert managers == before
+
+
+def test_entries_are_sorted_by_operation_time_and_name() -> None:
+    def owned(time: str) -> Owned:
+        return Owned({"f:a": {}}, "v1", time)
+
+    managers = {
+        Manager("z", "Update", "v1", ""): owned("2025-01-01T00:00:00Z"),
+        Manager("b", "Update", "v1", ""): owned("2025-01-01T00:00:01Z"),
+        Manager("a", "Update", "v1", "status"): owned("2025-01-01T00:00:01Z"),
+        Manager("y", "Apply", "", ""): owned("2025-01-01T00:00:09Z"),
+    }
+    entries = encode(managers)
+    assert [entry["manager"] for entry in entries] == ["y", "z", "a", "b"]
+    assert decode(entries) == managers
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"manager": "x", "operation": "Nope", "apiVersion": "v1", "fieldsType": "FieldsV1"},
+        {"manager": "x", "operation": "Update", "fieldsType": "FieldsV1"},
+        {"manager": "x", "operation": "Update", "apiVersion": "v1"},
+        {"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"wrong": {}}},
+    ],
+)
+def test_entries_that_cannot_be_understood(entry: Json) -> None:
+    assert decode([entry]) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "agent", "name"),
+    [
+        ("me", "kubectl/1", "me"), ("", "kubectl-1.36/v1.36.0 (linux)", "kubectl-1.36"), ("", "noslash", "noslash"), ("", "", "unknown"),
+        ("", "x" * 200 + "/1", "x" * 128), ("", "a\x07b/1", "ab"),
+    ],
+)  # fmt: skip
+def test_the_manager_is_named_by_the_parameter_or_the_user_agent(given: str, agent: str, name: str) -> None:
+    assert manager_name(given, agent) == name

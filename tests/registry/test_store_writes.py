@@ -1,0 +1,248 @@
+"""Create and update: what the server sets, the order of checks, versions, no-op writes, generated names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
+from apiserver.api.status import StatusError
+from apiserver.registry.metadata import generate_name
+from apiserver.registry.settling import settler_of
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}
+CLAIM: Json = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "g"}}]}}}
+
+
+def test_the_server_sets_uid_time_namespace_and_version(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        sent = {"metadata": {"name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/x"}}
+        metadata = (await world.create("configmaps", sent))["metadata"]
+        assert metadata["uid"].startswith("uid-")
+        assert (metadata["namespace"], metadata["creationTimestamp"]) == ("default", "2025-01-02T03:04:05Z")
+        assert "selfLink" not in metadata
+        assert int(metadata["resourceVersion"]) == world.registry.log.revision
+
+    play(scenario)
+
+
+def test_a_taken_name_conflicts_but_only_after_validation(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", MAP)
+        with pytest.raises(StatusError, match='configmaps "a" already exists') as taken:
+            await world.create("configmaps", MAP)
+        assert taken.value.code == 409
+        with pytest.raises(StatusError) as invalid:
+            await world.create("configmaps", {"metadata": {"name": "a", "labels": {"bad key": "x"}}})
+        assert invalid.value.code == 422
+
+    play(scenario)
+
+
+def test_a_missing_namespace_is_found_before_validation(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        with pytest.raises(StatusError, match='namespaces "nowhere" not found') as missing:
+            await world.create("configmaps", {"metadata": {"name": "Bad!"}}, namespace="nowhere")
+        assert missing.value.code == 404
+
+    play(scenario)
+
+
+def test_nothing_is_created_in_a_terminating_namespace(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("namespaces", {"metadata": {"name": "old"}})
+        await world.delete("namespaces", "old")
+        with pytest.raises(StatusError, match="because it is being terminated") as refused:
+            await world.create("configmaps", MAP, namespace="old")
+        assert refused.value.details["causes"][0]["reason"] == "NamespaceTerminating"
+
+    play(scenario)
+
+
+def test_a_namespace_in_the_body_must_be_that_of_the_request(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        with pytest.raises(StatusError, match="the namespace of the provided object does not match"):
+            await world.create("configmaps", {"metadata": {"name": "a", "namespace": "other"}})
+
+    play(scenario)
+
+
+def test_a_resource_version_on_create_is_refused_unless_it_is_zero(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        with pytest.raises(StatusError, match="resourceVersion should not be set on objects to be created") as refused:
+            await world.create("configmaps", {"metadata": {"name": "a", "resourceVersion": "5"}})
+        assert (refused.value.code, refused.value.reason) == (500, "")
+        await world.create("configmaps", {"metadata": {"name": "a", "resourceVersion": "0"}})
+
+    play(scenario)
+
+
+def test_generated_names_are_cut_and_tried_again_when_taken(play: Play) -> None:
+    assert generate_name("x" * 80, "abcde") == "x" * 58 + "abcde"
+
+    async def scenario(world: Any) -> None:
+        suffixes = iter(["aaaaa", "aaaaa", "bbbbb"])
+        world.registry.new_suffix = lambda: next(suffixes)
+        first = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
+        second = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
+        assert (first["metadata"]["name"], second["metadata"]["name"]) == ("g-aaaaa", "g-bbbbb")
+        world.registry.new_suffix = lambda: "aaaaa"
+        with pytest.raises(StatusError, match='"g-aaaaa" already exists, the server was not able to generate a unique name') as taken:
+            await world.create("configmaps", {"metadata": {"generateName": "g-"}})
+        assert taken.value.details["retryAfterSeconds"] == 1
+
+    play(scenario)
+
+
+def test_a_dry_run_answers_as_if_done_and_stores_nothing(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await world.create("configmaps", MAP, "dryRun=All")
+        assert "resourceVersion" not in made["metadata"]
+        with pytest.raises(StatusError, match="not found"):
+            await world.get("configmaps", "a")
+        stored = await world.create("configmaps", MAP)
+        changed = await world.merge("configmaps", "a", {"data": {"a": "2"}}, "dryRun=All")
+        assert changed["data"] == {"a": "2"}
+        assert changed["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+        assert (await world.get("configmaps", "a"))["data"] == {"a": "1"}
+
+    play(scenario)
+
+
+def test_a_stale_version_conflicts_and_no_version_overwrites(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        first = await world.create("configmaps", MAP)
+        await world.merge("configmaps", "a", {"data": {"b": "2"}})
+        stale = {**MAP, "metadata": {"name": "a", "resourceVersion": first["metadata"]["resourceVersion"]}}
+        with pytest.raises(StatusError, match="the object has been modified; please apply your changes") as conflict:
+            await world.update("configmaps", "a", stale)
+        assert conflict.value.code == 409
+        assert (await world.update("configmaps", "a", MAP))["data"] == {"a": "1"}
+        with pytest.raises(StatusError, match=r'strconv\.ParseUint: parsing "abc": invalid syntax'):
+            await world.update("configmaps", "a", {**MAP, "metadata": {"name": "a", "resourceVersion": "abc"}})
+
+    play(scenario)
+
+
+def test_kinds_may_insist_on_a_version(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
+        result = await world.call("update", "leases", "l", lease)
+        assert result.created
+        with pytest.raises(StatusError, match=r'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0'):
+            await world.update("leases", "l", lease)
+
+    play(scenario)
+
+
+def test_put_creates_only_kinds_that_allow_it(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        with pytest.raises(StatusError, match='configmaps "a" not found'):
+            await world.update("configmaps", "a", MAP)
+
+    play(scenario)
+
+
+def test_the_name_in_the_body_must_be_that_of_the_url(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", MAP)
+        with pytest.raises(StatusError, match=r"the name of the object \(b\) does not match the name on the URL \(a\)"):
+            await world.update("configmaps", "a", {**MAP, "metadata": {"name": "b"}})
+        with pytest.raises(StatusError, match="was undeterminable: name must be provided"):
+            await world.update("configmaps", "a", {"data": {}})
+
+    play(scenario)
+
+
+def test_a_write_that_changes_nothing_keeps_version_and_managers(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        first = await world.create("configmaps", MAP)
+        world.clock.pass_seconds(60)
+        assert await world.update("configmaps", "a", MAP, agent="other/1") == first
+        assert await world.merge("configmaps", "a", {"data": {"a": "1"}}, "fieldManager=third") == first
+        assert world.registry.log.revision == int(first["metadata"]["resourceVersion"])
+
+    play(scenario)
+
+
+def test_the_main_resource_cannot_write_status_nor_status_the_rest(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await world.create("resourceclaims", {**CLAIM, "status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}})
+        assert made["status"] == {}
+        status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
+        sent = {"metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {}, "status": status}
+        changed = await world.update("resourceclaims", "a", sent, subresource="status")
+        assert changed["status"] == status
+        assert changed["spec"] == made["spec"]
+        assert "labels" not in changed["metadata"]
+
+    play(scenario)
+
+
+def test_immutable_metadata_is_named_once_for_each_layer(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", MAP)
+        with pytest.raises(StatusError, match=r"metadata\.deletionTimestamp: Invalid value: .*field is immutable") as refused:
+            await world.merge("configmaps", "a", {"metadata": {"deletionTimestamp": "2025-01-01T00:00:00Z"}})
+        assert len(refused.value.details["causes"]) == 2
+        with pytest.raises(StatusError) as bad_label:
+            await world.merge("configmaps", "a", {"metadata": {"labels": {"bad key": "x"}}})
+        assert len(bad_label.value.details["causes"]) == 4
+
+    play(scenario)
+
+
+def test_another_uid_is_refused_in_the_words_of_the_storage(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        made = await world.create("configmaps", MAP)
+        wrong = {**MAP, "metadata": {"name": "a", "uid": "other"}}
+        with pytest.raises(StatusError, match=f"UID in precondition: other, UID in object meta: {made['metadata']['uid']}"):
+            await world.update("configmaps", "a", wrong)
+
+    play(scenario)
+
+
+def test_writers_of_one_object_all_succeed_when_they_name_no_version(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("configmaps", MAP)
+        await asyncio.gather(*(world.merge("configmaps", "a", {"data": {f"k{i}": "x"}}) for i in range(20)))
+        assert len((await world.get("configmaps", "a"))["data"]) == 21
+
+    play(scenario)
+
+
+def test_owner_references_that_repeat_are_dropped_with_a_warning(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
+        made = await world.create("configmaps", {"metadata": {"name": "a", "ownerReferences": [owner, owner]}})
+        assert made["metadata"]["ownerReferences"] == [owner]
+        assert "duplicate UID(s) observed: u" in world.warnings[0]
+
+    play(scenario)
+
+
+def test_an_empty_list_that_is_always_written_is_stored_as_null(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        empty = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": []}}}
+        made = await world.create("resourceclaims", empty)
+        assert made["spec"] == {"devices": {"requests": None}}
+        again = await world.update("resourceclaims", "a", empty)
+        assert again == made
+
+    play(scenario)
+
+
+def test_only_schemas_with_lists_that_are_always_written_are_settled() -> None:
+    item = Struct("io.test.v1.Item", lambda: (field("verbs", 1, ListOf(STRING), omit=False), field("items", 2, ListOf(item))))
+    settle = settler_of(Struct("io.test.v1.Kind", (field("byName", 1, MapOf(item)), field("plain", 2, ListOf(STRING)))))
+    assert settle is not None
+    obj = {"byName": {"a": {"verbs": ["get"], "items": [{"verbs": []}]}}, "plain": []}
+    settle(obj)
+    assert obj == {"byName": {"a": {"verbs": ["get"], "items": [{"verbs": None}]}}, "plain": []}
+    assert settler_of(Struct("io.test.v1.Other", (field("plain", 1, ListOf(STRING)),))) is None

@@ -1,0 +1,164 @@
+"""Watches: where they start, what they see, how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from apiserver.messages import User
+from apiserver.registry import watching
+from apiserver.registry.options import ListOptions
+
+ADMIN = User("admin")
+
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+
+async def put(world: Any, name: str, **labels: str) -> None:
+    await world.create("configmaps", {"metadata": {"name": name, "labels": labels}})
+
+
+def test_a_watch_without_version_starts_with_what_there_is_in_key_order(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await put(world, "b")
+        await put(world, "a")
+        watch = await world.watch("configmaps")
+        assert await watch.take(2) == [("ADDED", "a"), ("ADDED", "b")]
+        await put(world, "c")
+        await world.merge("configmaps", "a", {"data": {"x": "1"}})
+        await world.delete("configmaps", "b")
+        assert await watch.take(3) == [("ADDED", "c"), ("MODIFIED", "a"), ("DELETED", "b")]
+
+    play(scenario)
+
+
+def test_a_watch_from_a_version_sees_what_followed_it(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await put(world, "a")
+        since = world.registry.log.revision
+        await put(world, "b")
+        watch = await world.watch("configmaps", f"resourceVersion={since}")
+        assert await watch.take(1) == [("ADDED", "b")]
+
+    play(scenario)
+
+
+def test_a_selection_turns_changes_into_what_they_mean_for_it(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await put(world, "a", on="1")
+        await put(world, "b")
+        watch = await world.watch("configmaps", f"labelSelector=on%3D1&resourceVersion={world.registry.log.revision}")
+        await world.merge("configmaps", "b", {"metadata": {"labels": {"on": "1"}}})
+        await world.merge("configmaps", "a", {"data": {"x": "1"}})
+        left = await world.merge("configmaps", "a", {"metadata": {"labels": {"on": None}}})
+        await world.merge("configmaps", "a", {"data": {"x": "2"}})
+        await world.delete("configmaps", "b")
+        assert await watch.take(2) == [("ADDED", "b"), ("MODIFIED", "a")]
+        event = await watch.next()
+        assert event.type == "DELETED"
+        assert event.entry.obj["metadata"]["labels"] == {"on": "1"}
+        assert event.entry.obj["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
+        assert await watch.take(1) == [("DELETED", "b")]
+
+    play(scenario)
+
+
+def test_watchers_share_events(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        since = world.registry.log.revision
+        watches = [await world.watch("configmaps", f"resourceVersion={since}") for _ in range(3)]
+        selected = await world.watch("configmaps", f"resourceVersion={since}&labelSelector=!x")
+        await put(world, "a")
+        events = [await watch.next() for watch in (*watches, selected)]
+        assert all(event is events[0] for event in events)
+
+    play(scenario)
+
+
+def test_other_namespaces_are_not_seen(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("namespaces", {"metadata": {"name": "other"}})
+        since = world.registry.log.revision
+        here = await world.watch("configmaps", f"resourceVersion={since}")
+        everywhere = await world.watch("configmaps", f"resourceVersion={since}", namespace="")
+        await world.create("configmaps", {"metadata": {"name": "x"}}, namespace="other")
+        await put(world, "a")
+        assert await here.take(1) == [("ADDED", "a")]
+        assert await everywhere.take(2) == [("ADDED", "x"), ("ADDED", "a")]
+
+    play(scenario)
+
+
+def test_initial_events_end_with_a_bookmark(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await put(world, "a")
+        query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        watch = await world.watch("configmaps", query)
+        assert await watch.take(1) == [("ADDED", "a")]
+        end = await watch.next()
+        assert (end.type, end.initial_end, end.revision) == ("BOOKMARK", True, world.registry.log.revision)
+
+    play(scenario)
+
+
+def test_bookmarks_come_when_nothing_else_does(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "BOOKMARK_SECONDS", 0.01)
+
+    async def scenario(world: Any) -> None:
+        watch = await world.watch("configmaps", f"allowWatchBookmarks=true&resourceVersion={world.registry.log.revision}")
+        assert (await watch.next()).type == "BOOKMARK"
+        await world.create("leases", {"metadata": {"name": "l"}})
+        revisions = {(await watch.next()).revision for _ in range(2)}
+        assert world.registry.log.revision in revisions
+
+    play(scenario)
+
+
+def test_a_watch_ends_in_time(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        store = world.store("configmaps")
+        ctx = store.context(user=ADMIN, version="v1", verb="watch")
+        times = iter((100.0, 129.9, 129.9999, 130.0))
+        batches = watching.open_watch(store, ctx, ListOptions(watch=True, resource_version="999", timeout=30), lambda: next(times))
+        assert [batch async for batch in batches] == []
+        assert list(times) == []
+
+    play(scenario)
+
+
+def test_a_version_that_is_gone_is_an_error_event(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await put(world, "a")
+        for i in range(3):
+            await world.merge("configmaps", "a", {"data": {"n": str(i)}})
+        await world.forget_history("configmaps")
+        watch = await world.watch("configmaps", "resourceVersion=1")
+        event = await watch.next()
+        assert event.type == "ERROR"
+        assert (event.status["code"], event.status["reason"]) == (410, "Expired")
+        assert event.status["message"].startswith("too old resource version: 1 (")
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "words"),
+    [
+        ("resourceVersion=abc", 500, 'resourceVersion: Invalid value: "abc"'),
+        ("labelSelector=,", 400, "found ','"),
+        ("timeoutSeconds=abc", 400, 'strconv.ParseInt: parsing "abc": invalid syntax'),
+        ("sendInitialEvents=true&resourceVersion=5", 422, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+        ("resourceVersionMatch=NotOlderThan&resourceVersion=5", 422, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+    ],
+)
+def test_wrong_options_are_told_before_the_watch_opens(play: Play, query: str, code: int, words: str) -> None:
+    async def scenario(world: Any) -> None:
+        with pytest.raises(StatusError) as wrong:
+            await world.watch("configmaps", query)
+        assert wrong.value.code == code
+        assert words in wrong.value.message
+
+    play(scenario)

@@ -1,0 +1,105 @@
+"""Objects judged by a kind's rules as the store would: decoded, defaulted, prepared, validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from apiserver.api.codec import decode
+from apiserver.api.features import Features
+from apiserver.messages import User
+from apiserver.registry.resource import Resource, same_form
+from apiserver.registry.settling import settler_of
+from apiserver.registry.strategy import Context
+from apiserver.resources import CATALOG
+
+Json = dict[str, Any]
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+class Judge:
+    """A server's rules without the server. `objects` are what a lookup finds, `allowed` what the authorizer grants."""
+
+    def __init__(self, release: tuple[int, int] = (1, 36), gates: Mapping[str, bool] | None = None) -> None:
+        self.features = Features(release, gates)
+        self.objects: dict[tuple[str, str, str], Json] = {}
+        self.allowed: Callable[..., bool] = lambda *_: True
+        self.user = User("alice")
+
+    def context(self, resource: Resource, version: str = "", *, subresource: str = "", verb: str = "create", namespace: str = "ns") -> Context:
+        return Context(
+            now=NOW, user=self.user, features=self.features, resource=resource, version=version or resource.versions[0].name,
+            namespace=namespace if resource.namespaced else "", subresource=subresource, verb=verb,
+            lookup=lambda *key: self.objects.get(key), authorize=self.allowed,
+        )  # fmt: skip
+
+    def decoded(self, resource: Resource, obj: Json, version: str = "") -> Json:
+        """The object in hub form, with its defaults."""
+        served = resource.version(version or resource.versions[0].name)
+        assert served is not None
+        given = deepcopy(obj)
+        given.setdefault("metadata", {}).setdefault("name", "a")
+        if resource.namespaced:
+            given["metadata"].setdefault("namespace", "ns")
+        made = decode(served.schema, given).obj
+        if served.default is not None:
+            served.default(made, NOW)
+        hub: Json = served.to_hub(made)
+        return hub
+
+    def create(self, plural: str, obj: Json, version: str = "") -> tuple[Json, list[str]]:
+        """The object as it would be stored, and the errors that keep it from being stored."""
+        resource = find(plural)
+        ctx = self.context(resource, version)
+        hub = self.decoded(resource, obj, version)
+        resource.strategy.prepare_for_create(ctx, hub)
+        errors = resource.strategy.validate_first(ctx, hub, None) + resource.strategy.validate(ctx, hub)
+        resource.strategy.canonicalize(ctx, hub)
+        settle(resource, hub)
+        return hub, [error.text for error in errors]
+
+    def update(self, plural: str, old: Json, obj: Json, *, status: bool = False, verb: str = "update") -> tuple[Json, list[str]]:
+        resource = find(plural)
+        strategy = resource.strategy
+        ctx = self.context(resource, subresource="status" if status else "", verb=verb)
+        new = self.decoded(resource, obj)
+        if status:
+            strategy.prepare_for_status_update(ctx, new, old)
+            validate = strategy.validate_status_update
+        else:
+            strategy.prepare_for_update(ctx, new, old)
+            validate = strategy.validate_update
+        errors = strategy.validate_first(ctx, new, old) + validate(ctx, new, old)
+        strategy.canonicalize(ctx, new)
+        settle(resource, new)
+        return new, [error.text for error in errors]
+
+
+def settle(resource: Resource, hub: Json) -> None:
+    """What the store does to an object last."""
+    settler = settler_of(next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema)
+    if settler is not None:
+        settler(hub)
+
+
+def find(plural: str) -> Resource:
+    group = ""
+    if "/" in plural:
+        group, _, plural = plural.partition("/")
+    return next(r for r in CATALOG if r.plural == plural and (not group or r.group == group))
+
+
+@pytest.fixture
+def judge() -> Judge:
+    return Judge()
+
+
+@pytest.fixture
+def judge_with() -> Callable[..., Judge]:
+    """A judge of another release or with other gates."""
+    return lambda release=(1, 36), **gates: Judge(release, gates)

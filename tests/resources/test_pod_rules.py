@@ -1,0 +1,301 @@
+"""What a pod may be, what is filled in, and what may change."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.resources.conftest import find
+
+Json = dict[str, Any]
+
+
+def pod(container: Json | None = None, **spec: Any) -> Json:
+    return {"spec": {"containers": [{"name": "c", "image": "img:1", **(container or {})}], **spec}}
+
+
+def errors(judge: Any, obj: Json) -> list[str]:
+    found: list[str] = judge.create("pods", obj)[1]
+    return found
+
+
+def test_a_minimal_pod_gets_upstreams_defaults(judge: Any) -> None:
+    stored, wrong = judge.create("pods", pod())
+    assert wrong == []
+    assert stored["spec"] == {
+        "containers": [{
+            "name": "c", "image": "img:1", "resources": {}, "imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+        }],
+        "enableServiceLinks": True, "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "securityContext": {},
+        "terminationGracePeriodSeconds": 30, "schedulerName": "default-scheduler",
+    }  # fmt: skip
+    assert stored["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert stored["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("img", "Always"), ("img:latest", "Always"), ("img:1", "IfNotPresent"), ("host:5000/img", "Always"), ("host:5000/img:1", "IfNotPresent"),
+        ("img@sha256:" + "a" * 64, "IfNotPresent"), ("BAD", "IfNotPresent"), ("Host.example.com/img", "Always"),
+    ],
+)  # fmt: skip
+def test_images_are_pulled_always_when_they_are_the_latest(judge: Any, image: str, policy: str) -> None:
+    assert judge.create("pods", pod({"image": image}))[0]["spec"]["containers"][0]["imagePullPolicy"] == policy
+
+
+def test_limits_are_requested_unless_less_is(judge: Any) -> None:
+    resources = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
+    stored, wrong = judge.create("pods", pod({"resources": resources}))
+    assert wrong == []
+    assert stored["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, "BestEffort"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+        ({"limits": {"cpu": "1"}}, "Burstable"),
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}}, "Burstable"),
+    ],
+)
+def test_the_quality_of_service_follows_from_requests_and_limits(judge: Any, resources: Json, expected: str) -> None:
+    assert judge.create("pods", pod({"resources": resources}))[0]["status"]["qosClass"] == expected
+
+
+def test_defaulting_twice_changes_nothing(judge: Any) -> None:
+    rich = pod(
+        {
+            "ports": [{"containerPort": 80}], "livenessProbe": {"httpGet": {"port": 80}},
+            "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        },
+        volumes=[{"name": "e"}, {"name": "s", "secret": {"secretName": "x"}}], hostNetwork=True,
+    )  # fmt: skip
+    once = judge.decoded(find("pods"), rich)
+    assert judge.decoded(find("pods"), once) == once
+
+
+@pytest.mark.parametrize(
+    ("container", "wrong"),
+    [
+        ({"name": ""}, ".name: Required value"),
+        ({"image": ""}, ".image: Required value"),
+        ({"ports": [{"containerPort": 70000}]}, ".ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive"),
+        (
+            {"env": [{"name": "a=b"}]},
+            ('.env[0].name: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII '
+            "characters other than '='"),
+        ),
+        (
+            {"env": [{"name": "A", "valueFrom": {}}]},
+            ('.env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, '
+            "`configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"),
+        ),
+        ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, '.volumeMounts[0].name: Not found: "x"'),
+        ({"livenessProbe": {}}, ".livenessProbe: Required value: must specify a handler type"),
+        ({"livenessProbe": {"tcpSocket": {"port": 1}, "successThreshold": 2}}, ".livenessProbe.successThreshold: Invalid value: 2: must be 1"),
+        ({"imagePullPolicy": "Maybe"}, '.imagePullPolicy: Unsupported value: "Maybe": supported values: "Always", "IfNotPresent", "Never"'),
+        (
+            {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}},
+            '.resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+        ),
+        ({"resources": {"requests": {"cpu": "-1"}}}, '.resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0'),
+        ({"resources": {"requests": {"example.com/gpu": "1"}}}, ".resources.limits: Required value: Limit must be set for non overcommitable resources"),
+        ({"resources": {"requests": {"hugepages-2Mi": "2Mi"}, "limits": {"hugepages-2Mi": "2Mi"}}}, ".resources: Forbidden: HugePages require cpu or memory"),
+    ],
+)  # fmt: skip
+def test_a_container_is_checked(judge: Any, container: Json, wrong: str) -> None:
+    assert errors(judge, pod(container)) == [f"spec.containers[0]{wrong}"]
+
+
+def test_a_device_class_is_an_ordinary_resource_of_a_container(judge: Any) -> None:
+    assert errors(judge, pod({"resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu": "1"}}})) == []
+
+
+def test_containers_have_names_of_their_own(judge: Any) -> None:
+    two = pod(initContainers=[{"name": "c", "image": "i"}])
+    assert errors(judge, two) == ['spec.initContainers[0].name: Duplicate value: "c"']
+
+
+def test_init_containers_have_probes_only_as_sidecars(judge: Any) -> None:
+    probe = {"readinessProbe": {"exec": {"command": ["x"]}}}
+    assert errors(judge, pod(initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always", **probe}])) == []
+    assert errors(judge, pod(initContainers=[{"name": "i", "image": "i", **probe}])) == [
+        "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without restartPolicy=Always"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("volume", "wrong"),
+    [
+        ({"name": "V"}, '.name: Invalid value: "V": a lowercase RFC 1123 label'),
+        ({"name": "v", "hostPath": {"path": "/a/../b"}}, ".hostPath.path: Invalid value: \"/a/../b\": must not contain '..'"),
+        ({"name": "v", "configMap": {}}, ".configMap.name: Required value"),
+        ({"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}, ".secret: Forbidden: may not specify more than 1 volume type"),
+        ({"name": "v", "secret": {"secretName": "s", "defaultMode": 512}}, ".secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777"),
+    ],
+)
+def test_a_volume_has_one_source(judge: Any, volume: Json, wrong: str) -> None:
+    (found,) = errors(judge, pod(volumes=[volume]))
+    assert found.startswith(f"spec.volumes[0]{wrong}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"restartPolicy": "Sometimes"}, 'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"'),
+        (
+            {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+            "spec.tolerations[0].operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'",
+        ),
+        (
+            {"tolerations": [{"key": "a", "tolerationSeconds": 1}]},
+            "spec.tolerations[0].effect: Invalid value: \"\": effect must be 'NoExecute' when `tolerationSeconds` is set",
+        ),
+        ({"nodeName": "n", "schedulingGates": [{"name": "g"}]}, "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"),
+        (
+            {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]},
+            "spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero",
+        ),
+        (
+            {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}},
+            ("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: "
+            "must have at least one node selector term"),
+        ),
+        ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"),
+        ({"ephemeralContainers": [{"name": "e", "image": "i"}]}, "spec.ephemeralContainers: Forbidden: cannot be set on create"),
+        ({"resources": {"claims": [{"name": "x"}]}}, "spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level"),
+    ],
+)  # fmt: skip
+def test_the_pod_as_a_whole_is_checked(judge: Any, spec: Json, wrong: str) -> None:
+    assert errors(judge, pod(**spec)) == [wrong]
+
+
+CLAIM: Json = {"name": "g", "resourceClaimName": "x"}
+
+
+def test_a_container_uses_claims_of_its_pod_each_once(judge: Any) -> None:
+    assert errors(judge, pod({"resources": {"claims": [{"name": "g", "request": "r"}]}}, resourceClaims=[CLAIM])) == []
+    assert errors(judge, pod({"resources": {"claims": [{"name": "h"}]}}, resourceClaims=[CLAIM])) == [
+        'spec.containers[0].resources.claims[0]: Not found: "h": must be one of the names in pod.spec.resourceClaims: g'
+    ]
+    assert errors(judge, pod({"resources": {"claims": [{"name": "g"}, {"name": "g", "request": "r"}]}}, resourceClaims=[CLAIM])) == [
+        'spec.containers[0].resources.claims[1]: Duplicate value: "g"'
+    ]
+
+
+def test_a_pods_claim_has_one_source(judge: Any) -> None:
+    assert errors(judge, pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])) == []
+    assert errors(judge, pod(resourceClaims=[{"name": "g"}])) == [
+        ('spec.resourceClaims[0]: Invalid value: {"Name":"g","ResourceClaimName":null,"ResourceClaimTemplateName":null}: '
+        "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+    ]
+
+
+def test_a_gated_pod_waits_with_a_condition(judge: Any) -> None:
+    stored, _ = judge.create("pods", pod(schedulingGates=[{"name": "example.com/g"}]))
+    assert stored["status"]["conditions"] == [{
+        "type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": "2026-01-02T03:04:05Z", "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }]  # fmt: skip
+
+
+def test_an_image_may_change_and_counts_as_a_generation(judge: Any) -> None:
+    stored, _ = judge.create("pods", pod())
+    new, wrong = judge.update("pods", stored, pod({"image": "img:2"}))
+    assert wrong == []
+    assert new["metadata"]["generation"] == 2
+
+
+def test_anything_else_may_not_change_and_the_difference_is_shown(judge: Any) -> None:
+    stored, _ = judge.create("pods", pod({"resources": {"requests": {"cpu": "200m"}}}))
+    (wrong,) = judge.update("pods", stored, pod({"resources": {"requests": {"cpu": "300m"}}}))[1]
+    assert wrong.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,")
+    assert wrong.endswith(
+        '\n@@ -14,7 +14,7 @@\n    "Resources": {\n     "Limits": null,\n     "Requests": {\n-     "cpu": "200m"\n+     "cpu": "300m"\n     },\n'
+        '     "Claims": null\n    },\n'
+    )
+
+
+def test_tolerations_are_only_added_and_gates_only_removed(judge: Any) -> None:
+    old = pod(tolerations=[{"key": "a", "operator": "Exists"}], schedulingGates=[{"name": "g"}])
+    stored, _ = judge.create("pods", old)
+    more = pod(tolerations=[*old["spec"]["tolerations"], {"key": "b", "operator": "Exists"}])
+    assert judge.update("pods", stored, more)[1] == []
+    assert judge.update("pods", stored, pod(schedulingGates=[{"name": "h"}]))[1][:2] == [
+        "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds",
+        "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'h'",
+    ]
+
+
+def test_the_number_of_containers_does_not_change(judge: Any) -> None:
+    stored, _ = judge.create("pods", pod())
+    two = {"spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]}}
+    assert judge.update("pods", stored, two)[1] == ["spec.containers: Forbidden: pod updates may not add or remove containers"]
+
+
+def test_a_status_keeps_spec_owners_and_quality_of_service(judge: Any) -> None:
+    stored, _ = judge.create("pods", pod())
+    stored["metadata"]["ownerReferences"] = [{"uid": "u"}]
+    new, wrong = judge.update("pods", stored, {"metadata": {"labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Running"}}, status=True)
+    assert wrong == []
+    assert new["spec"] == stored["spec"]
+    assert new["status"] == {"phase": "Running", "qosClass": "BestEffort"}
+    assert new["metadata"]["ownerReferences"] == [{"uid": "u"}]
+    assert new["metadata"]["labels"] == {"a": "b"}
+
+
+def test_the_address_of_a_pod_is_the_first_of_its_addresses(judge: Any) -> None:
+    stored, _ = judge.create("pods", pod())
+    new, _ = judge.update("pods", stored, {**pod(), "status": {"podIPs": [{"ip": "10.0.0.1"}]}}, status=True)
+    assert new["status"]["podIP"] == "10.0.0.1"
+    (wrong,) = judge.update("pods", stored, {**pod(), "status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]}}, status=True)[1]
+    assert wrong.endswith("may specify no more than one IP for each IP family")
+
+
+def test_claim_statuses_belong_to_claims_of_the_pod(judge: Any) -> None:
+    stored, _ = judge.create("pods", pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}]))
+    fine = {"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "a-g-x"}]}
+    assert judge.update("pods", stored, {**pod(), "status": fine}, status=True)[1] == []
+    assert judge.update("pods", stored, {**pod(), "status": {"resourceClaimStatuses": [{"name": "h"}]}}, status=True)[1] == [
+        'status.resourceClaimStatuses[0].name: Invalid value: "h": must match the name of an entry in `spec.resourceClaims`'
+    ]
+
+
+def test_what_has_ended_for_good_stays_ended(judge: Any) -> None:
+    stored, _ = judge.create("pods", pod(restartPolicy="Never"))
+    ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}]}
+    running = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+    done, wrong = judge.update("pods", stored, {**pod(), "status": ended}, status=True)
+    assert wrong == []
+    assert judge.update("pods", done, {**pod(), "status": running}, status=True)[1] == [
+        "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
+    ]
+    restarting, _ = judge.create("pods", pod(restartPolicy="OnFailure"))
+    restarting = judge.update("pods", restarting, {**pod(), "status": ended}, status=True)[0]
+    assert judge.update("pods", restarting, {**pod(), "status": running}, status=True)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("node", "phase", "requested", "grace"),
+    [("n", "Running", None, 30), ("n", "Running", 5, 5), ("n", "Running", -1, 1), ("", "Pending", None, 0), ("n", "Succeeded", 5, 0)],
+)
+def test_a_pod_that_runs_is_given_time_to_end(judge: Any, node: str, phase: str, requested: int | None, grace: int) -> None:
+    resource = find("pods")
+    obj = {"metadata": {}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}, "status": {"phase": phase}}
+    assert resource.strategy.deletion_grace(judge.context(resource), deepcopy(obj), requested) == grace
+
+
+def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
+    resource = find("pods")
+    obj = pod({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, nodeSelector={"beta.kubernetes.io/os": "linux"})
+    obj["metadata"] = {"name": "a.b"}
+    assert resource.strategy.warnings_on_create(judge.context(resource), obj) == [
+        "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
+        'spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead',
+        'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
+    ]

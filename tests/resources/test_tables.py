@@ -1,0 +1,142 @@
+"""Rows of the Table form: the words that people read in kubectl."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pytest
+
+from apiserver.registry.table import row_of, row_of_entry, table_of
+from apiserver.resources import CATALOG
+from apiserver.storage.entry import Entry
+from apiserver.storage.types import Record
+from tests.resources.conftest import find
+
+Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def cells(plural: str, obj: Json) -> dict[str, Any]:
+    resource = find(plural)
+    whole = {"metadata": {"name": "a", "creationTimestamp": CREATED, **obj.pop("metadata", {})}, **obj}
+    return dict(zip((column.name for column in resource.columns), row_of(resource, whole, NOW)["cells"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "state"),
+    [
+        ({}, {}, "pending"),
+        ({}, {"allocation": {}}, "allocated"),
+        ({}, {"allocation": {}, "reservedFor": [{}]}, "allocated,reserved"),
+        ({"deletionTimestamp": CREATED}, {}, "deleted"),
+        ({"deletionTimestamp": CREATED}, {"allocation": {}, "reservedFor": [{}]}, "deleted,allocated,reserved"),
+    ],
+)
+def test_a_claims_state_says_how_far_it_is(metadata: Json, status: Json, state: str) -> None:
+    assert cells("resourceclaims", {"metadata": metadata, "spec": {}, "status": status}) == {"Name": "a", "State": state, "Age": "10m"}
+
+
+def waiting(reason: str) -> Json:
+    return {"name": "c", "state": {"waiting": {"reason": reason}}}
+
+
+def terminated(**state: Any) -> Json:
+    return {"name": "c", "state": {"terminated": {"exitCode": 0, **state}}}
+
+
+RUNNING: Json = {"name": "c", "ready": True, "state": {"running": {}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        ({"phase": "Pending"}, "Pending"),
+        ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]}, "SchedulingGated"),
+        ({"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff")]}, "CrashLoopBackOff"),
+        ({"phase": "Failed", "containerStatuses": [terminated(exitCode=3)]}, "ExitCode:3"),
+        ({"phase": "Failed", "containerStatuses": [terminated(signal=9)]}, "Signal:9"),
+        ({"phase": "Running", "containerStatuses": [terminated(reason="Completed"), RUNNING], "conditions": [{"type": "Ready", "status": "True"}]}, "Running"),
+        ({"phase": "Running", "containerStatuses": [terminated(reason="Completed"), RUNNING]}, "NotReady"),
+        ({"phase": "Pending", "initContainerStatuses": [waiting("PodInitializing")]}, "Init:0/1"),
+        ({"phase": "Pending", "initContainerStatuses": [terminated(reason="Error", exitCode=1)]}, "Init:Error"),
+    ],
+)  # fmt: skip
+def test_a_pods_status_is_the_most_telling_word(status: Json, word: str) -> None:
+    spec = {"containers": [{"name": "c"}], "initContainers": [{"name": "c"}] if "initContainerStatuses" in status else []}
+    assert cells("pods", {"spec": spec, "status": status})["Status"] == word
+
+
+def test_a_pod_that_is_being_deleted_is_terminating_unless_it_is_done() -> None:
+    deleted = {"deletionTimestamp": CREATED}
+    assert cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Running"}})["Status"] == "Terminating"
+    assert cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Succeeded"}})["Status"] == "Succeeded"
+    assert cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Running", "reason": "NodeLost"}})["Status"] == "Unknown"
+
+
+def test_restarts_tell_when_the_last_one_was() -> None:
+    status = {**RUNNING, "restartCount": 2, "lastState": {"terminated": {"finishedAt": "2026-01-01T00:05:00Z"}}}
+    shown = cells("pods", {"spec": {"containers": [{"name": "c"}], "nodeName": "n"}, "status": {"containerStatuses": [status], "podIPs": [{"ip": "1.2.3.4"}]}})
+    assert (shown["Ready"], shown["Restarts"], shown["IP"], shown["Node"], shown["Nominated Node"]) == ("1/1", "2 (5m ago)", "1.2.3.4", "n", "<none>")
+
+
+def test_sidecars_count_among_the_containers() -> None:
+    spec = {"containers": [{"name": "c"}], "initContainers": [{"name": "s", "restartPolicy": "Always"}]}
+    status = {"initContainerStatuses": [{"name": "s", "started": True, "ready": True}], "containerStatuses": [RUNNING]}
+    assert cells("pods", {"spec": spec, "status": status})["Ready"] == "2/2"
+
+
+def test_a_finished_pods_row_says_so_in_its_conditions() -> None:
+    resource = find("pods")
+    obj = {"metadata": {"name": "a"}, "spec": {}, "status": {"phase": "Succeeded"}}
+    assert row_of(resource, obj, NOW)["conditions"][0]["reason"] == "Succeeded"
+    assert "conditions" not in row_of(resource, {**obj, "status": {"phase": "Running"}}, NOW)
+
+
+def test_a_node_shows_readiness_roles_and_addresses() -> None:
+    shown = cells("nodes", {
+        "metadata": {"labels": {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge"}},
+        "spec": {"unschedulable": True},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}], "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+            "nodeInfo": {"kubeletVersion": "v1.36.2", "kernelVersion": "6.1", "architecture": "amd64"},
+        },
+    })  # fmt: skip
+    assert shown["Status"] == "Ready,SchedulingDisabled"
+    assert shown["Roles"] == "edge,worker"
+    assert (shown["Internal-IP"], shown["External-IP"], shown["Kernel-Version"], shown["OS-Image"]) == ("10.0.0.1", "<none>", "6.1 (amd64)", "<unknown>")
+
+
+def test_an_event_shows_when_it_was_seen_and_how_often() -> None:
+    shown = cells("events", {
+        "involvedObject": {"kind": "Pod", "name": "p"}, "type": "Normal", "reason": "Started", "message": " ok \n",
+        "source": {"component": "kubelet", "host": "n"},
+        "firstTimestamp": CREATED, "lastTimestamp": "2026-01-01T00:09:00Z", "count": 3,
+    })  # fmt: skip
+    assert (shown["Last Seen"], shown["First Seen"], shown["Object"], shown["Source"], shown["Message"], shown["Count"]) == (
+        "60s", "10m", "pod/p", "kubelet, n", "ok", 3,
+    )  # fmt: skip
+
+
+def test_a_table_describes_its_columns_once() -> None:
+    resource = find("resourceslices")
+    whole = table_of(resource, [], {"resourceVersion": "1"})
+    assert [column["name"] for column in whole["columnDefinitions"]] == ["Name", "Node", "Driver", "Pool", "Age"]
+    assert table_of(resource, [], {}, columns=False)["columnDefinitions"] is None
+
+
+def test_cells_without_a_time_are_made_once_per_entry() -> None:
+    resource = find("resourceclaims")
+    value = b'{"metadata":{"name":"a","creationTimestamp":"%b"},"spec":{}}' % CREATED.encode()
+    entry = Entry(Record(7, "/registry/resourceclaims/ns/a", 7, 0, False, value), orjson.loads)
+    assert row_of_entry(resource, entry, NOW)["cells"] == ["a", "pending", "10m"]
+    assert row_of_entry(resource, entry, NOW.replace(minute=20))["cells"] == ["a", "pending", "20m"]
+
+
+def test_every_kind_has_columns_that_bear_an_empty_object(judge: Any) -> None:
+    for resource in CATALOG:
+        hub = judge.decoded(resource, {})
+        assert len(row_of(resource, hub, NOW)["cells"]) == len(resource.columns), resource.kind

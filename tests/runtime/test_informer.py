@@ -1,0 +1,238 @@
+"""The client and the informer on exact wire bytes: streaming lists, fallback, resume, 410."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Client
+from controllers.runtime.clock import VirtualClock
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import PODS, RESOURCE_SLICES
+from controllers.runtime.transport import TransportError
+
+Json = dict[str, Any]
+
+
+def a_pod(name: str, version: int, **labels: str) -> Json:
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {**metadata, **({"labels": labels} if labels else {})}}
+
+
+def line(kind: str, obj: Json) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+
+def end_of_initial(version: int) -> bytes:
+    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    return line("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": metadata})
+
+
+def a_status(code: int, reason: str) -> Json:
+    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": reason, "reason": reason, "code": code}
+
+
+class Script:
+    """A transport that answers with prepared bytes and records what was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, list[bytes], bool]] = []
+        self.asked: list[tuple[str, str, dict[str, list[str]]]] = []
+        self.drained = asyncio.Event()
+
+    def answer(self, *chunks: bytes, status: int = 200, stays_open: bool = False) -> Script:
+        self.answers.append((status, list(chunks), stays_open))
+        return self
+
+    def _next(self, method: str, path: str, query: str) -> tuple[int, list[bytes], bool]:
+        self.asked.append((method, path, parse_qs(query)))
+        if not self.answers:
+            self.drained.set()
+            raise TransportError("the script has ended")
+        return self.answers.pop(0)
+
+    async def request(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        status, chunks, _ = self._next(method, path, query)
+        return status, [("retry-after", "1")] if status == 429 else [], b"".join(chunks)
+
+    async def stream(
+        self, method: str, path: str, query: str, headers: Mapping[str, str]
+    ) -> tuple[int, list[tuple[str, str]], AsyncIterator[bytes]]:
+        status, chunks, stays_open = self._next(method, path, query)
+
+        async def stream() -> AsyncIterator[bytes]:
+            for chunk in chunks:
+                yield chunk
+            if stays_open:
+                self.drained.set()
+                await asyncio.Event().wait()
+
+        return status, [], stream()
+
+    async def close(self) -> None: ...
+
+
+def follow(prepare: Callable[[Script], Script]) -> tuple[Informer, Script, list[tuple[str, ...]]]:
+    """Runs an informer through a script to its end; gives it with the calls that its handler got."""
+
+    async def main() -> tuple[Informer, Script, list[tuple[str, ...]]]:
+        script = prepare(Script())
+        clock = VirtualClock()
+        informer = Informer(Client(script, clock), PODS)
+        calls: list[tuple[str, ...]] = []
+
+        def name(pod: Json) -> str:
+            return f"{pod['metadata']['name']}@{pod['metadata']['resourceVersion']}"
+
+        informer.on(
+            added=lambda pod: calls.append(("added", name(pod))),
+            updated=lambda old, new: calls.append(("updated", name(old), name(new))),
+            deleted=lambda pod: calls.append(("deleted", name(pod))),
+        )
+        task = asyncio.create_task(informer.run())
+        await asyncio.wait_for(script.drained.wait(), 5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return informer, script, calls
+
+    return asyncio.run(main())
+
+
+def test_the_first_sync_is_one_watch_whose_bookmark_ends_the_present_objects() -> None:
+    whole = line("ADDED", a_pod("a", 1)) + line("ADDED", a_pod("b", 2)) + end_of_initial(7) + line("MODIFIED", a_pod("a", 8))
+    for cut in (1, 50, len(whole) - 1):
+        informer, script, calls = follow(lambda s, cut=cut: s.answer(whole[:cut], whole[cut:], stays_open=True))  # type: ignore[misc]
+        assert informer.synced
+        assert calls == [("added", "a@1"), ("added", "b@2"), ("updated", "a@1", "a@8")]
+        assert informer.resource_version == "8"
+        query = script.asked[0][2]
+        assert query["sendInitialEvents"] == ["true"]
+        assert query["resourceVersionMatch"] == ["NotOlderThan"]
+        assert query["allowWatchBookmarks"] == ["true"]
+        assert "resourceVersion" not in query
+
+
+def test_a_watch_that_ends_goes_on_from_the_last_version_seen_bookmarks_included() -> None:
+    bookmark = line("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}})
+    _, script, calls = follow(
+        lambda s: s.answer(line("ADDED", a_pod("a", 1)), end_of_initial(7), bookmark).answer(
+            line("DELETED", a_pod("a", 21)), stays_open=True
+        )
+    )
+    assert calls == [("added", "a@1"), ("deleted", "a@21")]
+    assert script.asked[1][2]["resourceVersion"] == ["20"]
+    assert "sendInitialEvents" not in script.asked[1][2]
+
+
+def test_a_server_without_streaming_lists_gets_a_list_and_a_watch_from_its_version() -> None:
+    def without_type(pod: Json) -> Json:
+        return {"metadata": pod["metadata"]}
+
+    page = {"kind": "PodList", "metadata": {"resourceVersion": "5", "continue": "t"}, "items": [without_type(a_pod("a", 1))]}
+    rest = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [without_type(a_pod("b", 2))]}
+    informer, script, calls = follow(
+        lambda s: s.answer(json.dumps(a_status(422, "Invalid")).encode(), status=422)
+        .answer(json.dumps(page).encode())
+        .answer(json.dumps(rest).encode())
+        .answer(line("ADDED", a_pod("c", 6)), stays_open=True)
+    )
+    assert calls == [("added", "a@1"), ("added", "b@2"), ("added", "c@6")]
+    assert script.asked[1][2]["resourceVersion"] == ["0"]
+    assert script.asked[2][2]["continue"] == ["t"]
+    assert script.asked[3][2]["resourceVersion"] == ["5"]
+    found = informer.get("ns/a")
+    assert found is not None
+    assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
+
+
+@pytest.mark.parametrize("in_stream", [True, False], ids=["as an ERROR event", "as the answer"])
+def test_after_410_the_collection_is_read_again_and_handlers_see_the_difference(in_stream: bool) -> None:
+    gone = a_status(410, "Expired")
+
+    def script(s: Script) -> Script:
+        initial = [line("ADDED", a_pod(n, v)) for n, v in (("same", 1), ("changed", 2), ("gone", 3))]
+        s.answer(*initial, end_of_initial(7))
+        if in_stream:
+            s.answer(line("ERROR", gone))
+        else:
+            s.answer(json.dumps(gone).encode(), status=410)
+        again = [line("ADDED", a_pod(n, v)) for n, v in (("same", 1), ("changed", 12), ("new", 13))]
+        return s.answer(*again, end_of_initial(20), stays_open=True)
+
+    informer, _, calls = follow(script)
+    assert calls[3:] == [("deleted", "gone@3"), ("updated", "changed@2", "changed@12"), ("added", "new@13")]
+    assert sorted(informer.objects) == ["ns/changed", "ns/new", "ns/same"]
+    assert informer.resource_version == "20"
+
+
+def test_a_name_taken_by_another_object_while_no_watch_ran_is_a_deletion_and_an_addition() -> None:
+    other = a_pod("a", 9)
+    other["metadata"]["uid"] = "other"
+    _, _, calls = follow(
+        lambda s: s.answer(line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", a_status(410, "Expired"))).answer(
+            line("ADDED", other), end_of_initial(10), stays_open=True
+        )
+    )
+    assert calls[1:] == [("deleted", "a@1"), ("added", "a@9")]
+
+
+def test_an_index_follows_every_change() -> None:
+    async def main() -> None:
+        script = Script().answer(
+            line("ADDED", a_pod("a", 1, app="x")),
+            line("ADDED", a_pod("b", 2, app="x")),
+            end_of_initial(3),
+            line("MODIFIED", a_pod("a", 4, app="y")),
+            line("DELETED", a_pod("b", 5, app="x")),
+            stays_open=True,
+        )
+        informer = Informer(Client(script, VirtualClock()), PODS)
+        by_app = informer.index("app", lambda pod: [pod["metadata"]["labels"]["app"]])
+        task = asyncio.create_task(informer.run())
+        await asyncio.wait_for(script.drained.wait(), 5)
+        assert by_app.get("x") == []
+        assert by_app.keys("y") == ["ns/a"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_an_error_answer_is_raised_with_its_code_reason_and_message() -> None:
+    async def main() -> None:
+        status = a_status(409, "Conflict")
+        client = Client(Script().answer(json.dumps(status).encode(), status=409), VirtualClock())
+        with pytest.raises(StatusError, match="Conflict") as caught:
+            await client.update(PODS, a_pod("a", 1))
+        assert (caught.value.code, caught.value.reason) == (409, "Conflict")
+
+    asyncio.run(main())
+
+
+def test_a_request_that_the_server_asks_to_repeat_is_repeated_after_the_time_it_names() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        script = Script().answer(b"", status=429).answer(json.dumps(a_pod("a", 1)).encode())
+        task = asyncio.create_task(Client(script, clock).get(PODS, "a", "ns"))
+        await clock.advance(timedelta())
+        assert len(script.asked) == 1
+        await clock.advance(timedelta(seconds=1))
+        assert (await task)["metadata"]["name"] == "a"
+        assert script.asked[1][1] == "/api/v1/namespaces/ns/pods/a"
+
+    asyncio.run(main())
+
+
+def test_paths_follow_group_and_scope() -> None:
+    assert PODS.path("ns", "p", "status") == "/api/v1/namespaces/ns/pods/p/status"
+    assert PODS.path() == "/api/v1/pods"
+    assert RESOURCE_SLICES.path("ignored", "s") == "/apis/resource.k8s.io/v1/resourceslices/s"

@@ -1,0 +1,161 @@
+"""A key is worked on once at a time, and no change is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.runtime.clock import VirtualClock
+from controllers.runtime.controller import Controller
+from controllers.runtime.workqueue import Workqueue
+
+MS = timedelta(milliseconds=1)
+
+
+def run(scenario: Callable[[VirtualClock, Workqueue], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        await scenario(clock, Workqueue(clock))
+
+    asyncio.run(main())
+
+
+def test_a_key_added_twice_is_handed_out_once() -> None:
+    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+        queue.add("a")
+        queue.add("a")
+        queue.add("b")
+        assert [await queue.get(), await queue.get()] == ["a", "b"]
+        assert len(queue) == 0
+
+    run(scenario)
+
+
+def test_a_key_added_while_in_hand_comes_again_after_done_and_not_before() -> None:
+    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+        queue.add("a")
+        assert await queue.get() == "a"
+        queue.add("a")
+        assert len(queue) == 0
+        queue.done("a")
+        assert len(queue) == 1
+        assert await queue.get() == "a"
+        queue.done("a")
+        assert queue.idle
+
+    run(scenario)
+
+
+def test_a_delayed_key_keeps_its_earliest_time() -> None:
+    async def scenario(clock: VirtualClock, queue: Workqueue) -> None:
+        queue.add_after("a", 100 * MS)
+        queue.add_after("a", 500 * MS)
+        queue.add_after("b", 500 * MS)
+        queue.add_after("b", 100 * MS)
+        await clock.advance(99 * MS)
+        assert len(queue) == 0
+        await clock.advance(MS)
+        assert len(queue) == 2
+        assert [await queue.get(), await queue.get()] == ["a", "b"]
+        queue.done("a")
+        queue.done("b")
+        await clock.advance(timedelta(hours=1))
+        assert len(queue) == 0
+
+    run(scenario)
+
+
+def test_failures_wait_five_milliseconds_doubling_to_a_limit_until_forgotten() -> None:
+    async def scenario(clock: VirtualClock, queue: Workqueue) -> None:
+        for expected in (5, 10, 20, 40):
+            queue.retry("a")
+            await clock.advance((expected - 1) * MS)
+            assert len(queue) == 0
+            await clock.advance(MS)
+            assert await queue.get() == "a"
+            queue.done("a")
+        queue.forget("a")
+        queue.retry("a")
+        await clock.advance(5 * MS)
+        assert len(queue) == 1
+
+    run(scenario)
+
+
+def test_a_waiter_is_woken_by_an_add_and_released_by_close() -> None:
+    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+        waiters = [asyncio.create_task(queue.get()) for _ in range(2)]
+        await asyncio.sleep(0)
+        queue.add("a")
+        queue.close()
+        assert sorted(str(key) for key in await asyncio.gather(*waiters)) == ["None", "a"]
+
+    run(scenario)
+
+
+def test_a_waiter_cancelled_at_the_moment_it_is_woken_passes_the_key_on() -> None:
+    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+        first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+        await asyncio.sleep(0)
+        queue.add("a")
+        first.cancel()
+        assert await asyncio.wait_for(second, 1) == "a"
+
+    run(scenario)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "get", "done"]), st.sampled_from("abc")), max_size=60))
+def test_whatever_happens_a_key_is_never_in_two_hands_and_every_add_is_followed_by_a_get(
+    steps: list[tuple[str, str]],
+) -> None:
+    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+        in_hand: set[str] = set()
+        owed: set[str] = set()
+        for step, key in steps:
+            if step == "add":
+                queue.add(key)
+                owed.add(key)
+            elif step == "get" and len(queue):
+                taken = await queue.get()
+                assert taken is not None
+                assert taken not in in_hand
+                in_hand.add(taken)
+                owed.discard(taken)
+            elif step == "done" and key in in_hand:
+                in_hand.discard(key)
+                queue.done(key)
+        for key in sorted(in_hand):
+            queue.done(key)
+        rest = {await queue.get() for _ in range(len(queue))}
+        assert rest == owed
+
+    run(scenario)
+
+
+def test_a_reconcile_that_raises_is_called_again_and_one_that_asks_is_called_after_its_delay() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        calls: list[timedelta] = []
+        start = clock.now()
+
+        async def reconcile(_: str) -> timedelta | None:
+            calls.append(clock.now() - start)
+            if len(calls) == 1:
+                raise ValueError("not yet")
+            return timedelta(seconds=3) if len(calls) == 2 else None
+
+        controller = Controller("test", reconcile, clock)
+        task = asyncio.create_task(controller.run())
+        controller.queue.add("a")
+        await clock.advance(timedelta(minutes=1))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert calls == [timedelta(), 5 * MS, 5 * MS + timedelta(seconds=3)]
+
+    asyncio.run(main())

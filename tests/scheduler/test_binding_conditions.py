@@ -1,0 +1,104 @@
+"""Devices that have to become ready before their pod is bound; time is virtual."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from controllers.runtime.clock import VirtualClock
+from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
+from tests.scheduler.world import World, run, scheduled
+
+Json = dict[str, Any]
+Result = TypeVar("Result")
+CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+
+
+async def as_time_goes_by(clock: VirtualClock, waited: Awaitable[Result], step: timedelta) -> Result:
+    """Moves the clock on until what is waited for has come."""
+    task = asyncio.ensure_future(waited)
+    while not task.done():
+        await clock.advance(step)
+        await asyncio.wait((task,), timeout=0.01)
+    return await task
+
+
+async def prepare(world: World) -> Json:
+    """A pod whose claim is allocated to a device that is not ready; the claim."""
+    await world.add_nodes(a_node("n1"))
+    await world.create(DEVICE_CLASSES, a_class())
+    await world.create(RESOURCE_SLICES, a_slice("n1", 1, **CONDITIONS))
+    await world.create(RESOURCE_CLAIMS, a_claim("c"))
+    await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+    return await world.until(RESOURCE_CLAIMS, "ns/c", lambda claim: claim.get("status", {}).get("allocation"))
+
+
+async def report(world: World, claim: Json, condition: str) -> None:
+    """What the driver says of the device."""
+    stamp = "2026-01-01T00:00:00Z"
+    said = {"type": condition, "status": "True", "reason": "R", "message": "M", "lastTransitionTime": stamp}
+    device = {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0", "conditions": [said]}
+    await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": {**claim["status"], "devices": [device]}})
+
+
+def test_the_pod_is_bound_when_its_device_is_ready_and_waits_until_then() -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        async with World("scheduler", clock=clock) as world:
+            claim = await prepare(world)
+            [result] = claim["status"]["allocation"]["devices"]["results"]
+            assert {name: result[name] for name in CONDITIONS} == CONDITIONS
+            pending = await as_time_goes_by(clock, first_event(world, "BindingConditionsPending"), timedelta())
+            assert pending["note"] == "waiting for binding conditions for device on node n1"
+            assert not (await world.client.get(PODS, "p", "ns"))["spec"].get("nodeName")
+            await report(world, claim, "ready")
+            pod = await as_time_goes_by(clock, world.bound("p"), timedelta(seconds=5))
+            assert pod["spec"]["nodeName"] == "n1"
+
+    run(scenario)
+
+
+def test_a_device_that_fails_makes_the_attempt_fail_and_is_given_up_for_another_try() -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        async with World("scheduler", clock=clock) as world:
+            claim = await prepare(world)
+            await report(world, claim, "broken")
+            message = await as_time_goes_by(clock, world.unschedulable("p"), timedelta(seconds=5))
+            assert message == (
+                'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=R, message="M"'
+            )
+            pod = await world.client.get(PODS, "p", "ns")
+            assert scheduled(pod)["reason"] == "SchedulerError"
+            freed = world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
+            await as_time_goes_by(clock, freed, timedelta(seconds=1))
+            again = world.until(RESOURCE_CLAIMS, "ns/c", lambda c: c.get("status", {}).get("allocation"))
+            claim = await as_time_goes_by(clock, again, timedelta(seconds=1))
+            await report(world, claim, "ready")
+            await as_time_goes_by(clock, world.bound("p"), timedelta(seconds=5))
+
+    run(scenario)
+
+
+def test_a_device_that_is_not_ready_in_ten_minutes_is_given_up() -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        async with World("scheduler", clock=clock) as world:
+            await prepare(world)
+            message = await as_time_goes_by(clock, world.unschedulable("p"), timedelta(seconds=30))
+            assert message.startswith('running PreBind plugin "DynamicResources": device binding timeout: ')
+            freed = world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
+            await as_time_goes_by(clock, freed, timedelta(seconds=1))
+
+    run(scenario)
+
+
+async def first_event(world: World, reason: str) -> Json:
+    async for batch in world.client.watch(EVENTS, "ns", initial_events=True):
+        for event in batch:
+            if event.object.get("reason") == reason:
+                return event.object
+    raise AssertionError("the watch ended")

@@ -1,0 +1,350 @@
+"""Which node a pod gets, and the words when it gets none."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from controllers.allocator import Allocator
+from controllers.runtime.clock import VirtualClock
+from controllers.scheduler.claims import ClaimCache
+from controllers.scheduler.dynamic import DynamicResources
+from controllers.scheduler.evaluate import Cycle, Evaluator
+from controllers.scheduler.nodes import Cache
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.reach import DeviceReach
+from controllers.scheduler.status import FitError, SchedulingError
+from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
+
+Json = dict[str, Any]
+
+
+class Cluster:
+    """Nodes, pods on them, devices; no server."""
+
+    def __init__(self, *nodes: Json, seed: int = 0) -> None:
+        self.cache, self.allocator = Cache(), Allocator()
+        self.claims = ClaimCache(self.allocator.allocated)
+        self.devices = DynamicResources(self.allocator, self.claims, VirtualClock(), conditions=True)
+        self.reach = DeviceReach(self.allocator.allocated)
+        self.evaluator = Evaluator(self.cache, self.devices, self.reach, lambda _: {}, random.Random(seed))
+        for node in nodes:
+            self.cache.set_node(node)
+
+    def on(self, node: str, *pods: Json) -> Cluster:
+        for pod in pods:
+            self.cache.set_pod(PodInfo(pod), node)
+        return self
+
+    def place(self, pod: PodInfo) -> str:
+        return asyncio.run(self.evaluator.place(Cycle(pod))).name
+
+    def refusal(self, pod: PodInfo) -> str:
+        with pytest.raises(FitError) as caught:
+            self.place(pod)
+        return caught.value.diagnosis.text
+
+    def totals(self, pod: PodInfo) -> dict[str, int]:
+        cycle = Cycle(pod)
+        self.evaluator.prefilter(cycle)
+        nodes = self.cache.list()
+        assert not any(self.evaluator.rejection(cycle, node) for node in nodes)
+        return dict(zip((n.name for n in nodes), self.evaluator.totals(cycle, nodes), strict=True))
+
+
+def term(key: str, operator: str, *values: str) -> Json:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def node_affinity(*terms: Json) -> Json:
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
+
+
+def near(app: str, key: str = "zone", anti: bool = False, weight: int = 0) -> Json:
+    wanted = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    field = "preferredDuringSchedulingIgnoredDuringExecution" if weight else "requiredDuringSchedulingIgnoredDuringExecution"
+    item = {"weight": weight, "podAffinityTerm": wanted} if weight else wanted
+    return {"podAntiAffinity" if anti else "podAffinity": {field: [item]}}
+
+
+NO_SCHEDULE = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
+
+
+def test_reasons_are_counted_by_text_and_sorted_as_text() -> None:
+    cluster = Cluster(
+        a_node("closed", unschedulable=True),
+        a_node("tainted", taints=NO_SCHEDULE),
+        a_node("small-1", cpu="1"),
+        a_node("small-2", cpu="1", memory="1Gi"),
+        *(a_node(f"full-{n}", pods="0") for n in range(10)),
+    )
+    assert cluster.refusal(info(requests={"cpu": "2", "memory": "2Gi"})) == (
+        "0/14 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), "
+        "1 node(s) were unschedulable, 10 Too many pods, 2 Insufficient cpu."
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "reason"),
+    [
+        ({"unschedulable": True}, {}, "node(s) were unschedulable"),
+        ({}, {"nodeName": "elsewhere"}, "node(s) didn't match the requested node name"),
+        ({"taints": NO_SCHEDULE}, {}, "node(s) had untolerated taint(s)"),
+        ({}, {"nodeSelector": {"a": "b"}}, "node(s) didn't match Pod's node affinity/selector"),
+        ({}, {"affinity": node_affinity(term("a", "In", "b"))}, "node(s) didn't match Pod's node affinity/selector"),
+        ({}, {"requests": {"example.com/x": "1"}}, "Insufficient example.com/x"),
+        ({"pods": "0"}, {"requests": {"cpu": "9"}}, None),
+    ],
+)
+def test_each_filter_says_no_in_its_words(node: Json, pod: Json, reason: str | None) -> None:
+    expected = f"1 {reason}" if reason else "1 Insufficient cpu, 1 Too many pods"
+    assert Cluster(a_node("n", **node)).refusal(info(**pod)) == f"0/1 nodes are available: {expected}."
+
+
+def test_tolerations_open_tainted_and_unschedulable_nodes() -> None:
+    everything = [{"operator": "Exists"}]
+    assert Cluster(a_node("n", taints=NO_SCHEDULE, unschedulable=True)).place(info(tolerations=everything)) == "n"
+    equal = [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}]
+    assert Cluster(a_node("n", taints=NO_SCHEDULE)).place(info(tolerations=equal)) == "n"
+
+
+def test_host_ports_conflict_by_address_protocol_and_port() -> None:
+    def port(number: int, ip: str = "", protocol: str = "TCP") -> Json:
+        return {"ports": [{"hostPort": number, "containerPort": 1, "hostIP": ip, "protocol": protocol}]}
+
+    cluster = Cluster(a_node("n")).on("n", a_pod(**port(80, "10.0.0.1")))
+    reason = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+    assert cluster.refusal(info(**port(80))) == reason
+    assert cluster.refusal(info(**port(80, "10.0.0.1"))) == reason
+    for free in (port(81), port(80, "10.0.0.2"), port(80, "10.0.0.1", "UDP")):
+        assert cluster.place(info(**free)) == "n"
+
+
+def test_a_pod_that_names_its_node_by_field_is_only_tried_there() -> None:
+    fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+    cluster = Cluster(a_node("a"), a_node("b"), a_node("c"))
+    assert cluster.place(info(affinity=node_affinity(fields))) == "b"
+    cluster.cache.set_node(a_node("b", cpu="0"))
+    assert cluster.refusal(info(affinity=node_affinity(fields), requests={"cpu": "1"})) == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+
+
+def test_without_nodes_the_attempt_fails_rather_than_being_rejected() -> None:
+    with pytest.raises(SchedulingError, match="no nodes available to schedule pods"):
+        Cluster().place(info())
+
+
+def test_pods_that_are_removed_or_forgotten_leave_their_room() -> None:
+    cluster = Cluster(a_node("n", cpu="1"))
+    pod = info(requests={"cpu": "1"})
+    cluster.cache.assume(pod, "n")
+    assert "Insufficient cpu" in cluster.refusal(info(requests={"cpu": "1"}))
+    cluster.cache.forget(pod.uid)
+    assert cluster.place(info(requests={"cpu": "1"})) == "n"
+
+
+def test_the_emptier_node_is_better_and_equal_nodes_are_chosen_by_the_seed() -> None:
+    busy = a_pod(requests={"cpu": "2", "memory": "2Gi"})
+    cluster = Cluster(a_node("busy"), a_node("idle")).on("busy", busy)
+    assert cluster.place(info(requests={"cpu": "1", "memory": "1Gi"})) == "idle"
+    nodes = [a_node(f"n{n}") for n in range(8)]
+    chosen = [{Cluster(*nodes, seed=seed).place(info()) for _ in range(3)} for seed in range(8)]
+    assert all(len(names) == 1 for names in chosen)
+    assert len(set.union(*chosen)) > 1
+
+
+def test_scores_of_resources_are_upstreams() -> None:
+    # cpu 1 of 4 and memory 2Gi of 8Gi: a quarter each, so perfectly balanced.
+    totals = Cluster(a_node("n")).totals(info(requests={"cpu": "1", "memory": "2Gi"}))
+    assert totals == {"n": 75 + 75}
+    # A pod without requests: 100m and 200Mi are assumed, balance is not scored.
+    assert Cluster(a_node("n")).totals(info()) == {"n": (97 + 97) // 2}
+
+
+def test_taints_that_only_prefer_count_against_a_node() -> None:
+    soft = [{"key": "k", "effect": "PreferNoSchedule"}]
+    cluster = Cluster(a_node("soft", taints=soft), a_node("busy")).on("busy", a_pod(requests={"cpu": "3", "memory": "6Gi"}))
+    totals = cluster.totals(info())
+    assert totals["busy"] - totals["soft"] > 200
+    assert cluster.place(info(tolerations=[{"key": "k", "operator": "Exists"}])) == "soft"
+
+
+def test_preferred_node_affinity_weighs_twice() -> None:
+    preferred = {"weight": 10, "preference": term("disk", "In", "ssd")}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+    totals = Cluster(a_node("ssd", labels={"disk": "ssd"}), a_node("hdd")).totals(info(affinity=affinity))
+    assert totals["ssd"] - totals["hdd"] == 200
+
+
+ZONES = [a_node("a", labels={"zone": "1"}), a_node("b", labels={"zone": "1"}), a_node("c", labels={"zone": "2"})]
+
+
+def test_required_affinity_follows_the_other_pods_domain() -> None:
+    cluster = Cluster(*ZONES).on("c", a_pod(labels={"app": "x"}))
+    assert cluster.place(info(affinity=near("x"))) == "c"
+    assert cluster.refusal(info(affinity=near("y"))) == (
+        "0/3 nodes are available: 3 node(s) didn't match pod affinity rules."
+    )
+    assert cluster.place(info(affinity=near("y"), labels={"app": "y"})) in {"a", "b", "c"}
+
+
+def test_anti_affinity_holds_in_both_directions() -> None:
+    cluster = Cluster(*ZONES).on("a", a_pod(labels={"app": "x"}, affinity=near("y", anti=True)))
+    assert cluster.place(info(affinity=near("x", anti=True))) == "c"
+    assert cluster.place(info(labels={"app": "y"})) == "c"
+    cluster.on("c", a_pod(labels={"app": "x"}))
+    assert cluster.refusal(info(labels={"app": "y"}, affinity=near("x", anti=True))) == (
+        "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules."
+    )
+    cluster = Cluster(ZONES[0], ZONES[1]).on("a", a_pod(affinity=near("y", anti=True)))
+    assert cluster.refusal(info(labels={"app": "y"})) == (
+        "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."
+    )
+
+
+def test_preferred_affinity_scores_by_weight_in_both_directions() -> None:
+    cluster = Cluster(*ZONES).on("c", a_pod(labels={"app": "x"}, affinity=near("y", weight=1)))
+    before = Cluster(*ZONES).on("c", a_pod(labels={"app": "x"})).totals(info(labels={"app": "y"}))
+    after = cluster.totals(info(labels={"app": "y"}))
+    assert {name: after[name] - before[name] for name in after} == {"a": 0, "b": 0, "c": 200}
+    away = cluster.totals(info(affinity=near("x", anti=True, weight=5)))
+    assert away["a"] > away["c"]
+
+
+def spread(skew: int = 1, action: str = "DoNotSchedule", **more: Any) -> Json:
+    constraint = {"maxSkew": skew, "topologyKey": "zone", "whenUnsatisfiable": action, **more}
+    return {"topologySpreadConstraints": [{"labelSelector": {"matchLabels": {"app": "x"}}, **constraint}], "labels": {"app": "x"}}
+
+
+def test_a_spread_constraint_keeps_domains_level() -> None:
+    cluster = Cluster(*ZONES).on("a", a_pod(labels={"app": "x"}))
+    assert cluster.place(info(**spread())) == "c"
+    cluster.cache.set_node(a_node("c", labels={"zone": "2"}, pods="0"))
+    assert cluster.refusal(info(**spread())) == (
+        "0/3 nodes are available: 1 Too many pods, 2 node(s) didn't match pod topology spread constraints."
+    )
+    cluster.cache.set_node(a_node("c"))
+    assert cluster.refusal(info(**spread(minDomains=2))) == (
+        "0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label), "
+        "2 node(s) didn't match pod topology spread constraints."
+    )
+
+
+def test_a_spread_preference_scores_the_emptier_domain_higher() -> None:
+    cluster = Cluster(*ZONES).on("a", *(a_pod(labels={"app": "x"}) for _ in range(3)))
+    totals = cluster.totals(info(**spread(action="ScheduleAnyway")))
+    assert totals["c"] > totals["b"]
+
+
+def test_an_image_that_a_node_has_draws_the_pod() -> None:
+    images = [{"names": ["image:latest"], "sizeBytes": 900 * 2**20}]
+    totals = Cluster(a_node("has", images=images), a_node("has-not")).totals(info())
+    assert totals["has"] - totals["has-not"] == 100 * (450 - 23) // (1000 - 23)
+
+
+def devices(*free: int) -> Cluster:
+    cluster = Cluster(*(a_node(f"n{number}") for number in range(len(free))))
+    cluster.allocator.inventory.upsert_class(a_class())
+    for number, count in enumerate(free):
+        item = a_slice(f"n{number}", count)
+        cluster.allocator.inventory.upsert_slice(item)
+        cluster.reach.set_slice(item)
+    return cluster
+
+
+def with_claim(name: str = "claim", **more: Any) -> PodInfo:
+    return info(resourceClaims=[{"name": "g", "resourceClaimName": name}], **more)
+
+
+def test_a_pod_with_a_claim_goes_where_the_devices_are() -> None:
+    cluster = devices(0, 2)
+    cluster.claims.added(a_claim("claim", count=2))
+    assert cluster.place(with_claim()) == "n1"
+    cluster.claims.added(a_claim("more", count=3))
+    assert cluster.refusal(with_claim("more")) == "0/2 nodes are available: 2 cannot allocate all claims."
+
+
+def test_a_reserved_device_is_taken_until_it_is_given_back() -> None:
+    cluster = devices(1)
+    cluster.claims.added(a_claim("one"))
+    cluster.claims.added(a_claim("two"))
+    cycle = Cycle(with_claim("one"))
+    node = asyncio.run(cluster.evaluator.place(cycle))
+    assert cycle.dynamic is not None
+    assert cluster.devices.reserve(cycle.dynamic, node)
+    assert cluster.refusal(with_claim("two")) == "0/1 nodes are available: 1 cannot allocate all claims."
+    assert cluster.refusal(with_claim("one")) == (
+        "0/1 nodes are available: resource claim ns/one is in the process of being allocated."
+    )
+    cluster.devices.unreserve(cycle.dynamic)
+    assert cluster.place(with_claim("two")) == "n0"
+
+
+def test_an_allocated_claim_binds_its_pods_to_the_nodes_that_reach_it() -> None:
+    cluster = devices(1, 1)
+    here = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": here}
+    cluster.claims.added(a_claim("claim", allocation=allocation))
+    assert cluster.place(with_claim()) == "n1"
+    assert cluster.refusal(with_claim(nodeSelector={"kubernetes.io/hostname": "n0"})) == (
+        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 resourceclaim not available on the node."
+    )
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        (None, 'could not find ResourceClaim "ns/claim"'),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, 'resourceclaim "claim" is being deleted'),
+        ({"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "nope"}}]}}},
+         "request r: device class nope does not exist"),
+    ],
+    ids=["missing", "being deleted", "unknown class"],
+)  # fmt: skip
+def test_a_claim_that_cannot_be_used_rejects_the_pod_before_any_node_is_looked_at(claim: Json | None, text: str) -> None:
+    cluster = devices(1, 1)
+    if claim is not None:
+        whole = a_claim("claim")
+        cluster.claims.added({**whole, **claim, "metadata": {**whole["metadata"], **claim.get("metadata", {})}})
+    assert cluster.refusal(with_claim()) == f"0/2 nodes are available: {text}."
+
+
+def test_a_generated_claim_must_be_the_pods_own() -> None:
+    cluster = devices(1)
+    pod = a_pod("p", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    assert cluster.devices.problem(pod) == 'pod "ns/p": ResourceClaim not created yet'
+    pod["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "made"}]
+    cluster.claims.added(a_claim("made", owner=a_pod("p")))
+    assert cluster.devices.problem(pod) == "ResourceClaim ns/made was not created for Pod ns/p (Pod is not owner)"
+    cluster.claims.deleted(a_claim("made"))
+    cluster.claims.added(a_claim("made", owner=pod))
+    assert cluster.devices.problem(pod) is None
+    del pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
+    assert cluster.devices.problem(pod) is None
+
+
+def test_only_as_many_nodes_are_looked_at_as_are_needed_and_the_next_search_goes_on_behind_them() -> None:
+    cluster = Cluster(*(a_node(f"n{number:03}") for number in range(500)))
+    evaluator = cluster.evaluator
+    assert evaluator._wanted(99) == 99
+    assert evaluator._wanted(500) == 230
+    assert evaluator._wanted(5000) == 500
+    cluster.place(info())
+    assert evaluator._start == 230
+    cluster.place(info())
+    assert evaluator._start == 460
+    cluster.place(info())
+    assert evaluator._start == 190
+
+
+def test_nodes_take_turns_by_zone() -> None:
+    def zoned(name: str, zone: str) -> Json:
+        return a_node(name, labels={"topology.kubernetes.io/zone": zone})
+
+    cluster = Cluster(zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), zoned("a3", "a"), zoned("b2", "b"))
+    assert [node.name for node in cluster.cache.list()] == ["a1", "b1", "a2", "b2", "a3"]

@@ -1,0 +1,292 @@
+"""The scheduler against the real API: what it writes, in which order and words."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from controllers.runtime.kinds import (
+    DEVICE_CLASSES,
+    EVENTS,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    at_release,
+)
+from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
+from tests.scheduler.world import World, run, scheduled
+
+Json = dict[str, Any]
+FINALIZER = "resource.kubernetes.io/delete-protection"
+NO_DEVICES = (
+    "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
+    "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+)
+
+
+def named_claim(name: str) -> Json:
+    return {"resourceClaims": [{"name": "g", "resourceClaimName": name}]}
+
+
+async def with_devices(world: World, *nodes: str, devices: int = 1) -> None:
+    await world.create(DEVICE_CLASSES, a_class())
+    for node in nodes:
+        await world.add_nodes(a_node(node))
+        await world.create(RESOURCE_SLICES, a_slice(node, devices))
+
+
+def test_a_pod_is_bound_and_an_event_says_so() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n1"))
+            await world.create(PODS, a_pod("p"))
+            pod = await world.bound("p")
+            assert pod["spec"]["nodeName"] == "n1"
+            assert scheduled(pod)["status"] == "True"
+            uid = pod["metadata"]["uid"]
+            async with asyncio.timeout(10), aclosing(world.client.watch(EVENTS, initial_events=True)) as batches:
+                event = await anext(e.object async for batch in batches for e in batch if e.type == "ADDED")
+            assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
+            assert event["note"] == "Successfully assigned ns/p to n1"
+            assert event["reportingController"] == "default-scheduler"
+            assert event["regarding"]["uid"] == uid
+            name, _, stamp = event["metadata"]["name"].rpartition(".")
+            assert name == "p"
+            assert int(stamp, 16) > 10**18
+
+    run(scenario)
+
+
+def test_a_claim_is_protected_then_allocated_and_reserved_before_its_pod_is_bound() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await with_devices(world, "n1")
+            made = await world.create(RESOURCE_CLAIMS, a_claim("c"))
+            await world.create(PODS, a_pod("p", **named_claim("c")))
+            pod = await world.bound("p")
+            steps = []
+            since = made["metadata"]["resourceVersion"]
+            async with asyncio.timeout(10), aclosing(world.client.watch(RESOURCE_CLAIMS, resource_version=since)) as batches:
+                async for batch in batches:
+                    steps += [event.object for event in batch if event.type != "BOOKMARK"]
+                    if len(steps) == 2:
+                        break
+            assert [bool(c["metadata"].get("finalizers")) for c in steps] == [True, True]
+            assert [bool(c.get("status", {}).get("allocation")) for c in steps] == [False, True]
+            claim = steps[-1]
+            assert claim["metadata"]["finalizers"] == [FINALIZER]
+            allocation = claim["status"]["allocation"]
+            assert allocation["devices"]["results"] == [
+                {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
+            ]
+            assert allocation["nodeSelector"]["nodeSelectorTerms"] == [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+            ]
+            assert allocation["allocationTimestamp"]
+            assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}]
+            assert not pod["status"].get("nominatedNodeName")
+
+    run(scenario)
+
+
+def test_a_pod_without_devices_says_why_and_is_bound_once_a_slice_brings_some() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await with_devices(world, "n1", devices=0)
+            await world.create(RESOURCE_CLAIMS, a_claim("c"))
+            await world.create(PODS, a_pod("p", **named_claim("c")))
+            assert await world.unschedulable("p") == NO_DEVICES
+            condition = scheduled(await world.client.get(PODS, "p", "ns"))
+            assert condition["reason"] == "Unschedulable"
+            assert condition["observedGeneration"] == 1
+            await world.create(RESOURCE_SLICES, {**a_slice("n1", 1), "metadata": {"name": "more"}, "spec": {
+                **a_slice("n1", 1)["spec"], "pool": {"name": "other", "generation": 1, "resourceSliceCount": 1}}})  # fmt: skip
+            assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
+
+    run(scenario)
+
+
+def test_pods_share_a_named_claim_on_the_node_that_it_was_allocated_on() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await with_devices(world, "n1", "n2")
+            await world.create(RESOURCE_CLAIMS, a_claim("c"))
+            for name in ("a", "b", "c"):
+                await world.create(PODS, a_pod(name, **named_claim("c")))
+            nodes = {(await world.bound(name))["spec"]["nodeName"] for name in ("a", "b", "c")}
+            assert len(nodes) == 1
+            claim = await world.claim("c")
+            assert {consumer["name"] for consumer in claim["status"]["reservedFor"]} == {"a", "b", "c"}
+
+    run(scenario)
+
+
+def test_devices_are_given_once_and_each_pod_goes_to_the_node_of_its_own() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await with_devices(world, "n1", "n2", "n3", devices=2)
+            for number in range(7):
+                await world.create(RESOURCE_CLAIMS, a_claim(f"c{number}"))
+                await world.create(PODS, a_pod(f"p{number}", priority=0, **named_claim(f"c{number}")))
+            waiting = []
+            for number in range(7):
+                pod = await world.until(PODS, f"ns/p{number}", lambda p: p["spec"].get("nodeName") or scheduled(p))
+                if not pod["spec"].get("nodeName"):
+                    waiting.append(number)
+            assert len(waiting) == 1
+            taken = []
+            for number in set(range(7)) - set(waiting):
+                claim = await world.claim(f"c{number}")
+                [result] = claim["status"]["allocation"]["devices"]["results"]
+                taken.append((result["pool"], result["device"]))
+                pod = await world.client.get(PODS, f"p{number}", "ns")
+                assert pod["spec"]["nodeName"] == result["pool"]
+            assert len(set(taken)) == 6
+
+    run(scenario)
+
+
+def test_a_claim_that_is_deallocated_lets_the_next_pod_have_its_device() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await with_devices(world, "n1")
+            for name in ("one", "two"):
+                await world.create(RESOURCE_CLAIMS, a_claim(name))
+            await world.create(PODS, a_pod("first", **named_claim("one")))
+            await world.bound("first")
+            await world.create(PODS, a_pod("second", **named_claim("two")))
+            assert await world.unschedulable("second") == NO_DEVICES
+            held = await world.claim("one")
+            await world.client.update_status(RESOURCE_CLAIMS, {**held, "status": {}})
+            await world.bound("second")
+
+    run(scenario)
+
+
+def test_template_pods_get_claims_of_their_own_and_wait_for_them_without_a_word() -> None:
+    async def scenario() -> None:
+        async with World("scheduler", "resourceclaim-controller") as world:
+            await with_devices(world, "n1", devices=2)
+            for name in ("a", "b"):
+                await world.create(PODS, a_pod(name, resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}]))
+            template = {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaimTemplate",
+                "metadata": {"name": "t", "namespace": "ns"},
+                "spec": {"spec": a_claim("x")["spec"]},
+            }
+            await world.create(RESOURCE_CLAIM_TEMPLATES, template)
+            for name in ("a", "b"):
+                pod = await world.bound(name)
+                [status] = pod["status"]["resourceClaimStatuses"]
+                claim = await world.claim(status["resourceClaimName"])
+                assert claim["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
+                assert claim["status"]["reservedFor"][0]["uid"] == pod["metadata"]["uid"]
+
+    run(scenario)
+
+
+def test_a_pod_with_gates_is_left_alone_until_they_are_gone() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n1"))
+            await world.create(PODS, a_pod("gated", schedulingGates=[{"name": "example.com/g"}]), a_pod("free"))
+            await world.bound("free")
+            gated = await world.client.get(PODS, "gated", "ns")
+            assert not gated["spec"].get("nodeName")
+            await world.client.update(PODS, {**gated, "spec": {**gated["spec"], "schedulingGates": []}})
+            await world.bound("gated")
+
+    run(scenario)
+
+
+def test_more_important_pods_push_out_less_important_ones_and_say_so() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n1", cpu="2"))
+            await world.create(PODS, a_pod("low", requests={"cpu": "2"}, priority=0, terminationGracePeriodSeconds=0))
+            await world.bound("low")
+            await world.create(PODS, a_pod("equal", requests={"cpu": "2"}, priority=0))
+            assert await world.unschedulable("equal") == (
+                "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+                "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+            )
+            await world.create(PODS, a_pod("high", requests={"cpu": "2"}, priorityClassName="system-cluster-critical"))
+            await world.bound("high")
+            try:
+                low = await world.client.get(PODS, "low", "ns")
+            except StatusError as error:
+                assert error.code == 404  # noqa: PT017
+            else:
+                assert low["metadata"].get("deletionTimestamp")
+
+    run(scenario)
+
+
+def test_a_node_that_comes_later_takes_the_waiting_pod() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("small", cpu="1"))
+            await world.create(PODS, a_pod("p", requests={"cpu": "2"}))
+            assert await world.unschedulable("p") == (
+                "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+                "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+            )
+            await world.add_nodes(a_node("big", cpu="4"))
+            assert (await world.bound("p"))["spec"]["nodeName"] == "big"
+
+    run(scenario)
+
+
+def test_a_pod_of_another_scheduler_is_not_touched_but_counts_where_it_runs() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n1", cpu="1"))
+            await world.create(PODS, a_pod("theirs", requests={"cpu": "1"}, schedulerName="other", nodeName="n1"))
+            await world.create(PODS, a_pod("not-ours", schedulerName="other"), a_pod("ours", requests={"cpu": "1"}))
+            assert "Insufficient cpu" in await world.unschedulable("ours")
+            pod = await world.client.get(PODS, "not-ours", "ns")
+            assert not scheduled(pod)
+
+    run(scenario)
+
+
+
+
+def test_without_nodes_a_pod_is_unschedulable_and_tried_again_when_one_comes() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.create(PODS, a_pod("p"))
+            assert await world.unschedulable("p") == "no nodes available to schedule pods"
+            assert scheduled(await world.client.get(PODS, "p", "ns"))["reason"] == "Unschedulable"
+            await world.add_nodes(a_node("n1"))
+            await world.bound("p")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("release", "gates"), [("1.33", ""), ("1.33", "DynamicResourceAllocation=true"), ("1.34", ""), ("1.35", "")])
+def test_older_releases_are_scheduled_for_with_the_api_that_they_serve(release: str, gates: str) -> None:
+    async def scenario() -> None:
+        async with World("scheduler", release=release, gates=gates) as world:
+            await world.add_nodes(a_node("n1"))
+            await world.create(PODS, a_pod("plain"))
+            await world.bound("plain")
+            if release == "1.33" and not gates:
+                return
+            claims, classes, slices = (
+                at_release(kind, world.release) for kind in (RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES)
+            )
+            for kind, obj in ((classes, a_class()), (slices, a_slice("n1", 1)), (claims, a_claim("c"))):
+                await world.create(kind, {**obj, "apiVersion": kind.api_version})
+            await world.create(PODS, a_pod("p", **named_claim("c")))
+            await world.bound("p")
+            claim = await world.client.get(claims, "c", "ns")
+            assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
+
+    run(scenario)

@@ -1,0 +1,153 @@
+"""The queue: who is next, who waits for what, and that nothing is missed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from typing import Any
+
+from controllers.runtime.clock import VirtualClock
+from controllers.scheduler.changes import HINTS, Change, Event
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.queue import Place, QueuedPod, SchedulingQueue
+from tests.scheduler.objects import a_node, a_pod, info
+
+SECOND = timedelta(seconds=1)
+FIT = ("NodeResourcesFit",)
+
+
+def keeps_gated_out(pod: PodInfo) -> str | None:
+    return "SchedulingGates" if pod.spec.get("schedulingGates") else None
+
+
+def run(scenario: Callable[[VirtualClock, SchedulingQueue], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        await scenario(clock, SchedulingQueue(clock, keeps_gated_out, HINTS))
+
+    asyncio.run(main())
+
+
+async def attempt(queue: SchedulingQueue, plugins: Iterable[str]) -> QueuedPod:
+    pod = await queue.pop()
+    queue.put_back(pod, plugins)
+    return pod
+
+
+def node_added(**node: Any) -> Event:
+    return Event(Change.NODE_ADD, None, a_node("new", **node))
+
+
+def test_higher_priority_comes_first_and_then_who_came_earlier() -> None:
+    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+        for name, priority in (("first", 0), ("second", 0), ("important", 10)):
+            queue.add(info(name, priority=priority))
+            await clock.advance(SECOND)
+        assert [(await queue.pop()).info.name for _ in range(3)] == ["important", "first", "second"]
+
+    run(scenario)
+
+
+def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
+    async def scenario(_: VirtualClock, queue: SchedulingQueue) -> None:
+        gated = a_pod("p", uid="u", schedulingGates=[{"name": "g"}])
+        queue.add(PodInfo(gated))
+        assert queue.idle
+        queue.update(gated, PodInfo(a_pod("p", uid="u", schedulingGates=[])))
+        assert (await queue.pop()).info.name == "p"
+
+    run(scenario)
+
+
+def test_a_rejected_pod_waits_for_a_change_that_its_plugin_cares_about() -> None:
+    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+        queue.add(info("p", requests={"cpu": "2"}))
+        pod = await attempt(queue, FIT)
+        assert pod.place is Place.UNSCHEDULABLE
+        queue.tell(Event(Change.SLICE_ADD, None, {}))
+        queue.tell(node_added(cpu="1"))
+        assert pod.place is Place.UNSCHEDULABLE
+        await clock.advance(5 * SECOND)
+        queue.tell(node_added(cpu="2"))
+        assert pod.place is Place.ACTIVE
+
+    run(scenario)
+
+
+def test_a_change_during_the_attempt_is_not_missed() -> None:
+    async def scenario(_: VirtualClock, queue: SchedulingQueue) -> None:
+        queue.add(info("p", requests={"cpu": "2"}))
+        pod = await queue.pop()
+        queue.tell(node_added(cpu="2"))
+        queue.put_back(pod, FIT)
+        assert pod.place is Place.BACKOFF
+        queue.add(info("q", requests={"cpu": "2"}))
+        other = await attempt(queue, FIT)
+        assert other.info.name == "q"
+        assert other.place is Place.UNSCHEDULABLE
+
+    run(scenario)
+
+
+def test_a_rejected_pod_that_backs_off_is_taken_early_when_nothing_else_is_to_do_but_a_failed_one_is_not() -> None:
+    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+        queue.add(info("failed"))
+        failed = await attempt(queue, ())
+        assert failed.place is Place.ERROR_BACKOFF
+        queue.add(info("rejected", requests={"cpu": "2"}))
+        await attempt(queue, FIT)
+        queue.tell(node_added(cpu="2"))
+        assert (await queue.pop()).info.name == "rejected"
+        waiting = asyncio.create_task(queue.pop())
+        await clock.advance(0.9 * SECOND)
+        assert not waiting.done()
+        await clock.advance(1.2 * SECOND)
+        assert waiting.done()
+        assert (await waiting).info.name == "failed"
+
+    run(scenario)
+
+
+def test_backoff_doubles_from_one_to_ten_seconds_rounded_up_to_a_whole_one() -> None:
+    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+        queue.add(info("p"))
+        pod = await queue.pop()
+        for nominal in (1, 2, 4, 8, 10, 10):
+            queue.put_back(pod, ())
+            since = clock.now()
+            waiting = asyncio.create_task(queue.pop())
+            while not waiting.done():
+                await clock.advance(0.25 * SECOND)
+            assert nominal * SECOND <= clock.now() - since <= (nominal + 1) * SECOND
+            pod = await waiting
+
+    run(scenario)
+
+
+def test_an_unschedulable_pod_is_tried_again_after_five_minutes_whatever_happened() -> None:
+    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+        queue.add(info("p"))
+        pod = await attempt(queue, FIT)
+        await clock.advance(timedelta(minutes=5))
+        assert pod.place is Place.UNSCHEDULABLE
+        await clock.advance(timedelta(seconds=31))
+        assert pod.place is Place.ACTIVE
+
+    run(scenario)
+
+
+def test_a_deleted_pod_is_not_handed_out_wherever_it_was() -> None:
+    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+        for name in ("active", "rejected", "failed", "flying"):
+            queue.add(info(name, uid=name, priority={"active": -1}.get(name, 0)))
+        await attempt(queue, FIT)
+        await attempt(queue, ())
+        flying = await queue.pop()
+        for uid in ("active", "rejected", "failed", "flying"):
+            queue.delete(uid)
+        queue.put_back(flying, FIT)
+        await clock.advance(timedelta(minutes=10))
+        assert queue.idle
+
+    run(scenario)

@@ -1,0 +1,101 @@
+"""A real API server on a store in memory, with the chosen components, all in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Self
+
+from apiserver.app import Server
+from apiserver.http.authentication import ADMIN
+from apiserver.inprocess import InProcess
+from apiserver.settings import read
+from controllers.manager import Manager
+from controllers.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.clock import Clock, RealClock
+from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
+
+Json = dict[str, Any]
+
+
+class World:
+    """`async with World("scheduler") as world`: what a test needs of a cluster."""
+
+    def __init__(self, *components: str, clock: Clock | None = None, release: str = "1.36", gates: str = "") -> None:
+        self._components = components
+        self._settings = read(["--storage", "memory", f"--emulated-version={release}", f"--feature-gates={gates}", "--runtime-config=api/all=true"])
+        self.clock = clock or RealClock()
+
+    async def __aenter__(self) -> Self:
+        self.server = await Server.open(self._settings)
+        features = self._settings.features
+        self.release = features.release
+        self.client = Client(InProcess(self.server.handle, ADMIN), self.clock, "test")
+        self.manager = Manager(self.client, self.clock, Options(seed=1, emulated_version=features.release, gates=features.settings), self._components)
+        self._running = asyncio.create_task(self.manager.run())
+        async with asyncio.timeout(20):
+            await self.manager.wait_ready()
+        await self.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        failed = self._running.done() and not self._running.cancelled()
+        self._running.cancel()
+        results = await asyncio.gather(self._running, return_exceptions=True)
+        await self.server.close()
+        if failed and error is None and isinstance(results[0], BaseException):
+            raise results[0]
+
+    async def create(self, kind: Kind, *objects: Json) -> Json:
+        """Creates objects as a user would write them; gives the last as the server has it."""
+        for obj in objects:
+            metadata = {k: v for k, v in obj["metadata"].items() if k not in ("uid", "resourceVersion", "generation")}
+            created = await self.client.create(kind, {**obj, "metadata": metadata})
+        return created
+
+    async def add_nodes(self, *nodes: Json) -> None:
+        """Creates nodes and takes off the taint that new nodes have."""
+        for node in nodes:
+            made = await self.create(NODES, node)
+            made = await self.client.update(NODES, {**made, "spec": {**made.get("spec", {}), "taints": node["spec"].get("taints")}})
+            await self.client.update_status(NODES, {**made, "status": node["status"]})
+
+    async def until(self, kind: Kind, key: str, holds: Callable[[Json], object]) -> Json:
+        """The object of that key as soon as it is as it should be."""
+        seen: list[Json] = []
+        try:
+            async with asyncio.timeout(10), aclosing(self.client.watch(kind, initial_events=True)) as batches:
+                async for batch in batches:
+                    for event in batch:
+                        if event.type != "BOOKMARK" and key_of(event.object) == key:
+                            seen.append(event.object)
+                            if event.type != "DELETED" and holds(event.object):
+                                return event.object
+        except TimeoutError:
+            raise AssertionError(f"{kind} {key} did not become as expected; last seen: {seen[-1:]}") from None
+        raise AssertionError("the watch ended")
+
+    async def bound(self, pod: str) -> Json:
+        return await self.until(PODS, f"ns/{pod}", lambda obj: obj["spec"].get("nodeName"))
+
+    async def unschedulable(self, pod: str) -> str:
+        """The message of a pod that was tried in vain."""
+        found = await self.until(PODS, f"ns/{pod}", lambda obj: scheduled(obj).get("status") == "False")
+        message: str = scheduled(found)["message"]
+        return message
+
+    async def claim(self, name: str) -> Json:
+        return await self.client.get(RESOURCE_CLAIMS, name, "ns")
+
+
+def scheduled(pod: Json) -> Json:
+    """The PodScheduled condition."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+
+def run(scenario: Any) -> None:
+    asyncio.run(scenario())

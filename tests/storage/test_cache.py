@@ -1,0 +1,433 @@
+"""What readers and watchers get from the watch cache."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from apiserver.storage import Cache, Compacted, Expired, FutureRevision, RevisionLog, WatchCache, Write, open_log
+from apiserver.storage.window import Progress, Window
+
+
+def value(name: str, **spec: object) -> bytes:
+    """An object as the registry stores it."""
+    return json.dumps({"metadata": {"name": name}, "spec": spec}, separators=(",", ":")).encode()
+
+
+class Store:
+    """A log in memory, its caches, and the writes of a client who reads before it writes."""
+
+    def __init__(self, log: RevisionLog, caches: WatchCache, pods: Cache) -> None:
+        self.log = log
+        self.caches = caches
+        self.pods = pods
+
+    async def put(self, name: str, prefix: str = "/registry/pods/", **spec: object) -> int:
+        key = prefix + name
+        there = await self.log.get(key)
+        return (await self.log.append(Write(key, value(name, **spec), there.revision if there else 0))).revision
+
+    async def delete(self, name: str, prefix: str = "/registry/pods/", **spec: object) -> int:
+        key = prefix + name
+        there = await self.log.get(key)
+        return (await self.log.append(Write(key, value(name, **spec), there.revision, deleted=True))).revision
+
+
+def node_of(entry) -> list[str]:
+    return [entry.obj["spec"]["node"]] if "node" in entry.obj["spec"] else []
+
+
+@asynccontextmanager
+async def a_store(target: str = "memory:"):
+    log = await open_log(target, durability="off")
+    caches = WatchCache(log, json.loads)
+    pods = caches.add("/registry/pods/", {"node": node_of})
+    await caches.start()
+    yield Store(log, caches, pods)
+    caches.close()
+    await log.close()
+
+
+def with_store(test):
+    """Runs an async test on an empty store."""
+
+    def run() -> None:
+        async def opened() -> None:
+            async with a_store() as store:
+                await test(store)
+
+        asyncio.run(opened())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+def names(listing) -> list[str]:
+    return [entry.key.removeprefix("/registry/pods/") for entry in listing.entries]
+
+
+@with_store
+async def test_a_written_object_is_in_the_cache_when_the_write_is_answered(store):
+    revision = await store.put("ns/a", node="n1")
+    entry = store.pods.get("/registry/pods/ns/a")
+    assert (entry.revision, entry.create_revision, store.pods.revision) == (revision, revision, revision)
+    assert entry.obj == {"metadata": {"resourceVersion": "1", "name": "ns/a"}, "spec": {"node": "n1"}}
+    await store.delete("ns/a")
+    assert store.pods.get("/registry/pods/ns/a") is None
+    assert len(store.pods) == 0
+
+
+@with_store
+async def test_objects_and_lists_are_made_by_joining_tails(store):
+    await store.put("a")
+    await store.put("b")
+    entries = store.pods.list().entries
+    one = b'{"kind":"Pod","apiVersion":"v1","metadata":{' + entries[0].tail
+    assert json.loads(one)["metadata"] == {"resourceVersion": "1", "name": "a"}
+    items = b'[{"metadata":{' + b',{"metadata":{'.join(entry.tail for entry in entries) + b"]"
+    assert [item["metadata"] for item in json.loads(items)] == [entry.obj["metadata"] for entry in entries]
+    assert [entry.value for entry in entries] == [value("a"), value("b")]
+
+
+@with_store
+async def test_an_object_without_metadata_members_is_spliced_as_well(store):
+    record = await store.log.append(Write("/registry/pods/x", b'{"metadata":{},"a":1}', 0))
+    entry = store.pods.get(record.key)
+    assert entry.obj == {"metadata": {"resourceVersion": "1"}, "a": 1}
+    assert entry.value == record.value
+
+
+@with_store
+async def test_everything_is_decoded_and_encoded_at_most_once(store):
+    calls = []
+    caches = WatchCache(store.log, lambda data: calls.append(data) or json.loads(data))
+    cache = caches.add("/registry/pods/")
+    await caches.start()
+    await store.put("a")
+    assert calls == []
+    entry = cache.get("/registry/pods/a")
+    assert entry.obj is entry.obj
+    assert len(calls) == 1
+    entry.encodings["v2"] = b"..."
+    assert cache.list().entries[0].encodings == {"v2": b"..."}
+    await store.put("b")
+    primed = {"metadata": {}}
+    cache.get("/registry/pods/b").prime(primed)
+    assert cache.get("/registry/pods/b").obj is primed
+    assert len(calls) == 1
+    caches.close()
+
+
+@with_store
+async def test_lists_are_ranges_in_key_order_with_what_remains(store):
+    for name in ("b/2", "a/1", "b/1", "b-/1", "b/3"):
+        await store.put(name)
+    pods = store.pods
+    assert names(pods.list()) == ["a/1", "b-/1", "b/1", "b/2", "b/3"]
+    assert names(pods.list("/registry/pods/b/")) == ["b/1", "b/2", "b/3"]
+    page = pods.list("/registry/pods/b/", limit=2)
+    assert (names(page), page.remaining, page.revision) == (["b/1", "b/2"], 1, 5)
+    rest = pods.list("/registry/pods/b/", start=page.entries[-1].key + "\0", limit=2)
+    assert (names(rest), rest.remaining) == (["b/3"], 0)
+
+
+@with_store
+async def test_each_row_goes_to_the_cache_with_the_longest_prefix(store):
+    nested = store.caches.add("/registry/pods/special/")
+    await store.caches.load(nested)
+    await store.put("special/a")
+    await store.put("special/deep/a")
+    await store.put("other/a")
+    await store.put("x", prefix="/registry/unknown/")
+    assert names(nested.list()) == ["special/a", "special/deep/a"]
+    assert names(store.pods.list()) == ["other/a"]
+    assert store.caches.revision == nested.revision == store.pods.revision == 4
+
+
+def test_a_prefix_is_a_directory():
+    async def run() -> None:
+        async with a_store() as store:
+            with pytest.raises(ValueError, match="slash"):
+                store.caches.add("/registry/nodes")
+
+    asyncio.run(run())
+
+
+@with_store
+async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_meanwhile(store):
+    gate, read = asyncio.Event(), store.log.state
+
+    async def slow_read(*args, **options):
+        page = await read(*args, **options)
+        await gate.wait()
+        return page
+
+    store.log.state = slow_read
+    for number in range(450):  # more than one page
+        await store.put(f"{number:03}", prefix="/registry/crs/")
+    crs = store.caches.add("/registry/crs/")
+    loading = asyncio.ensure_future(store.caches.load(crs))
+    await asyncio.sleep(0)
+    revision = await store.put("000", prefix="/registry/crs/", changed=True)
+    await store.delete("449", prefix="/registry/crs/")
+    gate.set()
+    await loading
+    assert len(crs) == 449
+    assert crs.get("/registry/crs/000").revision == revision
+    assert [event.revision for event in crs.cursor(revision - 1).next_batch()] == [451, 452]
+
+
+@with_store
+async def test_removing_a_cache_ends_its_watches(store):
+    cursor = store.pods.cursor(0)
+    waiting = asyncio.ensure_future(cursor.wait())
+    await asyncio.sleep(0)
+    store.caches.remove("/registry/pods/")
+    assert await waiting is False
+    assert cursor.closed
+    await store.put("a")
+    assert not cursor.pending
+
+
+@with_store
+async def test_a_cursor_reads_every_event_after_its_revision_once(store):
+    await store.put("a")
+    cursor = store.pods.cursor(since=1)
+    assert cursor.next_batch() == []
+    await store.put("a", turn=2)
+    await store.delete("a", last=True)
+    first, second = cursor.next_batch()
+    assert (first.revision, first.deleted, first.old.revision, first.new.obj["spec"]) == (2, False, 1, {"turn": 2})
+    assert (second.revision, second.deleted, second.old is first.new) == (3, True, True)
+    assert second.new.obj == {"metadata": {"resourceVersion": "3", "name": "a"}, "spec": {"last": True}}
+    assert first.departed.obj == {"metadata": {"resourceVersion": "2", "name": "a"}, "spec": {}}
+    assert first.departed is first.departed
+    assert cursor.next_batch() == []
+    assert [event.revision for event in store.pods.cursor(0).next_batch(limit=2)] == [1, 2]
+
+
+@with_store
+async def test_a_cursor_from_the_future_passes_over_what_lies_between(store):
+    cursor = store.pods.cursor(since=2)
+    assert cursor.revision == 2
+    for name in "abcd":
+        await store.put(name)
+    assert [event.revision for event in cursor.next_batch(limit=3)] == [3]
+    assert [event.revision for event in cursor.next_batch()] == [4]
+
+
+@with_store
+async def test_a_bookmark_moves_with_the_whole_feed_but_not_past_what_is_unread(store):
+    cursor = store.pods.cursor(0)
+    await store.put("x", prefix="/registry/nodes/")
+    assert cursor.revision == 1
+    await store.put("a")
+    await store.put("b")
+    await store.put("y", prefix="/registry/nodes/")
+    cursor.next_batch(limit=1)
+    assert cursor.revision == 2
+    cursor.next_batch()
+    assert cursor.revision == 4
+
+
+@with_store
+async def test_waiting_cursors_wake_together_and_time_out_alone(store):
+    cursors = [store.pods.cursor(0) for _ in range(20)]
+    waits = [asyncio.ensure_future(cursor.wait(30)) for cursor in cursors]
+    gone = asyncio.ensure_future(cursors[0].wait())
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert await store.pods.cursor(0).wait(0.001) is False
+    await store.put("a")
+    assert await asyncio.gather(*waits) == [True] * 20
+    assert await cursors[0].wait() is True
+    assert all(cursor.pending for cursor in cursors)
+    assert store.pods._window.waiters == set()
+
+
+@with_store
+async def test_one_can_wait_for_a_revision_of_the_whole_feed(store):
+    waiting = asyncio.ensure_future(store.pods.wait_for(2, timeout=10))
+    await store.put("a")
+    assert not waiting.done()
+    await store.put("x", prefix="/registry/nodes/")
+    await waiting
+    with pytest.raises(FutureRevision) as future:
+        await store.caches.wait_for(9, timeout=0.001)
+    assert (future.value.revision, future.value.bound) == (9, 2)
+    await store.pods.consistent()
+
+
+@with_store
+async def test_an_index_follows_its_objects(store):
+    await store.put("b", node="n1")
+    await store.put("a", node="n1")
+    await store.put("c")
+    assert names(store.pods.find("node", "n1")) == ["a", "b"]
+    await store.put("b", node="n2")
+    await store.delete("a")
+    await store.put("x/y", node="n2")
+    assert names(store.pods.find("node", "n1")) == []
+    assert names(store.pods.find("node", "n2")) == ["b", "x/y"]
+    assert names(store.pods.find("node", "n2", "/registry/pods/x/")) == ["x/y"]
+
+
+@with_store
+async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store):
+    store.pods._window._max_events = 8
+    await store.put("a", node="n1")
+    assert names(store.pods.find("node", "n1")) == ["a"]
+    for turn in range(30):
+        await store.put("a", node=f"n{turn}")
+    assert names(store.pods.find("node", "n29")) == ["a"]
+    assert names(store.pods.find("node", "n1")) == []
+
+
+@with_store
+async def test_the_past_is_read_from_the_window_and_beyond_it_from_the_log(store):
+    window = store.pods._window
+    window._max_events = 16
+    states = {0: []}
+    for turn in range(30):
+        await store.put(f"{turn % 7}", turn=turn)
+        if turn % 4 == 3:
+            states[store.log.revision] = names(store.pods.list())
+            await store.delete(f"{turn % 7}")
+        states[store.log.revision] = names(store.pods.list())
+    assert 0 < window.floor < store.log.revision
+    for revision, expected in states.items():
+        listing = await store.pods.at(revision)
+        assert (names(listing), listing.revision, listing.remaining) == (expected, revision, 0)
+        assert all(entry.revision <= revision for entry in listing.entries)
+        paged, start = [], ""
+        while True:
+            page = await store.pods.at(revision, start=start, limit=2)
+            paged += names(page)
+            assert page.remaining == len(expected) - len(paged)
+            if not page.remaining:
+                break
+            start = page.entries[-1].key + "\0"
+        assert paged == expected
+    with pytest.raises(FutureRevision):
+        await store.pods.at(store.log.revision + 1)
+    await store.log.compact(window.floor - 1)
+    with pytest.raises(Compacted):
+        await store.pods.at(window.floor - 2)
+
+
+@with_store
+async def test_a_watcher_that_the_window_has_passed_is_told_so(store):
+    store.pods._window._max_events = 8
+    slow = store.pods.cursor(0)
+    for turn in range(20):
+        await store.put("a", turn=turn)
+    with pytest.raises(Expired) as expired:
+        slow.next_batch()
+    assert expired.value.bound == store.pods._window.floor
+    with pytest.raises(Expired):
+        store.pods.cursor(1)
+    floor = store.pods._window.floor
+    assert [event.revision for event in store.pods.cursor(floor).next_batch()] == list(range(floor + 1, 21))
+
+
+def test_a_watch_resumes_from_the_log_after_a_restart(tmp_path):
+    async def run() -> None:
+        async with a_store(str(tmp_path)) as store:
+            for turn in range(10):
+                await store.put(f"{turn % 3}", turn=turn)
+            await store.delete("0")
+        async with a_store(str(tmp_path)) as store:
+            await store.put("0", turn=99)
+            with pytest.raises(Expired):
+                store.pods.cursor(4)
+            await asyncio.gather(*(store.pods.reach_back(since) for since in (4, 6, 5)))
+            events = store.pods.cursor(4).next_batch()
+            assert [event.revision for event in events] == list(range(5, 13))
+            assert [event.old.revision if event.old else None for event in events] == [2, 3, 4, 5, 6, 7, 10, None]
+            assert [event.deleted for event in events] == [False] * 6 + [True, False]
+            assert events[4].new is store.pods.get("/registry/pods/2")
+            assert names(await store.pods.at(11)) == ["1", "2"]
+            await store.log.compact(3)
+            with pytest.raises(Compacted):
+                await store.pods.reach_back(2)
+            await store.pods.reach_back(3)
+            store.pods._window._max_events = 10
+            await store.put("1")
+            assert [event.revision for event in store.pods.cursor(4).next_batch()] == list(range(5, 14))
+
+    asyncio.run(run())
+
+
+def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_path):
+    async def run() -> None:
+        async with a_store(str(tmp_path)) as store:
+            for turn in range(12):
+                await store.put("a", turn=turn)
+        async with a_store(str(tmp_path)) as store:
+            store.pods._window._max_events = 10
+            with pytest.raises(Expired):
+                await store.pods.reach_back(1)
+            await store.pods.reach_back(2)
+            assert len(store.pods.cursor(2).next_batch()) == 10
+
+    asyncio.run(run())
+
+
+@with_store
+async def test_a_reset_is_seen_by_watchers_as_deletions(store):
+    await store.put("a", keep=1)
+    await store.put("b")
+    await store.put("default", prefix="/registry/namespaces/")
+    cursor = store.pods.cursor(store.log.revision)
+    await store.log.reset(keep=["/registry/namespaces/"])
+    events = cursor.next_batch()
+    assert [(event.key[-1], event.deleted, event.new.obj["metadata"]) for event in events] == [
+        ("a", True, {"resourceVersion": "4", "name": "a"}),
+        ("b", True, {"resourceVersion": "5", "name": "b"}),
+    ]
+    assert len(store.pods) == 0
+
+
+@with_store
+async def test_old_events_let_go_of_what_can_be_made_again(store):
+    await store.put("a")
+    event = store.pods.cursor(0).next_batch()[0]
+    event.encodings["x"] = 1
+    obj = event.new.obj
+    for turn in range(600):
+        await store.put("b", turn=turn)
+    assert event.encodings == {}
+    assert event.new.obj is obj, "the current state is not touched"
+    await store.put("a", turn=1)
+    for turn in range(600):
+        await store.put("b", turn=turn)
+    assert event.new.obj is not obj
+    assert event.new.obj == obj
+
+
+def test_a_window_is_bounded_by_bytes():
+    from apiserver.storage.entry import Entry, Event
+    from apiserver.storage.types import Record
+
+    progress = Progress(0)
+    window = Window(progress, max_events=1000, max_bytes=10_000)
+    for revision in range(1, 101):
+        entry = Entry(Record(revision, "a", 1, 0, False, b'{"metadata":{' + b"x" * 500 + b"}}"), json.loads)
+        window.add(Event(None, entry, False))
+        progress.advance(revision)
+    assert window._bytes == sum(len(event.new.tail) for event in window.events) <= 10_000
+    assert window.events[0].revision == window.floor + 1
+    assert window.end == 100
+
+
+@with_store
+async def test_a_row_that_is_no_object_is_reported_and_passed_over(store):
+    reports = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
+    await asyncio.gather(store.log.append(Write("/registry/pods/bad", b"[]", 0)), store.log.append(Write("/registry/pods/good", value("good"), 0)))
+    assert names(store.pods.list()) == ["good"]
+    assert store.pods.revision == 2
+    assert [str(report["exception"]) for report in reports] == ["/registry/pods/bad: a stored value begins with {\"metadata\":{, unlike b'[]'"]

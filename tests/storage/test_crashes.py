@@ -1,0 +1,98 @@
+"""What was answered is there after a crash, and the history has no holes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apiserver.storage import Durability, Record, RevisionLog, StorageUnavailable, Write, open_log
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLS = {"sqlite-file": 25, "sqlite-off": 10, "postgres": 10}
+
+
+def answered_before_kill(target: str, durability: Durability, lines: int) -> list[list[str]]:
+    """Kills a writing child once it has given so many answers; returns all that it gave."""
+    child = subprocess.Popen(
+        [sys.executable, str(ROOT / "tests/storage/answering_writer.py"), target, durability],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert child.stdout is not None
+    head = [child.stdout.readline() for _ in range(lines)]
+    child.send_signal(signal.SIGKILL)
+    rest = child.stdout.read().splitlines(keepends=True)
+    child.stdout.close()
+    child.wait()
+    return [line.decode().split() for line in head + rest if line.endswith(b"\n")]
+
+
+async def check(log: RevisionLog, answers: list[list[str]]) -> None:
+    """Every answered row is there unless compaction may have taken it, and revisions have no holes."""
+    rows = {row.revision: row for row in await log.after(log.compacted, 1 << 30)}
+    assert sorted(rows) == list(range(log.compacted + 1, log.revision + 1))
+    last = {}
+    for revision, key, turn, deleted in answers:
+        assert int(revision) <= log.revision
+        row = rows.get(int(revision))
+        if row is not None:
+            assert (row.key, row.deleted) == (key, deleted == "1")
+            assert row.value.startswith(turn.encode() + b"x")
+        last[key] = (int(revision), deleted == "1")
+    for key, (revision, deleted) in last.items():
+        now = await log.get(key)
+        # One more write of each writer may have been committed without its answer being heard.
+        assert now is None or now.revision >= revision
+        assert now is not None or deleted or any(row.key == key and row.revision > revision for row in rows.values())
+
+
+@pytest.mark.parametrize("kind", KILLS)
+def test_a_killed_server_loses_no_answered_write(kind, request, tmp_path):
+    target = request.getfixturevalue("postgres_schema_url") if kind == "postgres" else str(tmp_path)
+    durability = Durability.OFF if kind == "sqlite-off" else Durability.FULL
+    reached = 0
+    for kill in range(KILLS[kind]):
+        answers = answered_before_kill(target, durability, lines=1 + kill * 7)
+
+        async def run(answers=answers, reached=reached) -> int:
+            log = await open_log(target, durability=durability)
+            try:
+                assert log.revision > reached
+                await check(log, answers)
+                return log.revision
+            finally:
+                await log.close()
+
+        reached = asyncio.run(run())
+
+
+@pytest.mark.parametrize("durability", [Durability.FULL, Durability.OFF])
+def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_path):
+    """SQLite's bound on pages stands for the disk."""
+
+    async def run() -> None:
+        log = await open_log(str(tmp_path), durability=durability)
+        seen: list[Record] = []
+        log.subscribe(seen.extend)
+        await log.append(Write("a/first", b"", 0))
+        await log._run(lambda connection: connection.execute("PRAGMA max_page_count = 1"))  # which means: no more
+        writes = [log.append(Write(f"a/{number}", b"x" * 9000, 0)) for number in range(5)]
+        for write in writes:
+            with pytest.raises(StorageUnavailable, match="full"):
+                await write
+        await log._run(lambda connection: connection.execute("PRAGMA max_page_count = 1000000"))
+        assert (await log.append(Write("a/0", b"x" * 9000, 0))).revision == 2
+        gone = await log.append(Write("a/first", b"", 1, deleted=True))
+        assert await log.after(0, 10) == seen
+        await log.close()
+        log = await open_log(str(tmp_path))
+        assert log.revision == gone.revision == 3
+        await log.close()
+
+    asyncio.run(run())

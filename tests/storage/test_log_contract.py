@@ -1,0 +1,346 @@
+"""What every revision log does, whatever database it stands on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+
+import pytest
+
+from apiserver.storage import (
+    Compacted,
+    FutureRevision,
+    KeyExists,
+    KeyMissing,
+    Record,
+    RevisionConflict,
+    RevisionLog,
+    StorageUnavailable,
+    Write,
+)
+
+
+def on_the_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Opens the store for an async test and closes it afterwards."""
+
+    @wraps(test)
+    def run(open_store) -> None:
+        async def with_log() -> None:
+            async with open_store() as log:
+                await test(log)
+
+        asyncio.run(with_log())
+
+    del run.__wrapped__  # pytest reads the signature
+    return run
+
+
+async def create(log: RevisionLog, key: str, value: bytes = b"1") -> Record:
+    return await log.append(Write(key, value, 0))
+
+
+@on_the_loop
+async def test_an_empty_store_is_at_revision_zero(log):
+    assert (log.revision, await log.current_revision(), log.compacted) == (0, 0, 0)
+    assert await log.state() == (0, [], 0)
+    assert await log.get("a/b") is None
+    assert await log.after(0, 10) == []
+
+
+@on_the_loop
+async def test_rows_say_how_a_key_came_to_be(log):
+    first = await create(log, "a/x", b"one")
+    second = await log.append(Write("a/x", b"two", first.revision))
+    gone = await log.append(Write("a/x", b"last", second.revision, deleted=True))
+    again = await create(log, "a/x", b"new")
+    assert [first, second, gone, again] == [
+        Record(1, "a/x", 1, 0, False, b"one"),
+        Record(2, "a/x", 1, 1, False, b"two"),
+        Record(3, "a/x", 1, 2, True, b"last"),
+        Record(4, "a/x", 4, 3, False, b"new"),
+    ]
+    assert await log.after(0, 10) == [first, second, gone, again]
+    assert await log.after(1, 2) == [second, gone]
+    assert [await log.get("a/x", at) for at in (1, 2, 3, 4)] == [first, second, None, again]
+    assert await log.get("a/x") == again
+
+
+@on_the_loop
+async def test_a_write_must_meet_its_expectation(log):
+    there = await create(log, "a/x")
+    for write, error, found in [
+        (Write("a/x", b"", 0), KeyExists, there.revision),
+        (Write("a/x", b"", there.revision + 7), RevisionConflict, there.revision),
+        (Write("a/x", b"", there.revision + 7, deleted=True), RevisionConflict, there.revision),
+        (Write("a/x", b"", 0, deleted=True), RevisionConflict, there.revision),
+        (Write("a/y", b"", there.revision), KeyMissing, 0),
+        (Write("a/y", b"", 0, deleted=True), KeyMissing, 0),
+        (Write("a/y", b"", 5, deleted=True), KeyMissing, 0),
+    ]:
+        with pytest.raises(error) as refused:
+            await log.append(write)
+        assert type(refused.value) is error
+        assert refused.value.revision == found
+    assert log.revision == there.revision
+    gone = await log.append(Write("a/x", b"", there.revision, deleted=True))
+    with pytest.raises(KeyMissing):
+        await log.append(Write("a/x", b"", gone.revision))
+
+
+@on_the_loop
+async def test_writes_that_share_a_commit_succeed_or_fail_alone(log):
+    """All of these are waiting when the commit begins, and they see each other in the order of their calls."""
+    answers = await asyncio.gather(
+        log.append(Write("a/x", b"1", 0)),
+        log.append(Write("a/x", b"2", 0)),
+        log.append(Write("a/x", b"3", 1)),
+        log.append(Write("a/y", b"4", 9)),
+        log.append(Write("a/x", b"5", 2, deleted=True)),
+        log.append(Write("a/x", b"6", 0)),
+        return_exceptions=True,
+    )
+    assert [type(answer) for answer in answers] == [Record, KeyExists, Record, KeyMissing, Record, Record]
+    assert [answer.revision for answer in answers] == [1, 1, 2, 0, 3, 4]
+    assert [record.value for record in await log.after(0, 10)] == [b"1", b"3", b"5", b"6"]
+
+
+@on_the_loop
+async def test_the_feed_brings_each_row_once_in_order_and_before_the_answer(log):
+    seen: list[Record] = []
+    unsubscribe = log.subscribe(seen.extend)
+
+    async def writer(name: str) -> None:
+        expected = 0
+        for turn in range(10):
+            record = await log.append(Write(f"a/{name}", b"%d" % turn, expected))
+            assert seen[record.revision - 1] == record
+            assert log.revision >= record.revision
+            expected = record.revision
+
+    await asyncio.gather(*(writer(str(number)) for number in range(8)))
+    assert [record.revision for record in seen] == list(range(1, 81))
+    unsubscribe()
+    await create(log, "b/x")
+    assert len(seen) == 80
+
+
+@on_the_loop
+async def test_a_failing_subscriber_harms_neither_writers_nor_other_subscribers(log):
+    seen: list[Record] = []
+    failures: list[dict] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
+
+    def broken(records) -> None:
+        raise ValueError("broken subscriber")
+
+    log.subscribe(broken)
+    log.subscribe(seen.extend)
+    record = await create(log, "a/x")
+    assert seen == [record]
+    assert [str(failure["exception"]) for failure in failures] == ["broken subscriber"]
+
+
+@on_the_loop
+async def test_a_write_whose_asker_went_away_is_committed(log):
+    asker = asyncio.ensure_future(log.append(Write("a/x", b"1", 0)))
+    asker.cancel()
+    with pytest.raises(KeyExists):
+        await create(log, "a/x")
+
+
+@on_the_loop
+async def test_state_lists_live_rows_in_key_order_at_any_revision(log):
+    names = ["a/b/z", "a/b/a", "a/c", "b/x", "a/b-/y", "a/bé/ü", "a/b\U0001f600"]
+    rows = {name: await create(log, name) for name in names}
+    middle = log.revision
+    await log.append(Write("a/b/a", b"2", rows["a/b/a"].revision))
+    await log.append(Write("a/b/z", b"", rows["a/b/z"].revision, deleted=True))
+    state = await log.state("a/", middle)
+    assert [record.key for record in state.records] == sorted(name for name in names if name.startswith("a/"))
+    assert all(record == rows[record.key] for record in state.records)
+    now = await log.state("a/b/")
+    assert [(record.key, record.value) for record in now.records] == [("a/b/a", b"2")]
+    assert now.revision == log.revision
+    assert (await log.state("nope/")).records == []
+    assert len((await log.state()).records) == 6
+
+
+@on_the_loop
+async def test_state_can_be_read_in_pages(log):
+    rows = [await create(log, f"a/{number:03}") for number in range(23)]
+    at = log.revision
+    await log.append(Write("a/010", b"", rows[10].revision, deleted=True))
+    await create(log, "a/0105")
+    found, start, remaining = [], "", []
+    while True:
+        page = await log.state("a/", at, start=start, limit=7)
+        assert page.revision == at
+        found += page.records
+        remaining.append(page.remaining)
+        if not page.remaining:
+            break
+        start = page.records[-1].key + "\0"
+    assert found == rows
+    assert remaining == [16, 9, 2, 0]
+
+
+@on_the_loop
+async def test_history_tells_what_each_row_replaced(log):
+    first = await create(log, "a/x", b"1")
+    await create(log, "b/x")
+    second = await log.append(Write("a/x", b"2", first.revision))
+    gone = await log.append(Write("a/x", b"3", second.revision, deleted=True))
+    again = await create(log, "a/x", b"4")
+    assert await log.history("a/", 0, log.revision, 10) == [
+        (first, None),
+        (second, first),
+        (gone, second),
+        (again, None),
+    ]
+    assert await log.history("a/", first.revision, gone.revision, 1) == [(second, first)]
+
+
+@on_the_loop
+async def test_the_future_cannot_be_read(log):
+    await create(log, "a/x")
+    for read in (log.state("a/", 2), log.get("a/x", 2), log.after(2, 1), log.compact(2), log.history("a/", 2, 3, 1)):
+        with pytest.raises(FutureRevision):
+            await read
+
+
+@on_the_loop
+async def test_compaction_keeps_the_state_at_its_revision_and_all_that_follows(log):
+    one = await create(log, "a/one", b"1")
+    two = await create(log, "a/two", b"2")
+    two_later = await log.append(Write("a/two", b"2b", two.revision))
+    dead = await create(log, "a/dead")
+    await log.append(Write("a/dead", b"", dead.revision, deleted=True))
+    at = log.revision
+    one_later = await log.append(Write("a/one", b"1b", one.revision))
+    assert await log.compact(at) == 3
+    assert log.compacted == at
+    assert (await log.state("a/", at)).records == [one, two_later]
+    assert (await log.state("a/")).records == [one_later, two_later]
+    assert await log.history("a/", at, log.revision, 10) == [(one_later, one)]
+    for read in (log.state("a/", at - 1), log.after(at - 1, 1), log.get("a/one", at - 1), log.history("", 0, at, 1)):
+        with pytest.raises(Compacted) as gone:
+            await read
+        assert gone.value.bound == at
+    with pytest.raises(Compacted):
+        await log.compact(at - 1)
+    assert await log.compact(at) == 0
+
+
+@on_the_loop
+async def test_a_key_may_come_back_before_and_after_its_deletion_is_compacted(log):
+    for turn in range(4):
+        there = await create(log, "a/x", b"%d" % turn)
+        await log.append(Write("a/x", b"", there.revision, deleted=True))
+        if turn % 2:
+            await log.compact(log.revision)
+            assert (await log.state()).records == []
+    assert log.revision == 8
+    assert (await create(log, "a/x")).revision == 9
+
+
+@on_the_loop
+async def test_compaction_runs_beside_writers(log):
+    """Writers go on while thousands of rows are swept, and no state that may be read is touched."""
+    expected = {f"a/{number}": (await create(log, f"a/{number}")).revision for number in range(16)}
+
+    async def writer(key: str) -> None:
+        for _ in range(40):
+            expected[key] = (await log.append(Write(key, b"x" * 100, expected[key]))).revision
+
+    async def compactor() -> int:
+        gone = 0
+        while log.revision < 600:
+            gone += await log.compact(log.revision)
+            assert len((await log.state("a/")).records) == 16
+        return gone
+
+    _, gone = await asyncio.gather(asyncio.gather(*map(writer, expected)), compactor())
+    assert gone + await log.compact(log.revision) == 16 * 40
+    state = await log.state()
+    assert {record.key: record.revision for record in state.records} == expected
+    seen = [record.revision for record in await log.after(log.compacted, 1000)]
+    assert seen == []
+
+
+@on_the_loop
+async def test_reset_empties_the_store_but_for_what_is_to_stay(log):
+    seen: list[Record] = []
+    kept = await create(log, "ns/default")
+    rows = [await create(log, f"pod/{number:02}", b"%d" % number) for number in range(30)]
+    gone = await log.append(Write("pod/07", b"", rows[7].revision, deleted=True))
+    log.subscribe(seen.extend)
+    before = log.revision
+    assert await log.reset(keep=["ns/", "other/"]) == 29
+    assert (await log.state()).records == [kept]
+    assert log.revision == before + 29
+    assert [(record.key, record.value, record.deleted) for record in seen] == [(row.key, row.value, True) for row in rows if row.key != gone.key]
+    assert [record.revision for record in seen] == list(range(before + 1, log.revision + 1))
+    assert await log.after(before, 100) == seen
+    assert (await create(log, "pod/00")).revision == log.revision
+    assert await log.reset(["ns/", "pod/"]) == 0
+    assert await log.reset() == 2
+
+
+@on_the_loop
+async def test_reset_takes_its_turn_among_the_writes(log):
+    first, count, second = await asyncio.gather(log.append(Write("a/x", b"1", 0)), log.reset(), log.append(Write("a/x", b"2", 0)))
+    assert (first.revision, count, second.revision) == (1, 1, 3)
+
+
+@on_the_loop
+async def test_the_first_thing_remembered_under_a_name_stays(log):
+    assert await log.remember("uid", b"one") == b"one"
+    assert await log.remember("uid", b"two") == b"one"
+
+
+@on_the_loop
+async def test_large_and_odd_values_are_kept_as_they_are(log):
+    for number, value in enumerate([b"", b"\0\xff", b"x" * 1_500_000]):
+        await create(log, f"a/{number}", value)
+        assert (await log.get(f"a/{number}")).value == value
+
+
+def test_closing_commits_what_waits_and_refuses_what_comes_later(open_store):
+    async def run() -> None:
+        async with open_store() as log:
+            writes = [log.append(Write(f"a/{number}", b"", 0)) for number in range(5)]
+            closing = asyncio.ensure_future(log.close())
+            assert [(await write).revision for write in writes] == [1, 2, 3, 4, 5]
+            await closing
+            with pytest.raises(StorageUnavailable):
+                await log.append(Write("a/x", b"", 0))
+            with pytest.raises(StorageUnavailable):
+                await log.state()
+
+    asyncio.run(run())
+
+
+def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, target):
+    if target[0] == "memory:":
+        pytest.skip("ends with the process")
+
+    async def run() -> None:
+        async with open_store() as log:
+            kept = await create(log, "a/x")
+            gone = await create(log, "a/gone")
+            await log.append(Write("a/gone", b"", gone.revision, deleted=True))
+            await log.remember("uid", b"one")
+        async with open_store() as log:
+            assert (log.revision, log.compacted) == (3, 0)
+            assert (await log.state()).records == [kept]
+            with pytest.raises(KeyExists):
+                await create(log, "a/x")
+            assert (await create(log, "a/gone")) == Record(4, "a/gone", 4, 3, False, b"1")
+            await log.compact(4)
+            assert await log.remember("uid", b"two") == b"one"
+        async with open_store() as log:
+            assert (log.revision, log.compacted) == (4, 4)
+            assert [record.key for record in (await log.state()).records] == ["a/gone", "a/x"]
+
+    asyncio.run(run())

@@ -1,0 +1,133 @@
+"""What a server says when it cannot serve what it finds, and what a schema must be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apiserver.storage import UnusableDatabase, Write, open_log, schema
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def refusal(target: str) -> str:
+    """The one line that opening a store ends with."""
+
+    async def run() -> str:
+        with pytest.raises(UnusableDatabase) as refused:
+            await open_log(target)
+        return str(refused.value)
+
+    line = asyncio.run(run())
+    assert "\n" not in line
+    return line
+
+
+def written(directory: Path) -> Path:
+    """A store with one row; the path of its database."""
+
+    async def run() -> None:
+        log = await open_log(str(directory))
+        await log.append(Write("a/x", b"1", 0))
+        await log.close()
+
+    asyncio.run(run())
+    return directory / "kubedra.db"
+
+
+def test_a_second_server_on_a_data_directory_is_told_who_has_it(tmp_path):
+    async def run() -> None:
+        log = await open_log(str(tmp_path))
+        with pytest.raises(UnusableDatabase) as refused:
+            await open_log(str(tmp_path))
+        assert str(refused.value) == f"{tmp_path} is in use by another server (pid {os.getpid()})"
+        await log.close()
+        await (await open_log(str(tmp_path))).close()
+
+    asyncio.run(run())
+
+
+def test_the_lock_goes_with_the_process_that_held_it(tmp_path):
+    script = f"""
+import asyncio, os
+from apiserver.storage import open_log
+async def main():
+    await open_log({str(tmp_path)!r})
+    os.kill(os.getpid(), 9)
+asyncio.run(main())
+"""
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == -9
+    written(tmp_path)
+
+
+def test_a_file_that_is_not_sqlite_is_refused(tmp_path):
+    (tmp_path / "kubedra.db").write_bytes(b"these are the notes of a gardener")
+    assert refusal(str(tmp_path)) == f"{tmp_path / 'kubedra.db'} is not a SQLite database"
+
+
+def test_a_torn_sqlite_file_is_refused(tmp_path):
+    (tmp_path / "kubedra.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    assert refusal(str(tmp_path)).startswith(f"{tmp_path / 'kubedra.db'} cannot be used: ")
+
+
+def test_a_database_of_something_else_is_refused(tmp_path):
+    with sqlite3.connect(tmp_path / "kubedra.db") as connection:
+        connection.execute("CREATE TABLE flowers (name TEXT)")
+    connection.close()
+    assert refusal(str(tmp_path)) == f"{tmp_path / 'kubedra.db'} holds tables that are not kubedra's"
+
+
+def test_a_database_of_a_newer_release_is_refused(tmp_path):
+    path = written(tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    known = f"schema 9999, this release knows up to {schema.HEAD}"
+    assert refusal(str(tmp_path)) == f"{path} was written by a newer release of kubedra ({known})"
+
+
+def test_a_file_in_place_of_the_data_directory_is_refused(tmp_path):
+    (tmp_path / "data").write_text("")
+    assert refusal(str(tmp_path / "data")).startswith(f"{tmp_path / 'data'} cannot be the data directory: ")
+
+
+def test_an_unreachable_postgres_is_named_without_its_password(tmp_path):
+    line = refusal(f"postgresql://me:secret@localhost/kube?host={tmp_path}")
+    assert line.startswith("postgresql://localhost/kube cannot be used: the database did not answer: ")
+    assert "secret" not in line
+
+
+def test_a_newer_and_a_foreign_postgres_schema_are_refused(postgres_schema_url):
+    import psycopg
+
+    async def run() -> None:
+        await (await open_log(postgres_schema_url)).close()
+
+    asyncio.run(run())
+    with psycopg.connect(postgres_schema_url, autocommit=True) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        assert "was written by a newer release of kubedra (schema 9999" in refusal(postgres_schema_url)
+        connection.execute("DROP TABLE alembic_version")
+    assert refusal(postgres_schema_url).endswith(" holds tables that are not kubedra's")
+
+
+@pytest.mark.parametrize("target", ["memory:", "file"])
+def test_a_fresh_or_current_store_opens_without_sqlalchemy_and_alembic(target, tmp_path):
+    script = f"""
+import asyncio, sys
+from apiserver.storage import open_log
+async def main():
+    for _ in range(2):
+        log = await open_log({target if target != "file" else str(tmp_path)!r})
+        await log.close()
+asyncio.run(main())
+heavy = {{"sqlalchemy", "alembic", "psycopg"}} & set(sys.modules)
+sys.exit(f"imported: {{heavy}}" if heavy else 0)
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)

@@ -1,0 +1,202 @@
+"""A server as a child process, and a client that sees every byte: status line, headers, chunks. For rules about the wire itself."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Nothing here takes long; whatever does has failed.
+PATIENCE = 10.0
+
+Json = dict[str, Any]
+
+
+def environment() -> dict[str, str]:
+    """A child's environment: this repository's packages come first."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def command(*flags: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "apiserver", *flags]
+
+
+def refused(*flags: str) -> tuple[int, str]:
+    """(exit code, stderr) of a start that is expected to fail."""
+    done = subprocess.run(command(*flags), env=environment(), capture_output=True, text=True, timeout=PATIENCE)
+    return done.returncode, done.stderr
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Ask until it holds; an assertion with `what` after a while."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, f"still not so: {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer. `headers` has lower-case names; repeated ones are in `all_headers`."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    all_headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Wire:
+    """A server's address and who speaks to it."""
+
+    def __init__(self, url: str, token: str = "", ca: str = "") -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self.url, self._token, self._host, self._port, self._ca = url, token, parts.hostname, parts.port, ca
+
+    def user(self, token: str) -> Wire:
+        """The same server, asked with another token."""
+        return Wire(self.url, token, self._ca)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self.url.startswith("https"):
+            return http.client.HTTPSConnection(self._host, self._port, timeout=PATIENCE, context=ssl.create_default_context(cadata=self._ca))
+        return http.client.HTTPConnection(self._host, self._port, timeout=PATIENCE)
+
+    def _send(self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+        sent = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        connection.request(method, path, body, {**sent, **headers})
+        return connection.getresponse()
+
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """One request on a connection of its own. A body that is not bytes is sent as JSON."""
+        given = dict(headers or {})
+        data: bytes | None = body
+        if body is not None and not isinstance(body, bytes):
+            data = json.dumps(body).encode()
+            given.setdefault("Content-Type", "application/json")
+        connection = self._connect()
+        try:
+            answer = self._send(connection, method, path, data, given)
+            pairs = tuple((name.lower(), value) for name, value in answer.getheaders())
+            return Answer(answer.status, dict(pairs), answer.read(), pairs)
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        """GET; header names are given with underscores."""
+        return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    def post(self, path: str, body: Any, **headers: str) -> Answer:
+        return self.request("POST", path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+    def create_config_map(self, name: str, namespace: str = "default", **data: str) -> Json:
+        made = self.post(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}, "data": data})
+        assert made.status == 201, made.text
+        return dict(made.json)
+
+    @contextmanager
+    def watch(self, path: str, **headers: str) -> Iterator[Watch]:
+        connection = self._connect()
+        try:
+            answer = self._send(connection, "GET", path, None, {name.replace("_", "-"): value for name, value in headers.items()})
+            yield Watch(answer)
+        finally:
+            connection.close()
+
+    def open_watches(self) -> int:
+        """How many watches the server says are open."""
+        for line in self.get("/metrics").text.splitlines():
+            if line.startswith("apiserver_longrunning_requests{"):
+                return int(float(line.rpartition(" ")[2]))
+        return 0
+
+
+class Watch:
+    """An open stream of events."""
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        self.status = answer.status
+        self.headers = {name.lower(): value for name, value in answer.getheaders()}
+        self._answer = answer
+
+    def line(self) -> bytes:
+        """The next line as sent; b"" at the end."""
+        return self._answer.readline()
+
+    def event(self) -> Json:
+        return dict(json.loads(self.line()))
+
+    def read(self, size: int) -> bytes:
+        """So many bytes."""
+        return self._answer.read(size)
+
+    def rest(self) -> bytes:
+        """Everything until the server ends the stream."""
+        return self._answer.read()
+
+
+class Child:
+    """A server in a process of its own; ready when entered."""
+
+    def __init__(self, directory: Path, *flags: str) -> None:
+        self._flags = ["--announce", "--attached", "--port=0", f"--data-dir={directory}", *flags]
+        if not any(flag.startswith("--storage") for flag in flags):
+            self._flags.append("--storage=memory")
+        self.directory = directory
+
+    def __enter__(self) -> Self:
+        self._log = (self.directory.parent / f"{self.directory.name}.log").open("w+")
+        self.process = subprocess.Popen(command(*self._flags), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.log()
+        self.announced: Json = json.loads(line)
+        return self
+
+    @property
+    def url(self) -> str:
+        return str(self.announced["url"])
+
+    def wire(self, token: str = "", ca: str = "") -> Wire:
+        return Wire(self.url, token, ca)
+
+    def log(self) -> str:
+        """What the child wrote to stderr."""
+        self._log.flush()
+        return Path(self._log.name).read_text()
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
+        """(exit code, seconds that it took)."""
+        started = time.monotonic()
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE)
+        return code, time.monotonic() - started
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.process.poll() is None:
+            self.stop()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._log.close()
