@@ -113,8 +113,9 @@ class Resource:
     guard: Callable[[Store, Context, Json, Json | None], None] | None = None
     #: Conditions of an object's row in the Table form (a finished pod), usually none.
     row_conditions: Callable[[Json], list[Json]] | None = None
-    #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind" label and kind.
-    field_error_style: Literal["known", "plain", "kind"] = "known"
+    #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind" label and
+    #: group version kind, "label" label and kind.
+    field_error_style: Literal["known", "plain", "kind", "label"] = "known"
 
     @property
     def list_kind(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from apiserver.api.fielderrors import go_quote
 from apiserver.api.selectors import FieldRequirement, FieldSelector, LabelSelector
 from apiserver.api.status import StatusError, bad_request
 
@@ -84,6 +85,8 @@ def _check_fields(resource: Resource, version: str, fields: FieldSelector) -> No
 def _unknown_field(resource: Resource, version: str, field: str) -> StatusError:
     if resource.field_error_style == "kind":
         return bad_request(f"field label not supported for {resource.group}/{version}, Kind={resource.kind}: {field}")
+    if resource.field_error_style == "label":
+        return bad_request(f"field label {go_quote(field)} not supported for {resource.kind}")
     if resource.field_error_style == "plain":
         return bad_request(f"field label not supported: {field}")
     return bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')

@@ -134,6 +134,10 @@ class Strategy:
         """Whether DELETE only begins the deletion: the hook has changed `obj` (phase, deletionTimestamp), which is stored and answered."""
         return False
 
+    def warnings_on_delete(self, ctx: Context, options: DeleteOptions) -> list[str]:
+        """Once for each DELETE, of one object or of many, before anything is looked at."""
+        return []
+
     def may_remove(self, obj: Json) -> bool:
         """Whether an object without metadata.finalizers may leave the store (namespaces: spec.finalizers is empty)."""
         return True

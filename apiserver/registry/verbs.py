@@ -204,6 +204,7 @@ def _delete_options(request: Request) -> DeleteOptions:
 async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:
     options = _delete_options(request)
     ctx.dry_run = options.dry_run
+    ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
     return await store.delete(ctx, options)
 
 
@@ -211,4 +212,5 @@ async def delete_collection(store: Store, ctx: Context, request: Request) -> Lis
     selection = queries.list_options(request.params, watch=False) if request.query else queries.list_options()
     options = _delete_options(request)
     ctx.dry_run = options.dry_run
+    ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
     return await store.delete_collection(ctx, options, selection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.registry.resource import Resource
+from apiserver.resources.batch.jobs import JOBS
 from apiserver.resources.configmaps import CONFIG_MAPS
 from apiserver.resources.devices.claims import RESOURCE_CLAIMS
 from apiserver.resources.devices.classes import DEVICE_CLASSES
@@ -29,6 +30,7 @@ __all__ = ["CATALOG"]
 CATALOG: Final[tuple[Resource, ...]] = (
     BINDINGS, CONFIG_MAPS, CORE_EVENTS, NAMESPACES, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES,
     *AUTHENTICATION_REVIEWS, *AUTHORIZATION_REVIEWS,
+    JOBS,
     LEASES,
     EVENTS,
     CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES,

@@ -11,7 +11,8 @@ from apiserver.api.features import GATES, Features
 from apiserver.api.schema import ListOf, MapOf, Struct, Type
 from apiserver.resources.devices.dropping import CLAIM_RULES, CLASS_RULES, SLICE_RULES, STATUS_RULES
 from apiserver.resources.gating import ITEMS, VALUES, Rule
-from apiserver.resources.pods.dropping import RULES as POD_RULES
+from apiserver.resources.pods.dropping import SPEC_RULES as POD_SPEC_RULES
+from apiserver.resources.pods.dropping import STATUS_RULES as POD_STATUS_RULES
 from tests.codec.schema_objects import full
 from tests.resources.conftest import Judge, find
 
@@ -24,10 +25,16 @@ TABLES: list[tuple[str, tuple[str, ...], tuple[Rule, ...]]] = [
     ("resourceclaimtemplates", ("spec", "spec"), CLAIM_RULES),
     ("resourceslices", ("spec",), SLICE_RULES),
     ("deviceclasses", ("spec",), CLASS_RULES),
-    ("pods", (), POD_RULES),
+    ("pods", ("spec",), POD_SPEC_RULES),
+    ("pods", (), POD_STATUS_RULES),
+    ("jobs", ("spec", "template", "spec"), POD_SPEC_RULES),
 ]
+#: Those whose schemas say which fields are gated by these rules alone.
+CLAIM_TABLES = TABLES[:5]
 #: What a stored pod needs besides, so that it uses the feature.
 COMPANIONS: dict[str, Json] = {"DynamicResourceAllocation": {"resourceClaims": [{"name": "c"}]}}
+#: Where a pod's spec stands, in kinds that have one.
+POD_SPECS: dict[str, tuple[str, ...]] = {"pods": ("spec",), "jobs": ("spec", "template", "spec")}
 #: Fields with a gate that nothing drops: the scheduler alone writes them.
 KEPT = {("allocation", "allocationTimestamp"), ("allocation", "devices", "results", ITEMS, "tolerations")}
 CASES = [(plural, gate, section + steps) for plural, section, rules in TABLES for gates, _, fields, _ in rules for gate in gates for steps in fields]
@@ -67,6 +74,17 @@ def at_the_end(value: Any, steps: tuple[str, ...]) -> Any:
     return value
 
 
+def together(obj: Json, plural: str, companion: Json) -> Json:
+    """A copy of the object whose pod spec has more."""
+    made: Json = deepcopy(obj)
+    if companion:
+        at = made
+        for step in POD_SPECS[plural]:
+            at = at.setdefault(step, {})
+        at.update(deepcopy(companion))
+    return made
+
+
 def judge_with(features: Features) -> Judge:
     judge = Judge()
     judge.features = features
@@ -79,12 +97,12 @@ def test_a_gated_field_is_dropped_from_what_is_new_and_kept_where_it_is_stored(p
     with_it, without_it = holder(schema, steps, leaf=True), holder(schema, steps, leaf=False)
     on, off = judge_with(Without("")), judge_with(Without(gate))
     status = steps[0] == "status"
-    companion = COMPANIONS.get(gate, {}) if plural == "pods" and "resourceClaims" not in steps else {}
+    companion = COMPANIONS.get(gate, {}) if plural in POD_SPECS and "resourceClaims" not in steps else {}
     plain = on.create(plural, {} if status else deepcopy(without_it))[0]
-    base = on.create(plural, {"spec": {**({} if status else with_it["spec"]), **companion}})[0]
+    base = on.create(plural, together({"spec": {} if status else with_it["spec"]}, plural, companion))[0]
 
     def write(judge: Judge, old: Json, obj: Json) -> Any:
-        sent = deepcopy({**obj, "spec": old["spec"]} if status else {**obj, "spec": {**obj["spec"], **companion}} if old is stored else obj)
+        sent = deepcopy({**obj, "spec": old["spec"]}) if status else together(obj, plural, companion if old is stored else {})
         return at_the_end(judge.update(plural, deepcopy(old), sent, status=status)[0], steps)
 
     stored = on.update(plural, base, deepcopy({**with_it, "spec": base["spec"]}), status=True)[0] if status else base
@@ -100,7 +118,7 @@ def test_every_gate_of_the_rules_is_in_the_table_of_gates() -> None:
     assert {gate for _, gate, _ in CASES} <= set(GATES)
 
 
-@pytest.mark.parametrize(("plural", "section", "rules"), TABLES[:-1], ids=[f"{plural}-{'.'.join(section)}" for plural, section, _ in TABLES[:-1]])
+@pytest.mark.parametrize(("plural", "section", "rules"), CLAIM_TABLES, ids=[f"{plural}-{'.'.join(section)}" for plural, section, _ in CLAIM_TABLES])
 def test_fields_that_the_schema_calls_gated_have_a_rule(plural: str, section: tuple[str, ...], rules: tuple[Rule, ...]) -> None:
     ruled = {steps for _, _, fields, _ in rules for steps in fields}
     schema: Type = find(plural).versions[0].schema

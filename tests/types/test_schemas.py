@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
-from apiserver.api.types import apps, authentication, coordination, events, meta, policy, version
+from apiserver.api.types import apps, authentication, batch, coordination, events, meta, policy, version
 from apiserver.api.types.core import configuration, namespaces, nodes, pods, services
 from apiserver.api.types.core import events as core_events
 from apiserver.api.types.resource import v1, v1alpha3, v1beta1, v1beta2
 
 MODULES = (
-    apps, authentication, configuration, coordination, core_events, events, meta, namespaces, nodes, pods, policy, services, v1, v1alpha3, v1beta1, v1beta2,
+    apps, authentication, batch, configuration, coordination, core_events, events, meta, namespaces, nodes, pods, policy, services, v1, v1alpha3, v1beta1, v1beta2,
     version,
 )  # fmt: skip
 

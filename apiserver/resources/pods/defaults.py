@@ -10,7 +10,7 @@ from typing import Any, Final
 from apiserver.api.quantity import Quantity
 from apiserver.resources.resource_names import is_hugepage, is_overcommit_allowed
 
-__all__ = ["containers", "default", "default_pod_spec", "to_hub"]
+__all__ = ["containers", "default", "default_pod_spec", "spec_to_hub", "to_hub"]
 
 Json = dict[str, Any]
 
@@ -62,10 +62,8 @@ def default(obj: Json, now: datetime) -> None:
 
 def to_hub(obj: Json) -> Json:
     """Fields that say one thing twice agree from here on: the service account under its old name, the first of the pod's addresses."""
-    spec, status = obj["spec"], obj.get("status")
-    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
-    if account:
-        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    spec_to_hub(obj["spec"])
+    status = obj.get("status")
     if status:
         address, addresses = status.get("podIP"), status.get("podIPs")
         if addresses and (not address or address == addresses[0].get("ip")):
@@ -73,6 +71,13 @@ def to_hub(obj: Json) -> Json:
         elif address:
             status["podIPs"] = [{"ip": address}]
     return obj
+
+
+def spec_to_hub(spec: Json) -> None:
+    """As `to_hub`, of a spec alone."""
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
 def default_pod_spec(spec: Json) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from apiserver.registry.strategy import Context
 from apiserver.resources.gating import Rule, drop, rule
 
-__all__ = ["RULES", "drop_disabled"]
+__all__ = ["SPEC_RULES", "STATUS_RULES", "drop_disabled", "drop_from_spec"]
 
 Json = dict[str, Any]
 
@@ -29,20 +29,25 @@ def _container_statuses(status: Json) -> Iterator[Json]:
         yield from status.get(field) or ()
 
 
-def _has(section: str, field: str) -> Any:
+def _has(field: str) -> Any:
+    return lambda spec: bool(spec.get(field))
+
+
+def _pod_has(section: str, field: str) -> Any:
     return lambda pod: bool((pod.get(section) or {}).get(field))
 
 
 _HEALTH: Final = tuple(f"status.{field}[].allocatedResourcesStatus" for field in _STATUSES)
-#: Of a whole pod.
-RULES: Final[tuple[Rule, ...]] = (
-    rule(
-        "DynamicResourceAllocation", _has("spec", "resourceClaims"),
-        "spec.resourceClaims", *(f"spec.{field}[].resources.claims" for field in _CONTAINERS), "status.resourceClaimStatuses",
-    ),
-    rule("GenericWorkload", lambda pod: "schedulingGroup" in pod.get("spec", {}), "spec.schedulingGroup"),
-    rule("DRAExtendedResource", _has("status", "extendedResourceClaimStatus"), "status.extendedResourceClaimStatus"),
-    rule("DRANodeAllocatableResources", _has("status", "nodeAllocatableResourceClaimStatuses"), "status.nodeAllocatableResourceClaimStatuses"),
+#: Of a pod's spec, also that of a template.
+SPEC_RULES: Final[tuple[Rule, ...]] = (
+    rule("DynamicResourceAllocation", _has("resourceClaims"), "resourceClaims", *(f"{field}[].resources.claims" for field in _CONTAINERS)),
+    rule("GenericWorkload", lambda spec: "schedulingGroup" in spec, "schedulingGroup"),
+)  # fmt: skip
+#: Of a whole pod, for its status.
+STATUS_RULES: Final[tuple[Rule, ...]] = (
+    rule("DynamicResourceAllocation", _pod_has("spec", "resourceClaims"), "status.resourceClaimStatuses"),
+    rule("DRAExtendedResource", _pod_has("status", "extendedResourceClaimStatus"), "status.extendedResourceClaimStatus"),
+    rule("DRANodeAllocatableResources", _pod_has("status", "nodeAllocatableResourceClaimStatuses"), "status.nodeAllocatableResourceClaimStatuses"),
     rule("ResourceHealthStatus", lambda pod: _has_health(pod, message=False), *_HEALTH),
     rule("ResourceHealthStatusMessage", lambda pod: _has_health(pod, message=True), *(f"{field}[].resources[].message" for field in _HEALTH)),
 )  # fmt: skip
@@ -50,4 +55,10 @@ RULES: Final[tuple[Rule, ...]] = (
 
 def drop_disabled(ctx: Context, obj: Json, old: Json | None) -> None:
     """Changes `obj` in place. A section that comes from `old` has only what the stored pod uses."""
-    drop(ctx, RULES, obj, "", old or {})
+    drop_from_spec(ctx, obj["spec"], None if old is None else old["spec"], "spec")
+    drop(ctx, STATUS_RULES, obj, "", old or {})
+
+
+def drop_from_spec(ctx: Context, spec: Json, old: Json | None, at: str) -> None:
+    """Changes a pod's spec in place; `at` is its path, `old` the stored one."""
+    drop(ctx, SPEC_RULES, spec, at, old or {})

@@ -7,9 +7,10 @@ import json
 from typing import Any, Final
 
 from apiserver.api.types.core.pods import PodSpec
+from apiserver.api.types.meta import ObjectMeta
 from apiserver.resources.internal import internal
 
-__all__ = ["spec_diff"]
+__all__ = ["internal_spec", "internal_template", "spec_diff"]
 
 Json = dict[str, Any]
 
@@ -18,7 +19,8 @@ _MOVED: Final = ("HostNetwork", "HostPID", "HostIPC", "ShareProcessNamespace", "
 _ALIAS: Final = "ServiceAccount"
 
 
-def _internal_spec(spec: Json) -> Json:
+def internal_spec(spec: Json) -> Json:
+    """A pod's spec in the form in which errors show it."""
     shown: Json = internal(PodSpec, spec)
     shown.pop(_ALIAS, None)
     moved = {name: shown.pop(name, None) for name in _MOVED}
@@ -27,8 +29,13 @@ def _internal_spec(spec: Json) -> Json:
     return shown
 
 
+def internal_template(template: Json) -> Json:
+    """A template of pods likewise: members of its metadata stand beside its spec."""
+    return {**internal(ObjectMeta, template.get("metadata")), "Spec": internal_spec(template["spec"])}
+
+
 def _lines(spec: Json) -> list[str]:
-    text = json.dumps(_internal_spec(spec), indent=1, ensure_ascii=False)
+    text = json.dumps(internal_spec(spec), indent=1, ensure_ascii=False)
     for char, escaped in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
         text = text.replace(char, escaped)
     return [line + "\n" for line in text.split("\n")]

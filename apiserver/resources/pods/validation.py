@@ -24,11 +24,12 @@ from apiserver.resources.pods.volumes import validate_volumes
 if TYPE_CHECKING:
     from apiserver.registry.strategy import Context
 
-__all__ = ["validate_pod", "validate_pod_spec"]
+__all__ = ["validate_pod", "validate_pod_annotations", "validate_pod_spec"]
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
+_ANNOTATIONS: Final = Path("metadata.annotations")
 MIRROR: Final = "kubernetes.io/config.mirror"
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -40,7 +41,7 @@ _NOT_SIDECAR: Final = "may not be set for init containers without restartPolicy=
 def validate_pod(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
     """A new pod, or (`old`) the rules that an updated one is held to as well."""
     metadata, spec = obj["metadata"], obj["spec"]
-    errors = _annotations(metadata.get("annotations") or {}, spec)
+    errors = validate_pod_annotations(metadata.get("annotations") or {}, spec)
     errors += validate_pod_spec(spec, metadata)
     for index, volume in enumerate(spec.get("volumes") or ()):
         if not spec.get("serviceAccountName"):
@@ -65,8 +66,8 @@ def _images(path: Path, listed: Any) -> list[FieldError]:
     ]  # fmt: skip
 
 
-def _annotations(annotations: Json, spec: Json) -> list[FieldError]:
-    path = Path("metadata.annotations")
+def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTATIONS) -> list[FieldError]:
+    """Annotations that mean something to pods."""
     errors: list[FieldError] = []
     if MIRROR in annotations and not spec.get("nodeName"):
         errors.append(invalid(path.key(MIRROR), annotations[MIRROR], "must set spec.nodeName if mirror pod annotation is set"))
@@ -76,44 +77,45 @@ def _annotations(annotations: Json, spec: Json) -> list[FieldError]:
     return errors
 
 
-def validate_pod_spec(spec: Json, metadata: Json) -> list[FieldError]:
+def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC) -> list[FieldError]:
+    """`root` is where the spec stands: in a pod, or in the template of one (whose `metadata` says nothing)."""
     errors: list[FieldError] = []
     if spec.get("terminationGracePeriodSeconds") is None:
-        errors.append(required(_SPEC / "terminationGracePeriodSeconds"))
-    volumes, found = validate_volumes(_SPEC / "volumes", spec["volumes"], metadata.get("name", "")) if spec.get("volumes") else ({}, [])
+        errors.append(required(root / "terminationGracePeriodSeconds"))
+    volumes, found = validate_volumes(root / "volumes", spec["volumes"], metadata.get("name", "")) if spec.get("volumes") else ({}, [])
     errors += found
     if spec.get("resourceClaims"):
-        errors += _resource_claims(_SPEC / "resourceClaims", spec["resourceClaims"], MIRROR in (metadata.get("annotations") or {}))
+        errors += _resource_claims(root / "resourceClaims", spec["resourceClaims"], MIRROR in (metadata.get("annotations") or {}))
     facts = PodFacts(spec, volumes)
-    errors += _containers(spec, facts)
+    errors += _containers(spec, facts, root)
     if spec.get("initContainers"):
-        errors += _init_containers(spec, facts)
+        errors += _init_containers(spec, facts, root)
     if spec.get("ephemeralContainers"):
-        errors += _ephemeral_containers(spec, facts)
+        errors += _ephemeral_containers(spec, facts, root)
     if spec.get("resources") is not None:
-        errors += _pod_resources(spec["resources"])
-    errors += _policies(spec)
+        errors += _pod_resources(spec["resources"], root)
+    errors += _policies(spec, root)
     for key, value in (spec.get("nodeSelector") or {}).items():
-        errors += [invalid(_SPEC / "nodeSelector", key, text) for text in label_key(key)]
-        errors += [invalid(_SPEC / "nodeSelector", value, text) for text in label_value(value)]
+        errors += [invalid(root / "nodeSelector", key, text) for text in label_key(key)]
+        errors += [invalid(root / "nodeSelector", value, text) for text in label_value(value)]
     if spec.get("affinity") is not None:
-        errors += validate_affinity(_SPEC / "affinity", spec["affinity"])
-    errors += _dns(spec)
+        errors += validate_affinity(root / "affinity", spec["affinity"])
+    errors += _dns(spec, root)
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         kind = gate.get("conditionType", "")
-        errors += [invalid((_SPEC / "readinessGates")[index] / "conditionType", kind, text) for text in label_key(kind)]
+        errors += [invalid((root / "readinessGates")[index] / "conditionType", kind, text) for text in label_key(kind)]
     if spec.get("schedulingGates"):
-        errors += validate_gates(_SPEC / "schedulingGates", spec["schedulingGates"])
+        errors += validate_gates(root / "schedulingGates", spec["schedulingGates"])
     if spec.get("topologySpreadConstraints"):
-        errors += validate_spread(_SPEC / "topologySpreadConstraints", spec["topologySpreadConstraints"])
-    return errors + _names(spec) + _rest(spec)
+        errors += validate_spread(root / "topologySpreadConstraints", spec["topologySpreadConstraints"])
+    return errors + _names(spec, root) + _rest(spec, root)
 
 
 # --- containers ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _containers(spec: Json, facts: PodFacts) -> list[FieldError]:
-    path = _SPEC / "containers"
+def _containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError]:
+    path = root / "containers"
     if not spec.get("containers"):
         return [required(path)]
     errors: list[FieldError] = []
@@ -128,7 +130,7 @@ def _containers(spec: Json, facts: PodFacts) -> list[FieldError]:
         if container.get("lifecycle") is not None:
             errors += validate_lifecycle(at / "lifecycle", container["lifecycle"], facts, system)
         errors += validate_probes(at, container, facts) + validate_restart_policy(at, container)
-    return errors + _host_ports(path, spec["containers"]) + _host_network(spec)
+    return errors + _host_ports(path, spec["containers"]) + _host_network(spec, root)
 
 
 def _host_ports(path: Path, listed: list[Json]) -> list[FieldError]:
@@ -144,20 +146,20 @@ def _host_ports(path: Path, listed: list[Json]) -> list[FieldError]:
     return errors
 
 
-def _host_network(spec: Json) -> list[FieldError]:
+def _host_network(spec: Json, root: Path) -> list[FieldError]:
     if not spec.get("hostNetwork"):
         return []
     detail = "must match `containerPort` when `hostNetwork` is true"
     return [
-        invalid(((_SPEC / "containers")[index] / "ports")[position] / "hostPort", port.get("hostPort", 0), detail)
+        invalid(((root / "containers")[index] / "ports")[position] / "hostPort", port.get("hostPort", 0), detail)
         for index, container in enumerate(spec["containers"])
         for position, port in enumerate(container.get("ports") or ())
         if port.get("hostPort", 0) != port.get("containerPort", 0)
     ]  # fmt: skip
 
 
-def _init_containers(spec: Json, facts: PodFacts) -> list[FieldError]:
-    path = _SPEC / "initContainers"
+def _init_containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError]:
+    path = root / "initContainers"
     errors: list[FieldError] = []
     names = {container.get("name", "") for container in spec.get("containers") or ()}
     system = (spec.get("os") or {}).get("name", "")
@@ -184,8 +186,8 @@ def _init_containers(spec: Json, facts: PodFacts) -> list[FieldError]:
     return errors
 
 
-def _ephemeral_containers(spec: Json, facts: PodFacts) -> list[FieldError]:
-    path = _SPEC / "ephemeralContainers"
+def _ephemeral_containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError]:
+    path = root / "ephemeralContainers"
     errors: list[FieldError] = []
     others = {container.get("name", "") for container in containers(spec, ephemeral=False)}
     names = set(others)
@@ -206,8 +208,8 @@ def _ephemeral_containers(spec: Json, facts: PodFacts) -> list[FieldError]:
     return errors
 
 
-def _pod_resources(resources: Json) -> list[FieldError]:
-    path = _SPEC / "resources"
+def _pod_resources(resources: Json, root: Path) -> list[FieldError]:
+    path = root / "resources"
     errors = [forbidden(path / "claims", "claims may not be set for Resources at pod-level")] if resources.get("claims") else []
     return errors + validate_resources(path, {name: value for name, value in resources.items() if name != "claims"}, None)
 
@@ -252,14 +254,14 @@ def _one_of(path: Path, value: str, supported: tuple[str, ...]) -> list[FieldErr
     return [] if value in supported else [not_supported(path, Named(value), supported)]
 
 
-def _policies(spec: Json) -> list[FieldError]:
-    return _one_of(_SPEC / "restartPolicy", spec.get("restartPolicy", ""), _RESTART_POLICIES) + _one_of(
-        _SPEC / "dnsPolicy", spec.get("dnsPolicy", ""), _DNS_POLICIES
+def _policies(spec: Json, root: Path) -> list[FieldError]:
+    return _one_of(root / "restartPolicy", spec.get("restartPolicy", ""), _RESTART_POLICIES) + _one_of(
+        root / "dnsPolicy", spec.get("dnsPolicy", ""), _DNS_POLICIES
     )
 
 
-def _dns(spec: Json) -> list[FieldError]:
-    path, config = _SPEC / "dnsConfig", spec.get("dnsConfig")
+def _dns(spec: Json, root: Path) -> list[FieldError]:
+    path, config = root / "dnsConfig", spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
         if config is None:
             return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
@@ -281,35 +283,35 @@ def _dns(spec: Json) -> list[FieldError]:
     return errors
 
 
-def _names(spec: Json) -> list[FieldError]:
+def _names(spec: Json, root: Path) -> list[FieldError]:
     """Fields that name something."""
     errors: list[FieldError] = []
     for field, check in (("serviceAccountName", dns_subdomain), ("nodeName", dns_subdomain)):
-        errors += [invalid(_SPEC / field, spec[field], text) for text in check(spec[field])] if spec.get(field) else []
+        errors += [invalid(root / field, spec[field], text) for text in check(spec[field])] if spec.get(field) else []
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2147483647:
-        errors.append(invalid(_SPEC / "activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive"))
+        errors.append(invalid(root / "activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive"))
     for field in ("hostname", "subdomain"):
-        errors += [invalid(_SPEC / field, spec[field], text) for text in dns_label(spec[field])] if spec.get(field) else []
+        errors += [invalid(root / field, spec[field], text) for text in dns_label(spec[field])] if spec.get(field) else []
     if spec.get("tolerations"):
-        errors += validate_tolerations(_SPEC / "tolerations", spec["tolerations"])
+        errors += validate_tolerations(root / "tolerations", spec["tolerations"])
     for index, alias in enumerate(spec.get("hostAliases") or ()):
-        at = (_SPEC / "hostAliases")[index]
+        at = (root / "hostAliases")[index]
         errors += legacy_ip(at / "ip", alias.get("ip", ""))
         for position, name in enumerate(alias.get("hostnames") or ()):
             errors += [invalid((at / "hostnames")[position], name, text) for text in dns_subdomain(name)]
     if spec.get("priorityClassName"):
-        errors += [invalid(_SPEC / "priorityClassName", spec["priorityClassName"], text) for text in dns_subdomain(spec["priorityClassName"])]
+        errors += [invalid(root / "priorityClassName", spec["priorityClassName"], text) for text in dns_subdomain(spec["priorityClassName"])]
     if spec.get("runtimeClassName") is not None:
-        errors += [invalid(_SPEC / "runtimeClassName", spec["runtimeClassName"], text) for text in dns_subdomain(spec["runtimeClassName"])]
+        errors += [invalid(root / "runtimeClassName", spec["runtimeClassName"], text) for text in dns_subdomain(spec["runtimeClassName"])]
     return errors
 
 
-def _rest(spec: Json) -> list[FieldError]:
+def _rest(spec: Json, root: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     override = spec.get("hostnameOverride")
     if override is not None:
-        at = _SPEC / "hostnameOverride"
+        at = root / "hostnameOverride"
         if spec.get("setHostnameAsFQDN"):
             errors.append(forbidden(at, "may not be specified when setHostnameAsFQDN is true"))
         if spec.get("hostNetwork"):
@@ -318,19 +320,19 @@ def _rest(spec: Json) -> list[FieldError]:
             errors.append(too_long(at, 64))
         errors += [invalid(at, override, text) for text in dns_subdomain(override)]
     if spec.get("preemptionPolicy") is not None:
-        errors += _one_of(_SPEC / "preemptionPolicy", spec["preemptionPolicy"], ("PreemptLowerPriority", "Never"))
+        errors += _one_of(root / "preemptionPolicy", spec["preemptionPolicy"], ("PreemptLowerPriority", "Never"))
     if spec.get("overhead"):
-        errors += validate_resources(_SPEC / "overhead", {"limits": spec["overhead"]}, None)
+        errors += validate_resources(root / "overhead", {"limits": spec["overhead"]}, None)
     system = spec.get("os")
     if system is not None:
         name = system.get("name", "")
         if not name:
-            errors.append(required(_SPEC / "os" / "name"))
+            errors.append(required(root / "os" / "name"))
         elif name not in ("linux", "windows"):
-            errors.append(not_supported(_SPEC / "os", Named(name), ("linux", "windows")))
+            errors.append(not_supported(root / "os", Named(name), ("linux", "windows")))
     group = spec.get("schedulingGroup")
     if group is not None:
         name = group.get("podGroupName")
-        at = _SPEC / "schedulingGroup" / "podGroupName"
+        at = root / "schedulingGroup" / "podGroupName"
         errors += [invalid(at, None, "must specify one of: `podGroupName`")] if name is None else [invalid(at, name, text) for text in dns_subdomain(name)]
     return errors

@@ -11,7 +11,7 @@ __all__ = ["pod_warnings"]
 
 Json = dict[str, Any]
 
-_SPEC: Final = Path("spec")
+_POD: Final = Path()
 _NULL_SELECTOR: Final = "a null labelSelector results in matching no pod"
 _OLD_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -36,39 +36,41 @@ _SHOWN_VOLUMES: Final = {"storageos": "storageOS"}
 _BYTES: Final = ("memory", "ephemeral-storage")
 
 
-def pod_warnings(obj: Json) -> list[str]:
+def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
+    """`obj` is a pod, or (`path`) the template of pods."""
     spec, annotations = obj["spec"], obj["metadata"].get("annotations") or {}
-    warnings = [f"{(_SPEC / 'nodeSelector').key(key)}: {_OLD_LABELS[key]}" for key in spec.get("nodeSelector") or () if key in _OLD_LABELS]
+    root = path / "spec"
+    warnings = [f"{(root / 'nodeSelector').key(key)}: {_OLD_LABELS[key]}" for key in spec.get("nodeSelector") or () if key in _OLD_LABELS]
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
-        at = (_SPEC / "topologySpreadConstraints")[index]
+        at = (root / "topologySpreadConstraints")[index]
         if constraint.get("topologyKey") in _OLD_LABELS:
             warnings.append(f"{at / 'topologyKey'}: {constraint['topologyKey']} is {_OLD_LABELS[constraint['topologyKey']]}")
         if constraint.get("labelSelector") is None:
             warnings.append(f"{at / 'labelSelector'}: {_NULL_SELECTOR}")
-    warnings += [f"{Path('metadata.annotations').key(key)}: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations]
+    warnings += [f"{(path / 'metadata' / 'annotations').key(key)}: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations]
     for index, volume in enumerate(spec.get("volumes") or ()):
-        at = (_SPEC / "volumes")[index]
+        at = (root / "volumes")[index]
         warnings += [f"{at / _SHOWN_VOLUMES.get(name, name)}: {text}" for name, text in _OLD_VOLUMES.items() if volume.get(name) is not None]
-    warnings += _repeated(spec, "hostAliases", "ip") + _repeated(spec, "imagePullSecrets", "name")
-    for path, container in _with_paths(spec):
+    warnings += _repeated(spec, "hostAliases", "ip", root) + _repeated(spec, "imagePullSecrets", "name", root)
+    for path, container in _with_paths(spec, root):
         warnings += _fractions(path, container) + _hidden_variables(path, container)
-    warnings += _ports(spec)
+    warnings += _ports(spec, root)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
-        warnings.append(f"{_SPEC / 'terminationGracePeriodSeconds'}: must be >= 0; negative values are invalid and will be treated as 1")
-    return warnings + _affinity(spec.get("affinity") or {})
+        warnings.append(f"{root / 'terminationGracePeriodSeconds'}: must be >= 0; negative values are invalid and will be treated as 1")
+    return warnings + _affinity(spec.get("affinity") or {}, root)
 
 
-def _with_paths(spec: Json) -> list[tuple[Path, Json]]:
+def _with_paths(spec: Json, root: Path) -> list[tuple[Path, Json]]:
     fields = ("initContainers", "containers", "ephemeralContainers")
-    return [((_SPEC / field)[index], container) for field in fields for index, container in enumerate(spec.get(field) or ())]
+    return [((root / field)[index], container) for field in fields for index, container in enumerate(spec.get(field) or ())]
 
 
-def _repeated(spec: Json, field: str, name: str) -> list[str]:
+def _repeated(spec: Json, field: str, name: str, root: Path) -> list[str]:
     warnings: list[str] = []
     seen: set[str] = set()
     for index, item in enumerate(spec.get(field) or ()):
         value = item.get(name, "")
-        at = (_SPEC / field)[index] / name
+        at = (root / field)[index] / name
         if value in seen:
             warnings.append(f"{at}: duplicate {name} {go_quote(value)}")
         elif not value and field == "imagePullSecrets":
@@ -101,12 +103,12 @@ def _hidden_variables(path: Path, container: Json) -> list[str]:
     return warnings
 
 
-def _ports(spec: Json) -> list[str]:
+def _ports(spec: Json, root: Path) -> list[str]:
     warnings: list[str] = []
     named: dict[str, Path] = {}
     known: dict[tuple[int, str], list[tuple[Path, Json]]] = {}
     late: list[str] = []
-    for path, container in _with_paths(spec):
+    for path, container in _with_paths(spec, root):
         for index, port in enumerate(container.get("ports") or ()):
             at = (path / "ports")[index]
             others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
@@ -134,10 +136,10 @@ def _clash(at: Path, port: Json, other: Path, before: Json) -> str:
     return ""
 
 
-def _affinity(affinity: Json) -> list[str]:
+def _affinity(affinity: Json, root: Path) -> list[str]:
     warnings: list[str] = []
     for kind in ("podAffinity", "podAntiAffinity"):
-        part, at = affinity.get(kind) or {}, _SPEC / "affinity" / kind
+        part, at = affinity.get(kind) or {}, root / "affinity" / kind
         field = "requiredDuringSchedulingIgnoredDuringExecution"
         for index, term in enumerate(part.get(field) or ()):
             if term.get("labelSelector") is None:

@@ -1,0 +1,1 @@
+"""Kinds of batch/v1: what runs to its end."""

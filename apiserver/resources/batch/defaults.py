@@ -1,0 +1,60 @@
+"""What batch/v1 fills in where a job says nothing. Facts: pkg/apis/batch/v1/defaults.go."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.resources.pods.template import default_template, template_to_hub
+
+__all__ = ["cron_job_to_hub", "default_cron_job", "default_job", "job_to_hub"]
+
+Json = dict[str, Any]
+
+_MAX_INT32: Final = 2147483647
+_BACKOFF_LIMIT: Final = 6
+
+
+def default_job(obj: Json, now: datetime) -> None:
+    spec = obj["spec"]
+    _default_policy_and_template(spec)
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", _BACKOFF_LIMIT if spec.get("backoffLimitPerIndex") is None else _MAX_INT32)
+    labels = spec["template"]["metadata"].get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if spec.get("podFailurePolicy") is None else "Failed")
+    spec.setdefault("manualSelector", False)
+
+
+def _default_policy_and_template(spec: Json) -> None:
+    """What holds for the job of a CronJob as well."""
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            if not pattern.get("status"):
+                pattern["status"] = "True"
+    default_template(spec["template"])
+
+
+def job_to_hub(obj: Json) -> Json:
+    template_to_hub(obj["spec"]["template"])
+    return obj
+
+
+def default_cron_job(obj: Json, now: datetime) -> None:
+    spec = obj["spec"]
+    _default_policy_and_template(spec["jobTemplate"]["spec"])
+    if not spec.get("concurrencyPolicy"):
+        spec["concurrencyPolicy"] = "Allow"
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+
+
+def cron_job_to_hub(obj: Json) -> Json:
+    template_to_hub(obj["spec"]["jobTemplate"]["spec"]["template"])
+    return obj

@@ -1,0 +1,166 @@
+"""Jobs of batch/v1: selector and labels that are made for them, status, columns. Nothing here runs one: no controller makes their pods."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.durations import age, human_duration
+from apiserver.api.fielderrors import FieldError, Path
+from apiserver.api.names import dns_label
+from apiserver.api.types.batch import Job, JobSpec
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.batch.defaults import default_job, job_to_hub
+from apiserver.resources.batch.jobvalidation import NAME_LABELS, UID_LABELS
+from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.pods.template import drop_from_template, template_warnings
+from apiserver.resources.workloads import count_generation, template_columns
+
+if TYPE_CHECKING:
+    from apiserver.registry.options import DeleteOptions
+
+__all__ = ["JOBS", "drop_from_job_spec", "job_spec_warnings"]
+
+Json = dict[str, Any]
+
+_HOSTNAME: Final = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: "
+_ORPHANS: Final = (
+    "child pods are preserved by default when jobs are deleted; "
+    "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+_UNTRACKED: Final = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track "
+    "completedIndexes when a big number of indexes fail"
+)
+#: Fields of the spec by the gate that they need.
+_GATED: Final = (("JobManagedBy", "managedBy"), ("JobPodReplacementPolicy", "podReplacementPolicy"))
+
+
+def drop_from_job_spec(ctx: Context, spec: Json, old: Json | None, at: str) -> None:
+    """Takes what disabled gates forbid, in place. `managedBy` cannot change, so only a new job can lose it."""
+    for gate, field in _GATED:
+        if not ctx.features.enabled(gate) and (old is None or (field != "managedBy" and old.get(field) is None)):
+            spec.pop(field, None)
+    drop_from_template(ctx, spec["template"], None if old is None else old["template"], f"{at}.template")
+
+
+def job_spec_warnings(path: Path, spec: Json) -> list[str]:
+    many = spec.get("completionMode") == "Indexed" and (spec.get("completions") or 0) > 100_000 and (spec.get("parallelism") or 0) > 10_000
+    return ([f"{path}: {_UNTRACKED}"] if many else []) + template_warnings(path / "template", spec["template"])
+
+
+class JobStrategy(Strategy):
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+    garbage_collection = "orphan"
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        if not obj["spec"].get("manualSelector"):
+            _generate_selector(obj)
+        obj["status"] = {}
+        obj["metadata"]["generation"] = 1
+        drop_from_job_spec(ctx, obj["spec"], None, "spec")
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        drop_from_job_spec(ctx, obj["spec"], old["spec"], "spec")
+        count_generation(JobSpec, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        from apiserver.resources.batch.jobvalidation import validate_job
+
+        return validate_job(obj)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        from apiserver.resources.batch.jobupdates import validate_job_update
+
+        return validate_job_update(ctx, obj, old)
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        from apiserver.resources.batch.jobstatus import validate_job_status_update
+
+        return validate_job_status_update(ctx, obj, old)
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        texts = dns_label(obj["metadata"]["name"])
+        hostname = [f"{_HOSTNAME}[{' '.join(texts)}]"] if texts else []
+        return hostname + job_spec_warnings(Path("spec"), obj["spec"])
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        changed = obj["metadata"].get("generation") != old["metadata"].get("generation")
+        return job_spec_warnings(Path("spec"), obj["spec"]) if changed else []
+
+    def warnings_on_delete(self, ctx: Context, options: DeleteOptions) -> list[str]:
+        return [_ORPHANS] if not options.propagation and options.orphan is None else []
+
+
+def _generate_selector(obj: Json) -> None:
+    """Labels by which the job's pods are known, and the selector that finds them. What the author wrote stays, and is refused if it is wrong."""
+    metadata, spec = obj["metadata"], obj["spec"]
+    labels = spec["template"]["metadata"].setdefault("labels", {})
+    for keys, value in ((NAME_LABELS, metadata.get("name", "")), (UID_LABELS, metadata.get("uid", ""))):
+        for key in keys:
+            labels.setdefault(key, value)
+    selector = spec.setdefault("selector", {})
+    selector.setdefault("matchLabels", {}).setdefault(UID_LABELS[1], metadata.get("uid", ""))
+
+
+# --- columns -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _state(obj: Json) -> str:
+    status = obj.get("status") or {}
+    for kind in ("Complete", "Failed"):
+        if _first_is_true(status, kind):
+            return kind
+    if "deletionTimestamp" in obj["metadata"]:
+        return "Terminating"
+    for kind in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if _first_is_true(status, kind):
+            return kind
+    return "Running"
+
+
+def _first_is_true(status: Json, kind: str) -> bool:
+    """Of several conditions of a type the first counts."""
+    first = next((condition for condition in status.get("conditions") or () if condition.get("type") == kind), None)
+    return first is not None and first.get("status") == "True"
+
+
+def _completions(obj: Json) -> str:
+    spec, done = obj["spec"], (obj.get("status") or {}).get("succeeded", 0)
+    if spec.get("completions") is not None:
+        return f"{done}/{spec['completions']}"
+    parallelism = spec.get("parallelism") or 0
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _duration(obj: Json, now: datetime) -> str:
+    status = obj.get("status") or {}
+    started, ended = status.get("startTime"), status.get("completionTime")
+    if started is None:
+        return ""
+    if ended is None:
+        return age(started, now)
+    return human_duration((datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds())
+
+
+_COLUMNS: Final = (
+    NAME,
+    Column(name="Status", cell=_state, description="Status of the job."),
+    Column(name="Completions", cell=_completions, description="Pods that succeeded, of those that have to."),
+    Column(name="Duration", cell=_duration, timed=True, description="How long the job took, or has been running."),
+    AGE,
+    *template_columns(lambda obj: obj["spec"]["template"], lambda obj: obj["spec"].get("selector")),
+)
+
+JOBS: Final = Resource(
+    group="batch", kind="Job", plural="jobs", singular="job", namespaced=True, categories=("all",),
+    versions=(Version(name="v1", schema=Job, default=default_job, to_hub=job_to_hub),),
+    strategy=JobStrategy(), storage_prefix="jobs", storage_hash="mudhfqk/qZY=", columns=_COLUMNS, subresources=(Subresource(name="status"),),
+    field_labels={"status.successful": lambda obj: str((obj.get("status") or {}).get("succeeded", 0))}, field_error_style="label",
+)  # fmt: skip

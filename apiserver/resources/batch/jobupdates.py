@@ -1,0 +1,102 @@
+"""What may change of a job that exists (pkg/apis/batch/validation, ValidateJobUpdate): little, and more while it is suspended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.schema import INT32
+from apiserver.api.types.batch import JobSpec
+from apiserver.api.types.core.pods import PodSpec, PodTemplateSpec
+from apiserver.resources.batch.conditions import is_true
+from apiserver.resources.batch.jobvalidation import INDEXED, NAME_LABELS, UID_LABELS, validate_job, validate_job_spec
+from apiserver.resources.equality import semantic_equal
+from apiserver.resources.pods.specdiff import internal_spec, internal_template
+from apiserver.resources.workloads import immutable
+
+if TYPE_CHECKING:
+    from apiserver.registry.strategy import Context
+
+__all__ = ["validate_job_update"]
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_TEMPLATE: Final = _SPEC / "template"
+#: Fields of the template's spec that say where pods may run.
+_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+def validate_job_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+    spec, before = obj["spec"], old["spec"]
+    labels = before["template"]["metadata"].get("labels") or {}
+    errors = validate_job(obj, prefixed_labels=NAME_LABELS[1] in labels and UID_LABELS[1] in labels)
+    errors += validate_job_spec(_SPEC, spec)
+    errors += _completions(spec, before)
+    errors += _unchanged("selector", spec, before)
+    errors += _template(ctx, obj, old)
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        errors += _unchanged(field, spec, before)
+    return errors
+
+
+def _unchanged(field: str, spec: Json, before: Json) -> list[FieldError]:
+    return immutable(_SPEC / field, JobSpec.fields[field].type, spec.get(field), before.get(field))
+
+
+def _completions(spec: Json, before: Json) -> list[FieldError]:
+    """Those of an indexed job go along with its parallelism."""
+    new, old = spec.get("completions"), before.get("completions")
+    if spec.get("completionMode") != INDEXED:
+        return immutable(_SPEC / "completions", INT32, new, old)
+    if new == old or new is None or new == spec.get("parallelism"):
+        return []
+    return [invalid(_SPEC / "completions", new, "can only be modified in tandem with spec.parallelism")]
+
+
+def _template(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+    template, before = obj["spec"]["template"], old["spec"]["template"]
+    status = old.get("status") or {}
+    suspended = bool(old["spec"].get("suspend"))
+    started = status.get("startTime") is not None
+    idle = suspended and (not started or is_true(status, "Suspended")) and not status.get("active")
+    enabled = ctx.features.enabled
+    if idle if enabled("MutableSchedulingDirectivesForSuspendedJobs") else suspended and not started:
+        before = _with_directives(before, template)
+    if suspended and idle and enabled("MutablePodResourcesForSuspendedJobs"):
+        allowed = _with_resources(before["spec"], template["spec"])
+        if not semantic_equal(PodSpec, template["spec"], allowed):
+            return [invalid(_SPEC / "template.spec", internal_spec(template["spec"]), "field is immutable")]
+        return []
+    if not semantic_equal(PodTemplateSpec, template, before):
+        return [invalid(_TEMPLATE, internal_template(template), "field is immutable")]
+    return []
+
+
+def _taken(target: Json, source: Json, *fields: str) -> Json:
+    """A copy of the target that has these fields from the source."""
+    rest = {name: value for name, value in target.items() if name not in fields}
+    return {**rest, **{name: source[name] for name in fields if name in source}}
+
+
+def _with_directives(before: Json, template: Json) -> Json:
+    """The stored template as if it always had the new one's labels, annotations and rules of where to run."""
+    metadata = _taken(before["metadata"], template["metadata"], "labels", "annotations")
+    spec = _taken(before["spec"], template["spec"], *_DIRECTIVES)
+    new, old = template["spec"].get("affinity"), before["spec"].get("affinity")
+    if new is not None or old is not None:
+        affinity = _taken(old or {}, new or {}, "nodeAffinity")
+        spec.pop("affinity", None)
+        if affinity or new is not None:
+            spec["affinity"] = affinity
+    return {**before, "metadata": metadata, "spec": spec}
+
+
+def _with_resources(before: Json, spec: Json) -> Json:
+    """The stored spec with the new resources of containers that are still the same by name and position."""
+    result = dict(before)
+    for field in ("containers", "initContainers"):
+        new, old = spec.get(field) or [], before.get(field) or []
+        if len(new) == len(old) and old:
+            result[field] = [_taken(b, n, "resources") if n.get("name") == b.get("name") else b for n, b in zip(new, old, strict=True)]
+    return result
