@@ -20,7 +20,7 @@ from apiserver.api.features import RELEASES
 from apiserver.api.status import StatusError
 from apiserver.compaction import compact_regularly
 from apiserver.http.accounttokens import AccountTokens
-from apiserver.http.asgi import Application, AsgiApp
+from apiserver.http.asgi import Application
 from apiserver.http.authentication import ADMIN, Authenticator
 from apiserver.http.authorization import Authorizer
 from apiserver.http.discovery import Discovery
@@ -28,6 +28,7 @@ from apiserver.http.dispatcher import Dispatcher, Route
 from apiserver.http.documents import Documents
 from apiserver.http.metrics import CONTENT_TYPE, Metrics
 from apiserver.http.openapi import OpenApi
+from apiserver.http.relay import AsgiApp
 from apiserver.http.rendering import View
 from apiserver.messages import Request, Response, Stream
 from apiserver.registry import verbs

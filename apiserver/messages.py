@@ -17,6 +17,11 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+def joined(name: str, before: str, value: str) -> str:
+    """A repeated header as one: those of lists joined by commas, claims of impersonation by newlines, which no value can hold."""
+    return f"{before}\n{value}" if name.startswith("impersonate-") else f"{before}, {value}"
+
+
 class Request:
     """One request. `headers` has lower-case names; `query` is the raw query string, `params` its parsed form (last value wins
     is never wanted: a name maps to all its values in order)."""

@@ -1,5 +1,7 @@
 """The ASGI application: Kubernetes paths to the dispatcher, `/-/` and `/docs` to FastAPI.
 
+Our own server asks it for FastAPI's paths only (apiserver/http/protocol.py); to any other ASGI server it is everything.
+
 The switch stands before FastAPI, so that a Kubernetes request passes none of its routing and middleware (docs/adr/0003-dispatcher.md). FastAPI is
 imported when the first of its paths is asked for, in a thread: its import takes longer than the rest of the start.
 """
@@ -7,58 +9,49 @@ imported when the first of its paths is asked for, in a thread: its import takes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
 
 from apiserver.http.dispatcher import Dispatcher
-from apiserver.messages import Request, Response, Stream
+from apiserver.http.pace import Pace
+from apiserver.http.paths import undecoded
+from apiserver.http.relay import OURS, AsgiApp, Message, Receive, Send
+from apiserver.messages import Request, Response, Stream, joined
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
-
-_OURS: Final = ("/-/", "/docs", "/openapi.json")
 _NO_CACHE: Final = (b"cache-control", b"no-cache, private")
 _MAX_BODY: Final = 3 * 1024 * 1024
-#: Seconds for which a stream rests after a chunk, for each stream that is open, and at most.
-_REST: Final = 0.0002
-_LONGEST_REST: Final = 0.01
 #: Answers without a body.
 _EMPTY: Final = (204, 304)
 _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
 class Application:
-    """What uvicorn serves. `make_admin` imports and builds the FastAPI application."""
+    """What is served. `dispatcher` answers Kubernetes requests; `make_admin` imports and builds the FastAPI application."""
 
     def __init__(self, dispatcher: Dispatcher, make_admin: Callable[[], AsgiApp]) -> None:
-        self._handle = dispatcher.handle
+        self.dispatcher = dispatcher
         self._make_admin = make_admin
         self._admin: asyncio.Future[AsgiApp] | None = None
         self._content_types: dict[str, tuple[bytes, bytes]] = {}
-        self._streams = 0
+        self.pace = Pace()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         path = scope["path"]
-        if path.startswith(_OURS):
+        if path.startswith(OURS):
             app = await self.admin()
             await app(scope, receive, send)
             return
         method = scope["method"]
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if len(headers) != len(scope["headers"]):
-            headers = _joined(scope["headers"])
+        headers = _headers(scope["headers"])
         body = b"" if method in _BODILESS and "content-length" not in headers else await _read(receive)
         if body is None:
             return
         if scope["raw_path"] is not None and b"%" in scope["raw_path"]:
-            path = _undecoded(scope["raw_path"])
-        answer = await self._handle(Request(method, path, scope["query_string"].decode("latin-1"), headers, body))
+            path = undecoded(scope["raw_path"].partition(b"?")[0])
+        answer = await self.dispatcher.handle(Request(method, path, scope["query_string"].decode("latin-1"), headers, body))
         if isinstance(answer, Response):
             await self._respond(answer, send, head=method == "HEAD")
         else:
@@ -110,16 +103,15 @@ class Application:
             raise failure
 
     async def _pump(self, answer: Stream, send: Send) -> None:
-        """Send chunk by chunk. After each one a stream rests for a moment that grows with the number of streams: what happens meanwhile goes into one
-        chunk, so that many watchers of a busy kind do not each wake for every event. An event after a quiet moment is sent at once."""
+        """Send chunk by chunk, at the pace of all streams."""
         chunks = answer.chunks
-        self._streams += 1
+        self.pace.streams += 1
         try:
             async for chunk in chunks:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                await asyncio.sleep(min(self._streams * _REST, _LONGEST_REST))
+                await self.pace.rest()
         finally:
-            self._streams -= 1
+            self.pace.streams -= 1
             close = getattr(chunks, "aclose", None)
             if close is not None:
                 await close()
@@ -148,20 +140,12 @@ async def _read(receive: Receive) -> bytes | None:
     return None
 
 
-def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers of which some are repeated: those of lists joined by commas, claims of impersonation by newlines, which no value can hold."""
+def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw, value in pairs:
         name, text = raw.decode("latin-1"), value.decode("latin-1")
-        if name in headers:
-            text = headers[name] + ("\n" if name.startswith("impersonate-") else ", ") + text
-        headers[name] = text
+        headers[name] = joined(name, headers[name], text) if name in headers else text
     return headers
-
-
-def _undecoded(raw: bytes) -> str:
-    """A path whose segments may hold an encoded slash: kept encoded, for the parser to decode segment by segment."""
-    return quote(raw.partition(b"?")[0], safe="/%:@!$&'()*+,;=-._~")
 
 
 def _header(name: str, value: str) -> tuple[bytes, bytes]:

@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 _MAX_BODY: Final = 3 * 1024 * 1024
 _PEOPLE: Final = ("curl", "Wget", "Mozilla/5.0")
+_AT_ONCE: Final = frozenset({"get", "list"})
 _ON_COLLECTIONS: Final = frozenset({"list", "watch", "create", "deletecollection"})
 
 
@@ -77,19 +78,58 @@ class Dispatcher:
                 answer: Response | Stream = await self._document(request, user)
             else:
                 answer = await self._resource(request, target, user, warnings)
-        except StatusError as error:
-            answer = self._error(request, error)
-        except StorageUnavailable as error:
-            answer = self._error(request, unavailable(str(error)))
-        except PlainError as error:
-            answer = Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", (("X-Content-Type-Options", "nosniff"),))
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
-            answer = self._error(request, internal_error(f"{request.method} {request.path} failed; the server's log says why"))
+        except Exception as error:  # noqa: BLE001 - each kind has its answer
+            answer = self._failed(request, error)
         if warnings:
             answer.headers += warning_headers(warnings)
         self._metrics.count(request.method, target, answer.status, perf_counter() - started)
         return answer
+
+    def at_once(self, request: Request) -> Response | None:
+        """What `handle` would answer, where that takes no waiting: an object, or all of a collection, as this server holds it. None: ask `handle`.
+
+        Nothing is counted or written when the answer is None."""
+        if request.method != "GET" or request.query or request.body:
+            return None
+        target = parse("GET", request.path)
+        if target is None or target.verb not in _AT_ONCE or target.subresource:
+            return None
+        warnings: list[str] = []
+        started = perf_counter()
+        try:
+            route, ctx = self._admitted(request, target, self._user(request, target), warnings)
+            answer = self._present(request, route, ctx)
+        except Exception as error:  # noqa: BLE001 - each kind has its answer
+            answer = self._failed(request, error)
+        if answer is None:
+            return None
+        if warnings:
+            answer.headers += warning_headers(warnings)
+        self._metrics.count("GET", target, answer.status, perf_counter() - started)
+        return answer
+
+    def _present(self, request: Request, route: Route, ctx: Context) -> Response | None:
+        """The present state, where this server alone knows it and its form is the stored one or small."""
+        store, view = route.store, route.view
+        if store.shared:
+            return None
+        form = negotiate(request.headers.get("accept", ""))
+        if ctx.verb == "get":
+            return self._object(request, form, view, ctx, 200, verbs.get_present(store, ctx))
+        if form is negotiation.PLAIN and view.stored and not self._pretty(request, form):
+            return Response(200, view.list(verbs.list_present(store, ctx)))
+        return None
+
+    def _failed(self, request: Request, error: Exception) -> Response:
+        """What a client is told of an error."""
+        if isinstance(error, StatusError):
+            return self._error(request, error)
+        if isinstance(error, StorageUnavailable):
+            return self._error(request, unavailable(str(error)))
+        if isinstance(error, PlainError):
+            return Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", (("X-Content-Type-Options", "nosniff"),))
+        log.error("%s %s failed", request.method, request.path, exc_info=error)
+        return self._error(request, internal_error(f"{request.method} {request.path} failed; the server's log says why"))
 
     def _user(self, request: Request, target: Target | None) -> User:
         if request.user is not None:
@@ -109,6 +149,16 @@ class Dispatcher:
         return await self._documents.answer(request)
 
     async def _resource(self, request: Request, target: Target, user: User, warnings: list[str]) -> Response | Stream:
+        route, ctx = self._admitted(request, target, user, warnings)
+        if target.subresource:
+            connect = route.subresources[target.subresource].connect
+            if connect is not None:
+                return await connect(route.store, ctx, request)
+        accept = request.headers.get("accept", "")
+        return await self._call(request, route, negotiate(accept) if ctx.verb != "watch" else negotiate_stream(accept), ctx)
+
+    def _admitted(self, request: Request, target: Target, user: User, warnings: list[str]) -> tuple[Route, Context]:
+        """Whom a request asks, and what rules may know of it. Raises 403 where the user may not, 404 and 405."""
         verb = target.verb
         if verb == "list" and request.query and verbs.is_watch(request):
             verb = target.verb = "watch"
@@ -119,20 +169,13 @@ class Dispatcher:
         route = self._route(request, target)
         if route.warning:
             warnings.append(route.warning)
-        headers = request.headers
-        store = route.store
-        ctx = store.context(
+        ctx = route.store.context(
             user=user, version=target.version, verb=verb, namespace=target.namespace if route.namespaced else "", name=target.name,
-            subresource=target.subresource, user_agent=headers.get("user-agent", ""),
+            subresource=target.subresource, user_agent=request.headers.get("user-agent", ""),
             manager=request.params.get("fieldManager", ("",))[0] if request.query else "",
         )  # fmt: skip
         ctx.warnings = warnings
-        if target.subresource:
-            connect = route.subresources[target.subresource].connect
-            if connect is not None:
-                return await connect(store, ctx, request)
-        accept = headers.get("accept", "")
-        return await self._call(request, route, negotiate(accept) if verb != "watch" else negotiate_stream(accept), ctx)
+        return route, ctx
 
     def _route(self, request: Request, target: Target) -> Route:
         """The route of a target. Raises the 404 or 405 that upstream gives."""

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 #: What may follow /namespaces/NAME/ and belongs to the namespace itself.
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
@@ -61,6 +61,11 @@ def parse(method: str, path: str) -> Target | None:
     if target.watch and target.verb in ("get", "list"):
         target.verb = "watch"
     return target
+
+
+def undecoded(raw: bytes) -> str:
+    """A path as it was sent, for `parse`: a segment may hold an encoded slash, so they are decoded one by one."""
+    return quote(raw, safe="/%:@!$&'()*+,;=-._~")
 
 
 def _locate(target: Target, parts: list[str], at: int) -> None:

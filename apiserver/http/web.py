@@ -9,50 +9,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from apiserver.api.status import method_not_allowed
-from apiserver.http.negotiation import JSON, encode
+from apiserver.http.asgi import Application
+from apiserver.http.protocol import Protocol
+from apiserver.http.relay import AsgiApp
 
 #: Seconds for answers under way when the server ends.
 GRACE = 0.5
 
 
-_WORD: Final = re.compile(rb"[A-Z]+ /apis?/\S+ HTTP/1\.[01]\r\n")
-
-
-class Protocol(HttpToolsProtocol):
-    """uvicorn's, but for methods that its parser has never heard of: where Kubernetes paths are asked for, their answer is a 405 like any other's."""
-
-    _data = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._data = data
-        super().data_received(data)
-
-    def send_400_response(self, msg: str) -> None:
-        if not _WORD.match(self._data):
-            super().send_400_response(msg)
-            return
-        body = encode(JSON, method_not_allowed().to_dict())
-        head = b"HTTP/1.1 405 Method Not Allowed\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-        self.transport.write(head % len(body) + body)
-        self.transport.close()
-
-
 class Web(uvicorn.Server):
     """One server on one socket. `ready` is set when it listens; `stop` ends it."""
 
-    def __init__(self, application: Any, certificate: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, application: AsgiApp, certificate: tuple[Path, Path] | None = None) -> None:
+        # Any other ASGI application is uvicorn's alone.
+        protocol = cast("type[asyncio.Protocol]", Protocol if isinstance(application, Application) else HttpToolsProtocol)
         config = uvicorn.Config(
-            application, loop="none", http=Protocol, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False,
+            application, loop="none", http=protocol, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False,
             server_header=False, date_header=False, timeout_keep_alive=120,
             ssl_certfile=str(certificate[0]) if certificate else None, ssl_keyfile=str(certificate[1]) if certificate else None,
         )  # fmt: skip

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from apiserver.storage.cache import Cache, Entry
     from apiserver.storage.cache import Listing as StoredListing
 
-__all__ = ["get_entry", "list_entries", "parse_version", "reached"]
+__all__ = ["get_entry", "list_entries", "parse_version", "present_entries", "present_entry", "reached"]
 
 #: How long a read waits for a revision that is not here yet.
 WAIT_SECONDS: Final = 3.0
@@ -73,10 +73,20 @@ async def get_entry(store: Store, ctx: Context, options: GetOptions) -> Entry:
         await reached(cache, parse_version(options.resource_version))
     else:
         await store.registry.consistent()
-    entry = cache.get(store.resource.key(ctx.namespace, ctx.name))
+    return present_entry(store, ctx)
+
+
+def present_entry(store: Store, ctx: Context) -> Entry:
+    """The state of one object as this server's cache holds it. Raises 404."""
+    entry = store.cache.get(store.resource.key(ctx.namespace, ctx.name))
     if entry is None:
         raise not_found(store.resource.plural, store.resource.group, ctx.name)
     return entry
+
+
+def present_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
+    """All that is selected, as this server's cache holds it."""
+    return _all_now(store.cache, select(store.resource, ctx.version, ctx.namespace, options, ctx.name))
 
 
 async def reached(cache: Cache, revision: int) -> None:

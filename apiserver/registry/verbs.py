@@ -19,6 +19,7 @@ from apiserver.registry.managedfields import manager_name
 from apiserver.registry.metadata import deduplicate_owners, ensure_namespace
 from apiserver.registry.options import DeleteOptions, WriteOptions
 from apiserver.registry.patching import APPLY, PATCH_TYPES, patch_change, patch_type
+from apiserver.registry.reading import present_entries, present_entry
 from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from apiserver.registry.strategy import Context
     from apiserver.storage.cache import Entry
 
-__all__ = ["create", "delete", "delete_collection", "get", "is_watch", "list_", "patch", "update", "watch"]
+__all__ = ["create", "delete", "delete_collection", "get", "get_present", "is_watch", "list_", "list_present", "patch", "update", "watch"]
 
 Json = dict[str, Any]
 
@@ -45,8 +46,18 @@ async def get(store: Store, ctx: Context, request: Request) -> Entry:
     return await store.get(ctx, queries.get_options(request.params) if request.query else queries.get_options())
 
 
+def get_present(store: Store, ctx: Context) -> Entry:
+    """GET without a version, where no other server writes to the database. Raises 404."""
+    return present_entry(store, ctx)
+
+
 async def list_(store: Store, ctx: Context, request: Request) -> Listing:
     return await store.list(ctx, queries.list_options(request.params, watch=False) if request.query else queries.list_options())
+
+
+def list_present(store: Store, ctx: Context) -> Listing:
+    """A list without options, where no other server writes to the database."""
+    return present_entries(store, ctx, queries.list_options())
 
 
 def watch(store: Store, ctx: Context, request: Request) -> AsyncIterator[list[WatchEvent]]:

@@ -42,8 +42,8 @@ class Running:
 
 
 @contextmanager
-def serve(*flags: str) -> Iterator[Running]:
-    """A server with these flags, until the block ends."""
+def serve(*flags: str, wire: Callable[[Server], Web] = lambda server: Web(server.application)) -> Iterator[Running]:
+    """A server with these flags, until the block ends. `wire` makes its listening end."""
     with tempfile.TemporaryDirectory() as directory:
         settings = read(["--storage=memory", "--port=0", f"--data-dir={directory}", *flags])
         listener = socket.create_server(("127.0.0.1", 0))
@@ -52,7 +52,7 @@ def serve(*flags: str) -> Iterator[Running]:
 
         async def run() -> None:
             server = await Server.open(settings)
-            web = Web(server.application)
+            web = wire(server)
             serving = asyncio.ensure_future(web.serve(sockets=[listener]))
             await web.ready.wait()
             started.append(Running(server, asyncio.get_running_loop(), f"http://127.0.0.1:{listener.getsockname()[1]}"))

@@ -1,0 +1,55 @@
+"""Heads of answers as bytes: status line and header fields, made once for each form of answer where that is possible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Final
+
+from apiserver.messages import Response, Stream
+
+CLOSE: Final = b"connection: close\r\n"
+CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+#: Answers that never have a body.
+BODILESS: Final = (204, 304)
+#: What no field may hold: it would end the field, or the head.
+_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+_NO_CACHE: Final = b"cache-control: no-cache, private\r\n"
+
+
+@lru_cache(maxsize=512)
+def opening(status: int, content_type: str) -> bytes:
+    """The status line and the fields of every answer with this status and type. Without a type: the status line alone."""
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    line = f"HTTP/1.1 {status} {phrase}\r\n".encode()
+    if status in BODILESS or not content_type:
+        return line
+    return b"%bcontent-type: %b\r\n%b" % (line, content_type.encode("latin-1"), _NO_CACHE)
+
+
+def fields(headers: Iterable[tuple[str, str]]) -> bytes:
+    """Further fields. Line ends and other control characters become spaces, as in Go's server."""
+    return b"".join([b"%b: %b\r\n" % (name.lower().encode("latin-1"), _CONTROL.sub(" ", value).encode()) for name, value in headers])
+
+
+def whole(answer: Response, *, head: bool, close: bool) -> bytes:
+    """A whole answer. `head`: the client wants no body, but to know how long it is; `close`: the connection ends with it."""
+    body = answer.body
+    first = opening(answer.status, answer.content_type)
+    if not answer.headers and not close and not head and answer.status not in BODILESS:
+        return b"%bcontent-length: %d\r\n\r\n%b" % (first, len(body), body)
+    rest = fields(answer.headers) + (CLOSE if close else b"")
+    if answer.status in BODILESS:
+        return b"%b%b\r\n" % (first, rest)
+    return b"%b%bcontent-length: %d\r\n\r\n%b" % (first, rest, len(body), b"" if head else body)
+
+
+def of_stream(answer: Stream, *, chunked: bool, close: bool) -> bytes:
+    """The head of a stream. Not chunked, its end is the connection's."""
+    first = opening(answer.status, answer.content_type) + fields(answer.headers)
+    return b"%b%b%b\r\n" % (first, CHUNKED if chunked else b"", CLOSE if close else b"")

@@ -1,0 +1,222 @@
+"""The wire itself: the answers are those of uvicorn's own protocol, in order, however requests come and however slowly answers are read."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver.app import Server
+from apiserver.http.web import Web
+from tests.support.server import serve
+from tests.support.wire import PATIENCE, Answer, Child, Wire
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+def by_uvicorn(server: Server) -> Web:
+    """The same application, but on uvicorn's own protocol: it knows nothing of ours, as any other ASGI server."""
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await server.application(scope, receive, send)
+
+    return Web(application)
+
+
+def impatient(server: Server) -> Web:
+    web = Web(server.application)
+    web.config.timeout_keep_alive = 0.2  # type: ignore[assignment]
+    return web
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Wire]:
+    with serve("--runtime-config=api/all=true") as server:
+        yield server.wire()
+
+
+@contextmanager
+def connected(wire: Wire) -> Iterator[socket.socket]:
+    host, _, port = wire.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+        yield connection
+
+
+def exchange(wire: Wire, *parts: bytes) -> bytes:
+    """Everything that is answered until the server closes."""
+    with connected(wire) as connection:
+        for part in parts:
+            connection.sendall(part)
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+        return answer
+
+
+def ask(method: str, path: str, body: bytes = b"", *fields: str) -> bytes:
+    head = [f"{method} {path} HTTP/1.1", "Host: x", *fields]
+    if body:
+        head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+LAST = ask("GET", "/livez", b"", "Connection: close")
+
+REQUESTS: list[tuple[str, str, Any, Mapping[str, str]]] = [
+    ("POST", MAPS, {"metadata": {"name": "a", "uid": "ignored"}, "data": {"k": "ü"}}, {}),
+    ("POST", MAPS, {"metadata": {"name": "a"}}, {}),
+    ("POST", MAPS, b"{", {"Content-Type": "application/json"}),
+    ("POST", f"{MAPS}?dryRun=All&fieldValidation=Warn", {"metadata": {"name": "b"}, "nope": 1}, {}),
+    ("GET", f"{MAPS}/a", None, {}),
+    ("GET", f"{MAPS}/a", None, {"Accept": "application/yaml"}),
+    ("GET", f"{MAPS}/a", None, {"Accept": TABLE}),
+    ("GET", f"{MAPS}/a", None, {"Accept": "text/html"}),
+    ("GET", f"{MAPS}/a", None, {"User-Agent": "curl/8"}),
+    ("GET", f"{MAPS}/nope", None, {}),
+    ("GET", f"{MAPS}/a%2Fb", None, {}),
+    ("GET", f"{MAPS}?labelSelector=x%3Dy&limit=1", None, {}),
+    ("GET", MAPS, None, {"Accept": TABLE}),
+    ("HEAD", f"{MAPS}/a", None, {}),
+    ("HEAD", "/version", None, {}),
+    ("OPTIONS", MAPS, None, {}),
+    ("GET", "/api", None, {}),
+    ("GET", "/apis", None, {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}),
+    ("GET", "/readyz?verbose", None, {}),
+    ("GET", "/nope", None, {}),
+    ("GET", "/%2D/info", None, {}),
+    ("GET", "/-/nope", None, {}),
+    ("GET", "/-/dropped?kind=Pod", None, {}),
+    ("GET", "/docs", None, {}),
+    ("PATCH", f"{MAPS}/a", {"data": {"k": None}}, {"Content-Type": "application/merge-patch+json"}),
+    ("PATCH", f"{MAPS}/a", {"data": {}}, {"Content-Type": "text/plain"}),
+    ("PUT", f"{MAPS}/a", {"metadata": {"name": "other"}}, {}),
+    ("POST", MAPS, b"x" * 3_200_000, {"Content-Type": "application/json"}),
+    ("DELETE", f"{MAPS}/a", None, {}),
+]
+#: What differs between any two servers.
+_OWN = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d+s\b")
+
+
+def plain(answer: Answer) -> tuple[int, dict[str, str], bytes]:
+    headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
+    return answer.status, headers, _OWN.sub(b"*", answer.body)
+
+
+def test_every_answer_is_the_one_that_another_asgi_server_gives() -> None:
+    with serve() as ours, serve(wire=by_uvicorn) as theirs:
+        for request in REQUESTS:
+            assert plain(ours.wire().request(*request)) == plain(theirs.wire().request(*request)), request[:2]
+
+
+def test_a_long_row_of_requests_of_all_kinds_is_answered_in_order(wire: Wire) -> None:
+    kinds = [("GET", "/readyz", b"", 200), ("POST", MAPS, b'{"metadata":{"generateName":"row-"}}', 201), ("GET", "/-/info", b"", 200), ("GET", MAPS, b"", 200)]
+    kinds += [("GET", f"{MAPS}/nope", b"", 404), ("GET", "/nope", b"", 404), ("DELETE", f"{MAPS}/nope", b"", 404), ("PUT", MAPS, b"{}", 405)]
+    row = [kinds[(number * number + number // 7) % len(kinds)] for number in range(300)]
+    answer = exchange(wire, *(ask(method, path, body) for method, path, body, _ in row), LAST)
+    assert [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", answer)] == [*(status for *_, status in row), 200]
+
+
+def test_a_request_may_come_byte_by_byte(wire: Wire) -> None:
+    whole = ask("POST", MAPS, b'{"metadata":{"generateName":"slow-"}}', "Connection: close")
+    assert exchange(wire, *(whole[at : at + 1] for at in range(len(whole)))).startswith(b"HTTP/1.1 201 Created\r\n")
+
+
+def test_nothing_after_the_last_request_is_answered(wire: Wire) -> None:
+    answer = exchange(wire, LAST + ask("GET", "/readyz") + b"\x00nonsense")
+    assert (answer.count(b"HTTP/1.1 "), b"connection: close" in answer) == (1, True)
+
+
+def test_nonsense_after_a_request_is_refused_after_its_answer(wire: Wire) -> None:
+    answer = exchange(wire, ask("POST", MAPS, b'{"metadata":{"generateName":"then-"}}') + b"\x00nonsense\r\n\r\n")
+    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"201", b"400"]
+
+
+def test_permission_for_a_body_comes_after_the_answers_before_it(wire: Wire) -> None:
+    body = b'{"metadata":{"generateName":"permitted-"}}'
+    with connected(wire) as connection:
+        head = ask("POST", MAPS, body, "Expect: 100-continue", "Connection: close").removesuffix(body)
+        connection.sendall(ask("POST", MAPS, body) + head)
+        answer = b""
+        while b"100 Continue\r\n\r\n" not in answer:
+            answer += connection.recv(65536)
+        connection.sendall(body)
+        while part := connection.recv(65536):
+            answer += part
+    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"201", b"100", b"201"]
+
+
+def test_a_head_without_end_is_refused(wire: Wire) -> None:
+    with connected(wire) as connection:
+        connection.sendall(b"GET /readyz HTTP/1.1\r\n")
+        with suppress(ConnectionError):  # what is still sent when the server has closed
+            for _ in range(20):
+                connection.sendall(b"X-Long: " + b"x" * 65536 + b"\r\n")
+        with suppress(ConnectionError):
+            assert connection.recv(100).startswith(b"HTTP/1.1 431 ")
+            while connection.recv(65536):
+                pass
+    assert wire.get("/readyz").status == 200
+
+
+def test_fields_after_the_body_count_for_nothing(wire: Wire) -> None:
+    review = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
+    fields = ("Content-Type: application/json", "Transfer-Encoding: chunked", "Connection: close")
+    head = ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", b"", *fields)
+    answer = exchange(wire, head + b"%x\r\n%b\r\n0\r\nImpersonate-User: mallory\r\n\r\n" % (len(review), review))
+    assert (answer[:12], b"mallory" in answer) == (b"HTTP/1.1 201", False)
+
+
+def test_a_client_of_http_1_0_gets_a_watch_without_chunks(wire: Wire) -> None:
+    wire.create_config_map("old-fashioned")
+    answer = exchange(wire, f"GET {MAPS}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dold-fashioned HTTP/1.0\r\n\r\n".encode())
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert json.loads(body)["object"]["metadata"]["name"] == "old-fashioned"
+
+
+def test_a_request_behind_a_watch_is_answered_when_the_watch_ends(wire: Wire) -> None:
+    answer = exchange(wire, ask("GET", f"{MAPS}?watch=true&timeoutSeconds=1&resourceVersion=1"), LAST)
+    assert answer.index(b"\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n") > 0
+
+
+def test_a_connection_is_closed_when_nothing_comes_for_long_but_not_while_it_watches() -> None:
+    with serve(wire=impatient) as server:
+        wire = server.wire()
+        with connected(wire) as idle, connected(wire) as halfway:
+            halfway.sendall(b"GET /readyz HTTP/1.1\r\nHost:")
+            assert (idle.recv(1), halfway.recv(1)) == (b"", b"")
+        answer = exchange(wire, ask("GET", f"{MAPS}?watch=true&timeoutSeconds=1"))
+        assert answer.endswith(b"\r\n0\r\n\r\n")
+
+
+def resident(child: Child) -> int:
+    return int(Path(f"/proc/{child.process.pid}/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory of another process is read from /proc")
+def test_a_client_that_reads_no_answers_costs_no_memory(tmp_path: Path) -> None:
+    with Child(tmp_path / "data") as child:
+        wire = child.wire()
+        for number in range(4):
+            wire.create_config_map(f"m{number}", k="x" * 500_000)
+        wire.get(MAPS)
+        before = resident(child)
+        with connected(wire) as greedy:
+            greedy.sendall(ask("GET", MAPS) * 500)
+            for _ in range(20):
+                assert wire.get("/readyz").status == 200
+            grown = resident(child) - before
+            assert grown < 60e6, f"500 answers of 2 MB would be a gigabyte, of which {grown / 1e6:.0f} MB are there"
+            count, tail = 0, b""
+            while count < 500:
+                data = greedy.recv(1 << 20)
+                count += (tail + data).count(b"HTTP/1.1 200 OK")
+                tail = data[-14:]
+        assert wire.get("/readyz").status == 200
