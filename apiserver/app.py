@@ -32,11 +32,15 @@ from apiserver.http.relay import AsgiApp
 from apiserver.http.rendering import View
 from apiserver.messages import Request, Response, Stream
 from apiserver.registry import verbs
+from apiserver.registry.conversion import api_version
 from apiserver.registry.store import Registry
 from apiserver.resources import CATALOG
+from apiserver.resources.priorityclasses import SYSTEM_CLASSES
 from apiserver.serving import deprecation, served
 from apiserver.settings import Settings
 from apiserver.storage import RevisionLog, StorageError, StorageUnavailable, UnusableDatabase, WatchCache, open_log
+
+Json = dict[str, Any]
 
 #: What /-/reset leaves: the namespaces that every server has.
 BUILT_IN = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -56,7 +60,7 @@ class Server:
         self.settings, self.log, self.cache = settings, log, cache
         self._stopping = False
         self._compacting: asyncio.Task[None] | None = None
-        self._found = served(CATALOG, settings.features.release, settings.runtime_config)
+        self._found = served(CATALOG, settings.features, settings.runtime_config)
         #: Makes again what the process made at its start besides (`--nodes`).
         self.after_reset: Callable[[], Awaitable[None]] | None = None
         # As upstream: where everything is allowed to everybody, nobody may come without a token.
@@ -84,7 +88,7 @@ class Server:
     @classmethod
     async def open(cls, settings: Settings) -> Server:
         """A server on its opened store, with the built-in namespaces. Raises UnusableDatabase, RuntimeConfigError."""
-        served(CATALOG, settings.features.release, settings.runtime_config)
+        served(CATALOG, settings.features, settings.runtime_config)
         target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
         log = await open_log(target, durability=settings.durability)
         cache = WatchCache(log, orjson.loads)
@@ -118,25 +122,28 @@ class Server:
         return deleted, self.log.revision
 
     async def ensure_built_in(self) -> None:
-        """Create what every server has and is missing: namespaces and, with RBAC, roles and bindings."""
-        await self.ensure_namespaces()
+        """Create what every server has and is missing: namespaces, the system's priority classes and, with RBAC, roles and bindings."""
+        for name in BUILT_IN:
+            await self._ensure("", "namespaces", {"metadata": {"name": name}})
+        for name, (value, about) in SYSTEM_CLASSES.items():
+            await self._ensure("scheduling.k8s.io", "priorityclasses", {"metadata": {"name": name}, "value": value, "description": about})
         if "RBAC" in self.settings.authorization_modes:
             from apiserver.authorization.bootstrap import ensure_policy
 
             await ensure_policy(self.registry, self.settings.features, ADMIN)
 
-    async def ensure_namespaces(self) -> None:
-        """Create the built-in namespaces that are missing. Another server may be at it, too: one of them makes each."""
-        store = self.registry.store("", "namespaces")
-        for name in BUILT_IN:
-            if store.cache.get(store.resource.key("", name)) is None:
-                body = orjson.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-                ctx = store.context(user=ADMIN, version="v1", verb="create", user_agent="kube-apiserver")
-                try:
-                    await verbs.create(store, ctx, Request("POST", "/api/v1/namespaces", "", _AS_SERVER, body))
-                except StatusError as error:
-                    if error.reason != "AlreadyExists":
-                        raise
+    async def _ensure(self, group: str, plural: str, obj: Json) -> None:
+        """Create an object of the whole cluster if it is missing. Another server may be at it, too: one of them makes it."""
+        store = self.registry.store(group, plural)
+        if store.cache.get(store.resource.key("", obj["metadata"]["name"])) is not None:
+            return
+        body = orjson.dumps({"apiVersion": api_version(group, "v1"), "kind": store.resource.kind, **obj})
+        ctx = store.context(user=ADMIN, version="v1", verb="create", user_agent="kube-apiserver")
+        try:
+            await verbs.create(store, ctx, Request("POST", "", "", _AS_SERVER, body))
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
 
     def stop_watches(self) -> None:
         """End all watches, so that their connections may end."""

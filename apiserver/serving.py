@@ -1,10 +1,11 @@
-"""Which resources are served in which versions: the emulated release and `--runtime-config`, with kube-apiserver's rules and words."""
+"""Which resources are served in which versions: the emulated release, its feature gates and `--runtime-config`, with kube-apiserver's rules and words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from apiserver.api.features import Features
 from apiserver.registry.resource import Release, Resource, Version
 
 #: What `api/...` keys mean: the stages of version names they cover.
@@ -23,7 +24,9 @@ _UPSTREAM: Final = frozenset(
     }
 )  # fmt: skip
 #: Versions of served groups of which nothing is served yet.
-_UNBUILT: Final = frozenset({("resource.k8s.io", "v1alpha3"), ("coordination.k8s.io", "v1alpha2"), ("coordination.k8s.io", "v1beta1")})
+_UNBUILT: Final = frozenset({
+    ("resource.k8s.io", "v1alpha3"), ("coordination.k8s.io", "v1alpha2"), ("coordination.k8s.io", "v1beta1"), ("scheduling.k8s.io", "v1beta1"),
+})  # fmt: skip
 
 
 class RuntimeConfigError(ValueError):
@@ -44,12 +47,13 @@ def stage(version: str) -> str:
     return "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
 
 
-def served(catalog: Iterable[Resource], release: Release, config: Mapping[str, str]) -> list[tuple[Resource, Version]]:
+def served(catalog: Iterable[Resource], features: Features, config: Mapping[str, str]) -> list[tuple[Resource, Version]]:
     """Every resource with each version in which it is served. Raises RuntimeConfigError."""
     resources = list(catalog)
     flags = _flags(resources, config)
-    _check_keys(resources, release, flags)
-    return [(r, v) for r in resources for v in r.versions if _available(v, release) and _on(r, v, flags)]
+    _check_keys(resources, features.release, flags)
+    on = [r for r in resources if not r.gate or features.enabled(r.gate)]
+    return [(r, v) for r in on for v in r.versions if _available(v, features.release) and _on(r, v, flags)]
 
 
 def _flags(resources: list[Resource], config: Mapping[str, str]) -> dict[str, bool]:

@@ -14,6 +14,7 @@ from apiserver.admission.default_toleration_seconds import DefaultTolerationSeco
 from apiserver.admission.interface import Plugin
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
+from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
 from apiserver.admission.priority import Priority
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
@@ -44,6 +45,8 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "TaintNodesByCondition": TaintNodesByCondition,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
+    "PodGroupProtection": PodGroupProtection,
+    "PodGroupWorkloadExists": PodGroupWorkloadExists,
 }
 
 

@@ -1,7 +1,6 @@
-"""Priority: the number and the preemption policy that a pod's priority class stands for.
+"""Priority: the number and the preemption policy that a priority class stands for, for pods and (WorkloadAwarePreemption) pod groups.
 
-Two classes are the server's own; others are PriorityClass objects, of which one may be the default. Facts:
-plugin/pkg/admission/priority, pkg/apis/scheduling/v1.
+One class may be the default for those without a class. Facts: plugin/pkg/admission/priority.
 """
 
 from __future__ import annotations
@@ -11,12 +10,15 @@ from typing import Any, Final
 from apiserver.admission.interface import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
 
-__all__ = ["SYSTEM_CLASSES", "Priority"]
+__all__ = ["Priority"]
 
 Json = dict[str, Any]
 
-PREEMPT: Final = "PreemptLowerPriority"
-SYSTEM_CLASSES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+#: The policy where no class says another.
+_PREEMPT: Final = "PreemptLowerPriority"
+_PODS: Final = ("", "pods")
+_GROUPS: Final = ("scheduling.k8s.io", "podgroups")
+_CLASSES: Final = ("scheduling.k8s.io", "priorityclasses")
 
 
 class Priority(Plugin):
@@ -24,50 +26,71 @@ class Priority(Plugin):
     operations = frozenset({"CREATE", "UPDATE"})
 
     def handles(self, resource: Resource) -> bool:
-        return resource.plural == "pods" and not resource.group
+        return (resource.group, resource.plural) in (_PODS, _GROUPS, _CLASSES)
 
     def admit(self, attributes: Attributes) -> None:
         if attributes.subresource or attributes.obj is None:
             return
-        spec = attributes.obj.setdefault("spec", {})
-        if attributes.operation == "UPDATE":
-            old = (attributes.old or {}).get("spec", {})
-            for name in ("priority", "preemptionPolicy"):
-                if name in old:
-                    spec.setdefault(name, old[name])
+        plural = attributes.resource.plural
+        if plural == "pods":
+            spec = attributes.obj.setdefault("spec", {})
+            if attributes.operation == "CREATE":
+                _admit_pod(attributes, spec)
+            else:
+                old = (attributes.old or {}).get("spec", {})
+                spec.update((name, old[name]) for name in ("priority", "preemptionPolicy") if name in old and name not in spec)
+        elif plural == "podgroups" and attributes.operation == "CREATE" and attributes.ctx.features.enabled("WorkloadAwarePreemption"):
+            _admit_group(attributes, attributes.obj["spec"])
+
+    def validate(self, attributes: Attributes) -> None:
+        """There is one default class at most."""
+        obj = attributes.obj
+        if attributes.resource.plural != "priorityclasses" or attributes.subresource or obj is None or not obj.get("globalDefault"):
             return
-        name, priority, policy = self._class_of(attributes, spec.get("priorityClassName", ""))
-        if name:
-            spec["priorityClassName"] = name
-        if spec.get("priority", priority) != priority:
-            raise forbidden(
-                attributes,
-                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-                f"priority admission controller computed {priority} from the given PriorityClass name",
-            )
-        spec["priority"] = priority
-        if spec.get("preemptionPolicy", policy) != policy:
-            raise forbidden(
-                attributes,
-                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
-                f"priority admission controller computed {policy} from the given PriorityClass name",
-            )
-        spec["preemptionPolicy"] = policy
+        default = _default_class(attributes)
+        name = default["metadata"]["name"] if default else ""
+        if name and (attributes.operation == "CREATE" or name != obj["metadata"].get("name")):
+            raise forbidden(attributes, f"PriorityClass {name} is already marked as default. Only one default can exist")
 
-    def _class_of(self, attributes: Attributes, name: str) -> tuple[str, int, str]:
-        """Name, number and policy; without a name, those of the default class, if any."""
-        if not name:
-            return self._default_class(attributes)
-        if name in SYSTEM_CLASSES:
-            return name, SYSTEM_CLASSES[name], PREEMPT
-        found = attributes.ctx.lookup("priorityclasses", "", name)
-        if found is None:
-            raise forbidden(attributes, f"no PriorityClass with name {name} was found")
-        return name, found.get("value", 0), found.get("preemptionPolicy", PREEMPT)
 
-    def _default_class(self, attributes: Attributes) -> tuple[str, int, str]:
-        defaults = [item for item in attributes.ctx.all_of("priorityclasses") if item.get("globalDefault")]
-        if not defaults:
-            return "", 0, PREEMPT
-        least = min(defaults, key=lambda item: item.get("value", 0))
-        return least["metadata"]["name"], least.get("value", 0), least.get("preemptionPolicy", PREEMPT)
+def _admit_pod(attributes: Attributes, spec: Json) -> None:
+    name, priority, policy = _class_of(attributes, spec.get("priorityClassName", ""))
+    if name:
+        spec["priorityClassName"] = name
+    computed = "priority admission controller computed {} from the given PriorityClass name"
+    if spec.get("priority", priority) != priority:
+        given = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
+        raise forbidden(attributes, f"{given}; {computed.format(priority)}")
+    spec["priority"] = priority
+    if spec.get("preemptionPolicy", policy) != policy:
+        given = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec"
+        raise forbidden(attributes, f"{given}; {computed.format(policy)}")
+    spec["preemptionPolicy"] = policy
+
+
+def _admit_group(attributes: Attributes, spec: Json) -> None:
+    name, priority, _ = _class_of(attributes, spec.get("priorityClassName", ""))
+    if spec.get("priority", priority) != priority:
+        text = f"priority set in the pod group ({spec['priority']}) must match the priority computed ({priority})"
+        raise forbidden(attributes, f"{text} based on the priority class set in the spec")
+    spec.pop("priority", None)
+    if name:
+        spec.pop("priorityClassName", None)
+        spec["priorityClassName"] = name
+    spec["priority"] = priority
+
+
+def _class_of(attributes: Attributes, name: str) -> tuple[str, int, str]:
+    """Name, number and policy; without a name, those of the default class, if any."""
+    found = attributes.ctx.lookup("priorityclasses", "", name) if name else _default_class(attributes)
+    if found is not None:
+        return found["metadata"]["name"], found.get("value", 0), found.get("preemptionPolicy", _PREEMPT)
+    if name:
+        raise forbidden(attributes, f"no PriorityClass with name {name} was found")
+    return "", 0, _PREEMPT
+
+
+def _default_class(attributes: Attributes) -> Json | None:
+    """The default class; of several, which only a race can make, the least."""
+    defaults = (item for item in attributes.ctx.all_of("priorityclasses") if item.get("globalDefault"))
+    return min(defaults, key=lambda item: item.get("value", 0), default=None)

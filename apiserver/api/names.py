@@ -18,7 +18,7 @@ __all__ = [
     "NAME_RULES", "Check", "NamePattern", "c_identifier", "config_map_key", "dns1035_label", "dns_label", "dns_subdomain", "dns_subdomain_caseless",
     "dns_subdomain_with_underscore", "domain_prefixed_key", "domain_prefixed_path", "env_var_name", "fully_qualified_domain_name",
     "fully_qualified_name", "http_header_name", "label_key", "label_value", "long_name", "object_name", "path_segment", "path_segment_prefix", "port_name",
-    "relaxed_env_var_name", "wildcard_subdomain",
+    "relaxed_env_var_name", "short_name", "wildcard_subdomain",
 ]  # fmt: skip
 
 Check = Callable[[str], list[str]]
@@ -132,6 +132,11 @@ def dns_label(value: str) -> list[str]:
     if not _DNS_LABEL.matches(value):
         errors.append("must not contain dots" if _DNS_SUBDOMAIN.matches(value) else _DNS_LABEL.text)
     return errors
+
+
+def short_name(value: str) -> list[str]:
+    """A label, in the words of upstream's generated rules."""
+    return [_bytes(63) if text == _characters(63) else text for text in dns_label(value)]
 
 
 def dns_subdomain(value: str) -> list[str]:

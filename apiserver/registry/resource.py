@@ -107,6 +107,8 @@ class Resource:
     unconditional_update: bool = True
     create_on_update: bool = False
     storage_hash: str = ""
+    #: A feature gate without which the resource is not served.
+    gate: str = ""
     #: Serves POST of a resource that stores nothing of its own (bindings), as a Subresource's `create` does.
     create: Callable[[Store, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     #: Last word on a new or changed object (None: no old one) before its kind's rules, by who writes it; raises 403.

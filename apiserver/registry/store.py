@@ -250,6 +250,7 @@ class Store:
         return await replace_entry(self, ctx, name, change, uid, resource_version, dry_run)
 
     async def delete(self, ctx: Context, options: DeleteOptions) -> DeleteResult:
+        self.strategy.check_delete(ctx)
         return await delete_entry(self, ctx, options)
 
     async def delete_collection(self, ctx: Context, options: DeleteOptions, selection: ListOptions) -> Listing:

@@ -114,6 +114,9 @@ class Strategy:
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return []
 
+    def check_delete(self, ctx: Context) -> None:
+        """May refuse (raise) the DELETE of one object by its name, before it is looked for; a DELETE of a collection does not ask."""
+
     def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
         """Seconds between DELETE and removal, or None where the kind is deleted at once (upstream's CheckGracefulDelete)."""
         return None

@@ -18,8 +18,11 @@ from apiserver.resources.leases import LEASES
 from apiserver.resources.namespaces import NAMESPACES
 from apiserver.resources.nodes import NODES
 from apiserver.resources.pods import BINDINGS, PODS
+from apiserver.resources.priorityclasses import PRIORITY_CLASSES
 from apiserver.resources.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from apiserver.resources.reviews import AUTHENTICATION_REVIEWS, AUTHORIZATION_REVIEWS
+from apiserver.resources.scheduling.podgroups import POD_GROUPS
+from apiserver.resources.scheduling.workloads import WORKLOADS
 from apiserver.resources.secrets import SECRETS
 from apiserver.resources.serviceaccounts import SERVICE_ACCOUNTS
 from apiserver.resources.services import SERVICES
@@ -35,4 +38,5 @@ CATALOG: Final[tuple[Resource, ...]] = (
     EVENTS,
     CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES,
     DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES,
+    POD_GROUPS, PRIORITY_CLASSES, WORKLOADS,
 )  # fmt: skip

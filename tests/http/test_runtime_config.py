@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from apiserver.api.features import Features
 from apiserver.resources import CATALOG
 from apiserver.serving import RuntimeConfigError, parse_runtime_config, served
 
@@ -11,7 +12,7 @@ NOW, BEFORE = (1, 36), (1, 33)
 
 
 def versions(text: str, release: tuple[int, int] = NOW, group: str = "resource.k8s.io", plural: str = "resourceclaims") -> set[str]:
-    found = served(CATALOG, release, parse_runtime_config(text))
+    found = served(CATALOG, Features(release), parse_runtime_config(text))
     return {version.name for resource, version in found if (resource.group, resource.plural) == (group, plural)}
 
 

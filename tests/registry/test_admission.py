@@ -79,9 +79,6 @@ def test_a_pod_gets_the_priority_of_its_class() -> None:
     plain: Json = {"spec": {}}
     Priority().admit(create("pods", plain))
     assert plain["spec"] == {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
-    system: Json = {"spec": {"priorityClassName": "system-node-critical"}}
-    Priority().admit(create("pods", system))
-    assert system["spec"]["priority"] == 2_000_001_000
     high = {"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never", "globalDefault": True}
     default: Json = {"spec": {}}
     Priority().admit(create("pods", default, high))

@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
-from apiserver.api.types import apps, authentication, batch, coordination, events, meta, policy, version
+from apiserver.api.types import apps, authentication, batch, coordination, events, meta, policy, scheduling, version
 from apiserver.api.types.core import configuration, namespaces, nodes, pods, services
 from apiserver.api.types.core import events as core_events
 from apiserver.api.types.resource import v1, v1alpha3, v1beta1, v1beta2
 
 MODULES = (
     apps, authentication, batch, configuration, coordination, core_events, events, meta, namespaces, nodes, pods, policy, services, v1, v1alpha3, v1beta1,
-    v1beta2, version,
+    v1beta2, version, scheduling,
 )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def test_every_field_of_the_device_kinds_is_explained() -> None:
     silent = [
         f"{struct.name}.{field.name}"
         for struct in STRUCTS.values()
-        if struct.name.startswith("io.k8s.api.resource.")
+        if struct.name.startswith(("io.k8s.api.resource.", "io.k8s.api.scheduling."))
         for field in struct.declared
         if not field.inline and not field.doc and struct.kind[-4:] != "List"
     ]

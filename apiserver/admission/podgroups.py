@@ -1,0 +1,63 @@
+"""What becomes of new PodGroups, with the gate GenericWorkload: a finalizer, and a look at the Workload that they refer to.
+
+Facts: plugin/pkg/admission/scheduling/podgroupprotection, plugin/pkg/admission/podgroup.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.admission.interface import Attributes, Plugin, forbidden
+from apiserver.api.fielderrors import go_quote
+from apiserver.registry.resource import Resource
+
+__all__ = ["PodGroupProtection", "PodGroupWorkloadExists"]
+
+_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
+
+
+def _is_group(resource: Resource) -> bool:
+    return (resource.group, resource.plural) == ("scheduling.k8s.io", "podgroups")
+
+
+class PodGroupProtection(Plugin):
+    """Holds a group until no pod needs it any more; the podgroup-protection-controller takes the finalizer away."""
+
+    name = "PodGroupProtection"
+    operations = frozenset({"CREATE"})
+
+    def handles(self, resource: Resource) -> bool:
+        return _is_group(resource)
+
+    def admit(self, attributes: Attributes) -> None:
+        if attributes.obj is None or attributes.subresource or not attributes.ctx.features.enabled("GenericWorkload"):
+            return
+        metadata = attributes.obj["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if _FINALIZER not in finalizers:
+            metadata["finalizers"] = [*finalizers, _FINALIZER]
+
+
+class PodGroupWorkloadExists(Plugin):
+    """A group's Workload and the template in it exist."""
+
+    name = "PodGroupWorkloadExists"
+    operations = frozenset({"CREATE"})
+
+    def handles(self, resource: Resource) -> bool:
+        return _is_group(resource)
+
+    def validate(self, attributes: Attributes) -> None:
+        if attributes.obj is None or attributes.subresource or not attributes.ctx.features.enabled("GenericWorkload"):
+            return
+        reference = (attributes.obj["spec"].get("podGroupTemplateRef") or {}).get("workload")
+        if reference is None:
+            return
+        name, template = go_quote(reference["workloadName"]), go_quote(reference["podGroupTemplateName"])
+        workload = attributes.ctx.lookup("workloads", attributes.ctx.namespace, reference["workloadName"])
+        if workload is None:
+            raise forbidden(attributes, f"PodGroup rejected: Workload {name} not found")
+        if workload["metadata"].get("deletionTimestamp"):
+            raise forbidden(attributes, f"PodGroup rejected: Workload {name} is being deleted")
+        if not any(item["name"] == reference["podGroupTemplateName"] for item in workload["spec"]["podGroupTemplates"] or ()):
+            raise forbidden(attributes, f"PodGroup rejected: PodGroupTemplate {template} not found in Workload {name}")

@@ -1,0 +1,93 @@
+"""PriorityClasses (scheduling.k8s.io): numbers by name. Two of them are the system's own: every server has them.
+
+Rules: pkg/apis/scheduling/validation, pkg/registry/scheduling/priorityclass.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api import status
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.types.scheduling import PriorityClass
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import AGE, NAME
+
+__all__ = ["PRIORITY_CLASSES", "SYSTEM_CLASSES"]
+
+Json = dict[str, Any]
+
+_PREEMPT: Final = "PreemptLowerPriority"
+_POLICIES: Final = (_PREEMPT, "Never")
+_SYSTEM: Final = "system-"
+#: The highest priority that users may define.
+_HIGHEST: Final = 1_000_000_000
+#: The system's own classes: value and description by name.
+SYSTEM_CLASSES: Final[dict[str, tuple[int, str]]] = {
+    "system-node-critical": (2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+    "system-cluster-critical": (
+        2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+}  # fmt: skip
+
+
+def default(obj: Json, now: datetime) -> None:
+    if obj.get("preemptionPolicy") is None:
+        obj["preemptionPolicy"] = _PREEMPT
+
+
+def _system_problem(obj: Json) -> str:
+    """Why a class may not have a name of the system; "" where it is what that name stands for."""
+    name = obj["metadata"].get("name", "")
+    if name not in SYSTEM_CLASSES:
+        return f"{name} is not a known system priority class"
+    value, _ = SYSTEM_CLASSES[name]
+    if obj.get("value", 0) != value:
+        return f"value of {name} PriorityClass must be {value}"
+    return f"globalDefault of {name} PriorityClass must be false" if obj.get("globalDefault") else ""
+
+
+class PriorityClassStrategy(Strategy):
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["metadata"]["generation"] = 1
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        errors: list[FieldError] = []
+        if obj["metadata"].get("name", "").startswith(_SYSTEM):
+            if problem := _system_problem(obj):
+                text = f"priority class names with '{_SYSTEM}' prefix are reserved for system use only. error: {problem}"
+                errors.append(forbidden(Path("metadata.name"), text))
+        elif obj.get("value", 0) > _HIGHEST:
+            errors.append(forbidden(Path("value"), f"maximum allowed value of a user defined priority is {_HIGHEST}"))
+        policy = obj.get("preemptionPolicy")
+        if policy is not None and policy not in _POLICIES:
+            at = Path("preemptionPolicy")
+            errors.append(not_supported(at, Named(policy), _POLICIES) if policy else required(at))
+        return errors
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        errors = [forbidden(Path("value"), "may not be changed in an update.")] if obj.get("value", 0) != old.get("value", 0) else []
+        policy = obj.get("preemptionPolicy")
+        if policy != old.get("preemptionPolicy"):
+            errors.append(invalid(Path("preemptionPolicy"), None if policy is None else Named(policy), "field is immutable"))
+        return errors
+
+    def check_delete(self, ctx: Context) -> None:
+        if ctx.name in SYSTEM_CLASSES:
+            raise status.forbidden(ctx.resource.plural, ctx.resource.group, ctx.name, "this is a system priority class and cannot be deleted")
+
+
+PRIORITY_CLASSES: Final = Resource(
+    group="scheduling.k8s.io", kind="PriorityClass", plural="priorityclasses", singular="priorityclass", namespaced=False, short_names=("pc",),
+    versions=(Version(name="v1", schema=PriorityClass, default=default),),
+    strategy=PriorityClassStrategy(), storage_prefix="priorityclasses", storage_hash="1QwjyaZjj3Y=",
+    columns=(
+        NAME,
+        Column(name="Value", cell=lambda obj: obj.get("value", 0), type="integer", description="The priority."),
+        Column(name="Global-Default", cell=lambda obj: bool(obj.get("globalDefault")), type="boolean", description="Whether pods without a class are of it."),
+        AGE,
+        Column(name="PreemptionPolicy", cell=lambda obj: obj.get("preemptionPolicy") or "", description="Whether pods of the class may preempt others."),
+    ),
+)  # fmt: skip

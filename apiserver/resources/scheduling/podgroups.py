@@ -1,0 +1,114 @@
+"""PodGroups: pods that are scheduled together and share claims (api.md 4.10). Their spec never changes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, too_many
+from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.conditions import validate_conditions
+from apiserver.resources.equality import semantic_equal
+from apiserver.resources.scheduling.dropping import DISRUPTION_MODE, drop_from_group, drop_from_group_status
+from apiserver.resources.scheduling.groupvalidation import CLAIMS_LIMIT, claim_statuses, immutable, scheduling_fields, template_reference
+from apiserver.resources.statuses import keep_metadata_for_status
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_STATUS: Final = Path("status")
+#: Fields that may not even be changed while their gate is off, with the gate.
+_GATED: Final = {
+    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
+    **dict.fromkeys(("disruptionMode", "priorityClassName", "priority"), "WorkloadAwarePreemption"),
+}
+
+
+def default(obj: Json, now: datetime) -> None:
+    if obj["spec"].get("disruptionMode") is None:
+        obj["spec"]["disruptionMode"] = DISRUPTION_MODE
+        if obj["spec"].keys() & {"priorityClassName", "priority"}:
+            obj["spec"] = {name: obj["spec"][name] for name in PodGroupSpec.fields if name in obj["spec"]}
+
+
+class PodGroupStrategy(Strategy):
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {}
+        drop_from_group(ctx, obj["spec"], None)
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        spec = obj["spec"]
+        return template_reference(_SPEC / "podGroupTemplateRef", spec.get("podGroupTemplateRef")) + scheduling_fields(_SPEC, spec)
+
+    def canonicalize(self, ctx: Context, obj: Json) -> None:
+        """Upstream fills defaults again in what it reads from its storage, also that of a field which the gate had dropped."""
+        default(obj, ctx.now)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        drop_from_group(ctx, obj["spec"], old["spec"])
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        errors: list[FieldError] = []
+        for name, field in PodGroupSpec.fields.items():
+            new, before = obj["spec"].get(name), old["spec"].get(name)
+            if semantic_equal(field.type, new, before):
+                continue
+            if name not in _GATED or ctx.features.enabled(_GATED[name]):
+                errors.append(immutable(_SPEC / name))
+            elif new not in (None, ""):
+                errors.append(forbidden(_SPEC / name, ""))
+            if name == "resourceClaims" and len(new or ()) > CLAIMS_LIMIT:
+                errors.append(too_many(_SPEC / name, len(new), CLAIMS_LIMIT))
+        return errors
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+        obj.setdefault("status", {})
+        keep_metadata_for_status(obj, old)
+        drop_from_group_status(ctx, obj["status"], old["spec"])
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        status = obj.get("status") or {}
+        statuses, at = status.get("resourceClaimStatuses") or [], _STATUS / "resourceClaimStatuses"
+        known = {claim.get("name", "") for claim in obj["spec"].get("resourceClaims") or ()}
+        errors = validate_conditions(_STATUS / "conditions", status.get("conditions"))
+        for index, entry in enumerate(statuses):
+            if entry.get("name", "") not in known:
+                errors.append(invalid(at[index] / "name", entry.get("name", ""), "must match the name of an entry in `spec.resourceClaims`"))
+        return errors + claim_statuses(at, statuses, (old.get("status") or {}).get("resourceClaimStatuses") or [])
+
+
+def _policy(obj: Json) -> str:
+    return "Gang" if (obj["spec"].get("schedulingPolicy") or {}).get("gang") is not None else "Basic"
+
+
+def _workload(obj: Json) -> str:
+    reference = obj["spec"].get("podGroupTemplateRef")
+    name: str = "<none>" if reference is None else (reference.get("workload") or {}).get("workloadName", "")
+    return name
+
+
+def _state(obj: Json) -> str:
+    conditions = {condition["type"]: condition for condition in (obj.get("status") or {}).get("conditions") or ()}
+    if "DisruptionTarget" in conditions:
+        reason: str = conditions["DisruptionTarget"].get("reason", "")
+        return reason
+    if "PodGroupScheduled" not in conditions:
+        return "Pending"
+    return "Scheduled" if conditions["PodGroupScheduled"]["status"] == "True" else "Unschedulable"
+
+
+POD_GROUPS: Final = Resource(
+    group="scheduling.k8s.io", kind="PodGroup", plural="podgroups", singular="podgroup", namespaced=True, gate="GenericWorkload",
+    versions=(Version(name="v1alpha2", schema=PodGroup, on_by_default=False, default=default),),
+    strategy=PodGroupStrategy(), storage_prefix="podgroups", storage_hash="YYgX3v5V204=", subresources=(Subresource(name="status"),),
+    columns=name_and_age(
+        Column(name="Policy", cell=_policy, description="How the pods are scheduled: one by one (Basic) or together (Gang)."),
+        Column(name="Workload", cell=_workload, description="Name of the referenced Workload object"),
+        Column(name="Status", cell=_state, description="Status of the PodGroup"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,63 @@
+"""Workloads: which sorts of pod groups there are. A passive template, which never changes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, required, too_many
+from apiserver.api.types.scheduling import Workload, WorkloadSpec
+from apiserver.registry.resource import Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.equality import semantic_equal
+from apiserver.resources.scheduling.dropping import drop_from_template
+from apiserver.resources.scheduling.groupvalidation import TEMPLATES_LIMIT, controller_reference, immutable, list_map, template
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+
+
+def _drop(ctx: Context, spec: Json, old: Json) -> None:
+    stored = old.get("podGroupTemplates") or []
+    for index, item in enumerate(spec.get("podGroupTemplates") or ()):
+        drop_from_template(ctx, item, stored[index] if index < len(stored) else None, f"spec.podGroupTemplates[{index}]")
+
+
+class WorkloadStrategy(Strategy):
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        _drop(ctx, obj["spec"], {})
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        spec = obj["spec"]
+        errors = controller_reference(_SPEC / "controllerRef", spec.get("controllerRef"))
+        at, templates = _SPEC / "podGroupTemplates", spec.get("podGroupTemplates") or []
+        return errors + (list_map(at, templates, TEMPLATES_LIMIT, template) if templates else [required(at)])
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        _drop(ctx, obj["spec"], old["spec"])
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        errors: list[FieldError] = []
+        for name, field in WorkloadSpec.fields.items():
+            new, before = obj["spec"].get(name), old["spec"].get(name)
+            if semantic_equal(field.type, new, before):
+                continue
+            errors.append(immutable(_SPEC / name))
+            if name == "podGroupTemplates":
+                errors += _size(_SPEC / name, new or [])
+        return errors
+
+
+def _size(path: Path, templates: list[Json]) -> list[FieldError]:
+    """Too many and none are said of changed templates, too."""
+    if not templates:
+        return [required(path)]
+    return [too_many(path, len(templates), TEMPLATES_LIMIT)] if len(templates) > TEMPLATES_LIMIT else []
+
+
+WORKLOADS: Final = Resource(
+    group="scheduling.k8s.io", kind="Workload", plural="workloads", singular="workload", namespaced=True, gate="GenericWorkload",
+    versions=(Version(name="v1alpha2", schema=Workload, on_by_default=False),),
+    strategy=WorkloadStrategy(), storage_prefix="workloads", storage_hash="vSX7gJe5Mx8=", columns=name_and_age(),
+)  # fmt: skip
