@@ -207,6 +207,7 @@ class Process:
         )
         manager = Manager(Client(InProcess(server.handle, ADMIN), clock), clock, options, self._components)
         server.after_reset = manager.begin_anew
+        server.metrics.include(manager.metrics)
         return manager
 
     def _tell(self, files: tuple[Path, Path] | None) -> None:

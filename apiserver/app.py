@@ -26,7 +26,7 @@ from apiserver.http.authorization import Authorizer
 from apiserver.http.discovery import Discovery
 from apiserver.http.dispatcher import Dispatcher, Route
 from apiserver.http.documents import Documents
-from apiserver.http.metrics import CONTENT_TYPE, Metrics
+from apiserver.http.metrics import Metrics
 from apiserver.http.openapi import OpenApi
 from apiserver.http.relay import AsgiApp
 from apiserver.http.rendering import View
@@ -66,7 +66,7 @@ class Server:
         # As upstream: where everything is allowed to everybody, nobody may come without a token.
         self._authenticator = Authenticator(settings.tokens, anonymous="AlwaysAllow" not in settings.authorization_modes)
         self._authorizer = Authorizer(settings.authorization_modes)
-        self._metrics = Metrics()
+        self.metrics = Metrics(self._objects, settings.features.stages)
         self.registry = Registry(
             CATALOG, log, cache, admission=build(settings.enable_plugins, settings.disable_plugins), features=settings.features, clock=clock,
             authorize=self._authorizer.allows, shared=not (settings.memory or settings.storage == "sqlite"), warn_dropped=settings.warn_dropped_fields,
@@ -78,9 +78,9 @@ class Server:
         discovery = Discovery(self._found)
         openapi = OpenApi(self._found)
         checks = {"ping": self._ping, "log": self._ping, "etcd": self._storage, "informer-sync": self._ping, "shutdown": self._shutdown}
-        documents = Documents(discovery, version_info(settings), checks, self._metrics_text, openapi.answer)
+        documents = Documents(discovery, version_info(settings), checks, self.metrics.text, openapi.answer)
         self.dispatcher = Dispatcher(
-            self._routes(), documents, self._authenticator, self._authorizer, self._metrics, clock,
+            self._routes(), documents, self._authenticator, self._authorizer, self.metrics, clock,
             constrained_impersonation=settings.features.enabled("ConstrainedImpersonation"),
         )  # fmt: skip
         self.application = Application(self.dispatcher, self._make_admin)
@@ -186,9 +186,6 @@ class Server:
                 counted.setdefault(store.resource.qualified, len(store.cache))
         return counted
 
-    def _metrics_text(self) -> tuple[str, str]:
-        return self._metrics.text(self._objects(), self.settings.features.stages()), CONTENT_TYPE
-
     def _make_admin(self) -> AsgiApp:
         from importlib.metadata import PackageNotFoundError, version
 
@@ -204,7 +201,7 @@ class Server:
 
     def _info(self) -> Mapping[str, Any]:
         major, minor = self.settings.features.release
-        return {"emulates": f"{major}.{minor}", "resourceVersion": str(self.log.revision), "objects": self._objects(), "watches": self._metrics.watches}
+        return {"emulates": f"{major}.{minor}", "resourceVersion": str(self.log.revision), "objects": self._objects(), "watches": self.metrics.watches}
 
     def _administrator(self, headers: Mapping[str, str]) -> str:
         """ "" where the sender of these headers may do everything, else why not."""

@@ -31,7 +31,7 @@ async def serve(given: Given) -> None:
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(answering(given.health, instance.unready))
+                await stack.enter_async_context(answering(given.health, instance.unready, instance.metrics))
             except OSError as error:
                 raise FlagError(f"--healthz-bind-address: {error.strerror or error}") from error
             await instance.run()

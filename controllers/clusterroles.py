@@ -8,7 +8,7 @@ from apiserver.api.selectors import from_object
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.clock import Clock
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import CLUSTER_ROLES, Json
 
@@ -21,7 +21,7 @@ def build(client: Client, informers: Informers, clock: Clock, options: Options) 
     return ClusterRoles(client, informers, clock)
 
 
-class ClusterRoles:
+class ClusterRoles(ControllerComponent):
     """The component. Keys are names of aggregated roles; any change of a role may concern each of them."""
 
     name = NAME
@@ -33,13 +33,6 @@ class ClusterRoles:
         self._all = self._roles.index("every", lambda _: ("",))
         self._controller = Controller(NAME, self.reconcile, clock)
         self._controller.follow(self._roles, lambda _: self._aggregated.keys("yes"))
-
-    @property
-    def idle(self) -> bool:
-        return self._controller.idle
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def reconcile(self, name: str) -> None:
         role = self._roles.get(name)

@@ -13,7 +13,7 @@ from typing import Literal
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import Json, Kind
@@ -38,7 +38,7 @@ class Node:
     dependents: set[str] = field(default_factory=set)
 
 
-class GarbageCollector:
+class GarbageCollector(ControllerComponent):
     """The component."""
 
     name = NAME
@@ -49,10 +49,6 @@ class GarbageCollector:
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._controller = Controller(NAME, self.reconcile, clock, workers=5)
-
-    @property
-    def idle(self) -> bool:
-        return self._controller.idle
 
     async def run(self) -> None:
         for kind in await served_kinds(self._client, verbs=("list", "watch", "delete")):

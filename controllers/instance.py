@@ -6,6 +6,7 @@ import asyncio
 import logging
 from datetime import timedelta
 
+from apiserver.api.metrics import text
 from controllers.manager import Manager
 from controllers.options import Options
 from controllers.runtime.client import Client
@@ -36,6 +37,10 @@ class Instance:
     def unready(self) -> str:
         """Why this process neither works nor stands by; "" if it does."""
         return self._state
+
+    def metrics(self) -> str:
+        """The Prometheus text of what the components counted."""
+        return text(self.manager.metrics() if self.manager else ())
 
     async def run(self) -> None:
         """Works until cancelled. Raises LeaseLostError when somebody else may lead, CredentialsError, and whatever a component fails with."""

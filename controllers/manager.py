@@ -16,6 +16,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from apiserver.api.metrics import Family
 from controllers.names import ALIASES, UNBUILT
 from controllers.options import Options
 from controllers.runtime.client import Client
@@ -71,6 +72,10 @@ class Manager:
     def idle(self) -> bool:
         """No component has anything to do now (timers aside)."""
         return all(component.idle for component in self.components)
+
+    def metrics(self) -> list[Family]:
+        """What the components count."""
+        return [family for component in self.components for family in component.metrics]
 
     async def run(self) -> None:
         """Runs everything; the first failure ends all."""

@@ -10,7 +10,7 @@ from datetime import timedelta
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NAMESPACES, PODS, Json, Kind
@@ -25,7 +25,7 @@ def build(client: Client, informers: Informers, clock: Clock, options: Options) 
     return Namespaces(client, informers, clock)
 
 
-class Namespaces:
+class Namespaces(ControllerComponent):
     """The component."""
 
     name = NAME
@@ -35,13 +35,6 @@ class Namespaces:
         self._namespaces = informers.of(NAMESPACES)
         self._controller = Controller(NAME, self.reconcile, clock, workers=2)
         self._controller.follow(self._namespaces)
-
-    @property
-    def idle(self) -> bool:
-        return self._controller.idle
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def reconcile(self, name: str) -> timedelta | None:
         namespace = self._namespaces.get(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock, go_time
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, Json
 
@@ -40,7 +40,7 @@ def wanted_taints(node: Json) -> set[str]:
     return keys | ({_UNSCHEDULABLE} if node["spec"].get("unschedulable") else set())
 
 
-class NodeLifecycle:
+class NodeLifecycle(ControllerComponent):
     """The component. Keys are node names."""
 
     name = NAME
@@ -51,13 +51,6 @@ class NodeLifecycle:
         self._nodes = informers.of(NODES)
         self._controller = Controller(NAME, self.reconcile, clock)
         self._controller.follow(self._nodes)
-
-    @property
-    def idle(self) -> bool:
-        return self._controller.idle
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def reconcile(self, name: str) -> None:
         node = self._nodes.get(name)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from apiserver.api.metrics import Family
+from controllers.claims.metrics import ClaimMetrics
 from controllers.claims.pods import (
     FINALIZER,
     POD_CLAIM_NAME,
@@ -28,7 +30,7 @@ from controllers.claims.pods import (
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json, key_of, split_key
@@ -88,7 +90,7 @@ def build(client: Client, informers: Informers, clock: Clock, options: Options) 
     return ResourceClaims(client, informers, clock, options.features)
 
 
-class ResourceClaims:
+class ResourceClaims(ControllerComponent):
     """The component. `features` answers `enabled(gate)`."""
 
     name = NAME
@@ -103,21 +105,22 @@ class ResourceClaims:
         self._claims_of_owner = self._claims.index("controller uid", lambda claim: (ref["uid"],) if (ref := controller_of(claim)) else ())
         self._created = Remembered(100)
         self._gone = Remembered(500)
-        self.controller = Controller(NAME, self.reconcile, clock, workers=10)
+        self._controller = Controller(NAME, self.reconcile, clock, workers=10, queue="resource_claim")
+        self._counted = ClaimMetrics(self._claims)
         for informer in (self._pods, self._claims, self._templates):
-            self.controller.require(informer)
+            self._controller.require(informer)
         self._pods.on(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._pod_deleted)
         self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim), self._claim_deleted)
         self._templates.on(self._template_changed, lambda _, template: self._template_changed(template))
 
     @property
-    def idle(self) -> bool:
-        return self.controller.idle
+    def metrics(self) -> Sequence[Family]:
+        return (*self._controller.metrics, *self._counted.families)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
-            group.create_task(self.controller.run())
+            group.create_task(self._controller.run())
 
     # What happened, and whose work it is.
 
@@ -127,7 +130,7 @@ class ResourceClaims:
         if is_done(pod):
             self._queue_claims(pod)
         if self._needs_work(pod):
-            self.controller.queue.add(f"pod:{key_of(pod)}")
+            self._controller.queue.add(f"pod:{key_of(pod)}")
 
     def _pod_deleted(self, pod: Json) -> None:
         if pod["spec"].get("resourceClaims") or pod.get("status", {}).get("extendedResourceClaimStatus"):
@@ -136,11 +139,11 @@ class ResourceClaims:
 
     def _queue_claims(self, pod: Json) -> None:
         for name in claim_names(pod):
-            self.controller.queue.add(f"claim:{pod['metadata']['namespace']}/{name}")
+            self._controller.queue.add(f"claim:{pod['metadata']['namespace']}/{name}")
 
     def _claim_changed(self, claim: Json) -> None:
         self._created.pop(claim["metadata"]["uid"], None)
-        self.controller.queue.add(f"claim:{key_of(claim)}")
+        self._controller.queue.add(f"claim:{key_of(claim)}")
         self._claim_deleted(claim)
 
     def _claim_deleted(self, claim: Json) -> None:
@@ -221,7 +224,13 @@ class ResourceClaims:
         if template is None:
             raise LookupError(f'resource claim template "{template_name}": resourceclaimtemplate.resource.k8s.io "{template_name}" not found')
         self._check_gates(template)
-        claim = await self._client.create(RESOURCE_CLAIMS, generated_claim(pod, entry["name"], template))
+        wanted = generated_claim(pod, entry["name"], template)
+        try:
+            claim = await self._client.create(RESOURCE_CLAIMS, wanted)
+        except Exception:
+            self._counted.created(wanted, success=False)
+            raise
+        self._counted.created(wanted, success=True)
         self._created.put(claim["metadata"]["uid"], claim)
         return str(claim["metadata"]["name"])
 

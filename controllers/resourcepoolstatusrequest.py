@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from apiserver.api.metrics import Counter as Counted
+from apiserver.api.metrics import Family, Histogram, exponential
 from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.clock import Clock, go_time, parse_time
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, Json
 
@@ -99,12 +101,23 @@ def is_old(request: Json, now: datetime) -> bool:
     return now - since > (_ANSWERED_FOR if answered else _PENDING_FOR)
 
 
+class RequestMetrics:
+    """What the component counts, by driver, with upstream's names: a request counts when its answer was sent, accepted or not."""
+
+    def __init__(self) -> None:
+        prefix, labels = "resourcepoolstatusrequest_controller", ("driver_name",)
+        self.processed = Counted(f"{prefix}_requests_processed_total", "Requests that were answered or could not be.", labels)
+        self.errors = Counted(f"{prefix}_request_processing_errors_total", "Answers that the server did not take.", labels)
+        self.durations = Histogram(f"{prefix}_request_processing_duration_seconds", "Time to answer a request.", labels, exponential(0.001, 2, 15))
+        self.families: tuple[Family, ...] = (self.processed, self.errors, self.durations)
+
+
 def build(client: Client, informers: Informers, clock: Clock, options: Options) -> PoolStatusRequests:
     """The component, for the manager."""
     return PoolStatusRequests(client, informers, clock, enabled=options.features.enabled(GATE))
 
 
-class PoolStatusRequests:
+class PoolStatusRequests(ControllerComponent):
     """The component. Keys are names of requests."""
 
     name = NAME
@@ -113,6 +126,7 @@ class PoolStatusRequests:
         self._client, self._clock, self._enabled = client.named(NAME), clock, enabled
         self._attempts: dict[str, int] = {}
         self._controller = Controller(NAME, self.reconcile, clock)
+        self._counted = RequestMetrics()
         if enabled:
             self._requests, self._slices, self._claims = map(informers.of, (RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, RESOURCE_CLAIMS))
             self._controller.follow(self._requests)
@@ -121,8 +135,8 @@ class PoolStatusRequests:
             self._controller.alongside(self._sweep_regularly)
 
     @property
-    def idle(self) -> bool:
-        return self._controller.idle
+    def metrics(self) -> Sequence[Family]:
+        return (*self._controller.metrics, *self._counted.families)
 
     async def run(self) -> None:
         if self._enabled:
@@ -131,6 +145,7 @@ class PoolStatusRequests:
             await asyncio.Event().wait()
 
     async def reconcile(self, name: str) -> timedelta | None:
+        started = self._clock.now()
         request = self._requests.get(name)
         if request is None or request.get("status") is not None:
             self._attempts.pop(name, None)
@@ -148,7 +163,14 @@ class PoolStatusRequests:
             "message": f"Calculated status for {len(pools)} pools",
         }  # fmt: skip
         status = {"poolCount": count, **({"pools": shown} if shown else {}), "conditions": [condition]}
-        await self._client.update_status(RESOURCE_POOL_STATUS_REQUESTS, {**request, "status": status})
+        try:
+            await self._client.update_status(RESOURCE_POOL_STATUS_REQUESTS, {**request, "status": status})
+        except Exception:
+            self._counted.errors.inc(spec["driver"])
+            raise
+        finally:
+            self._counted.processed.inc(spec["driver"])
+            self._counted.durations.observe((self._clock.now() - started).total_seconds(), spec["driver"])
         return None
 
     def _later(self, name: str) -> timedelta | None:

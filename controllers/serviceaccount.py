@@ -5,7 +5,7 @@ from __future__ import annotations
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NAMESPACES, SERVICE_ACCOUNTS
 
@@ -18,7 +18,7 @@ def build(client: Client, informers: Informers, clock: Clock, options: Options) 
     return ServiceAccounts(client, informers, clock)
 
 
-class ServiceAccounts:
+class ServiceAccounts(ControllerComponent):
     """The component. Keys are namespaces."""
 
     name = NAME
@@ -29,13 +29,6 @@ class ServiceAccounts:
         self._controller = Controller(NAME, self.reconcile, clock)
         self._controller.follow(self._namespaces)
         self._controller.follow(self._accounts, lambda account: (account["metadata"]["namespace"],))
-
-    @property
-    def idle(self) -> bool:
-        return self._controller.idle
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def reconcile(self, namespace: str) -> None:
         known = self._namespaces.get(namespace)

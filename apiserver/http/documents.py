@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.api.metrics import CONTENT_TYPE
 from apiserver.api.status import PlainError, method_not_allowed, unknown_resource
 from apiserver.http import negotiation
 from apiserver.http.discovery import AGGREGATED, Discovery
@@ -29,7 +30,7 @@ class Documents:
     """Answers for everything but resources. `checks` give "" when well, else what is wrong; `openapi` and `metrics` are asked when needed."""
 
     def __init__(
-        self, discovery: Discovery, version: Mapping[str, str], checks: Mapping[str, Check], metrics: Callable[[], tuple[str, str]],
+        self, discovery: Discovery, version: Mapping[str, str], checks: Mapping[str, Check], metrics: Callable[[], str],
         openapi: Callable[[Request], Response | None],
     ) -> None:  # fmt: skip
         self._discovery, self._version, self._checks, self._metrics, self._openapi = discovery, version, checks, metrics, openapi
@@ -58,7 +59,7 @@ class Documents:
                 return Response(405, b"405: Method Not Allowed", JSON)
             return Response(200, orjson.dumps(dict(self._version), option=orjson.OPT_INDENT_2))
         if path == "metrics":
-            text, content_type = self._metrics()
+            text, content_type = self._metrics(), CONTENT_TYPE
             return Response(200, text.encode(), content_type)
         if path == "":
             return Response(200, orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2))

@@ -18,7 +18,7 @@ from controllers.node.registration import Registration
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock, go_time, parse_time
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json, key_of
@@ -29,7 +29,7 @@ _TERMINAL = frozenset({"Succeeded", "Failed"})
 _RESYNC = timedelta(seconds=60)
 
 
-class NodeAgent:
+class NodeAgent(ControllerComponent):
     """The component."""
 
     name = NAME
@@ -50,10 +50,6 @@ class NodeAgent:
         self._nodes.on(self._node_changed, lambda _, node: self._node_changed(node))
         self._pods.on(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._pod_gone)
         self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim))
-
-    @property
-    def idle(self) -> bool:
-        return self._controller.idle
 
     async def run(self) -> None:
         await self._registration.provision()

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from apiserver.api.metrics import Family
 from apiserver.api.status import StatusError
 from controllers.runtime.clock import Clock
 from controllers.runtime.informer import Informer
@@ -40,13 +41,36 @@ class Component(Protocol):
         """Nothing to do now (timers aside)."""
         ...
 
+    @property
+    def metrics(self) -> Sequence[Family]:
+        """What it counts, for /metrics; may be empty."""
+        ...
+
+
+class ControllerComponent:
+    """A component whose work is that of one controller."""
+
+    _controller: Controller
+
+    @property
+    def idle(self) -> bool:
+        return self._controller.idle
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return self._controller.metrics
+
+    async def run(self) -> None:
+        await self._controller.run()
+
 
 class Controller:
     """A queue, its workers, and the informers that feed it. The informers are run by their `Informers`."""
 
-    def __init__(self, name: str, reconcile: Reconcile, clock: Clock, *, workers: int = 1) -> None:
+    def __init__(self, name: str, reconcile: Reconcile, clock: Clock, *, workers: int = 1, queue: str = "") -> None:
+        """`queue` is the queue's name in metrics, where it is not the controller's."""
         self.name = name
-        self.queue = Workqueue(clock)
+        self.queue = Workqueue(clock, name=queue or name)
         self._reconcile = reconcile
         self._workers = workers
         self._informers: list[Informer] = []
@@ -78,6 +102,10 @@ class Controller:
     @property
     def idle(self) -> bool:
         return self.queue.idle
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return self.queue.metrics.families
 
     async def run(self) -> None:
         for informer in self._informers:

@@ -14,6 +14,7 @@ from collections import deque
 from datetime import datetime, timedelta
 
 from controllers.runtime.clock import Clock, Timer
+from controllers.runtime.queuemetrics import QueueMetrics
 
 
 class Workqueue:
@@ -24,6 +25,8 @@ class Workqueue:
         clock: Clock,
         base: timedelta = timedelta(milliseconds=5),
         maximum: timedelta = timedelta(seconds=1000),
+        *,
+        name: str = "",
     ) -> None:
         self._clock, self._base, self._maximum = clock, base, maximum
         self._order: deque[str] = deque()
@@ -33,6 +36,7 @@ class Workqueue:
         self._waiting: dict[str, tuple[datetime, Timer]] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
+        self.metrics = QueueMetrics(name, clock, self.__len__)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -46,6 +50,7 @@ class Workqueue:
         if key in self._dirty or self._closed:
             return
         self._dirty.add(key)
+        self.metrics.added(key)
         if key not in self._processing:
             self._push(key)
 
@@ -65,6 +70,7 @@ class Workqueue:
 
     def retry(self, key: str) -> None:
         """Adds after the key's backoff, which doubles until `forget`."""
+        self.metrics.retries.inc(self.metrics.name)
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = self._maximum if failures > 30 else min(self._base * 2**failures, self._maximum)
@@ -93,10 +99,12 @@ class Workqueue:
         key = self._order.popleft()
         self._dirty.discard(key)
         self._processing.add(key)
+        self.metrics.taken(key)
         return key
 
     def done(self, key: str) -> None:
         self._processing.discard(key)
+        self.metrics.finished(key)
         if key in self._dirty:
             self._push(key)
 

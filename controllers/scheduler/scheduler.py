@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from apiserver.api.metrics import Family
 from apiserver.api.selectors import LabelSelector, from_labels
 from apiserver.api.status import StatusError
 from controllers.allocator import Allocator, Features
@@ -79,6 +80,10 @@ class Scheduler:
     @property
     def idle(self) -> bool:
         return self.queue.idle and not self._binding and not self._reporting
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return ()
 
     async def run(self) -> None:
         await self._services.wait_synced()

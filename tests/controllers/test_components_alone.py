@@ -103,12 +103,14 @@ def test_the_health_endpoint_tells_waiting_from_working(tmp_path: Path) -> None:
     port = free_port()
     with Child(tmp_path / "data") as server:
         server.process.send_signal(signal.SIGSTOP)
-        with components(server.url, tmp_path / "log", f"--healthz-bind-address=127.0.0.1:{port}", "--controllers=scheduler"):
+        with components(server.url, tmp_path / "log", f"--healthz-bind-address=127.0.0.1:{port}", "--controllers=resourceclaim"):
             eventually(lambda: ask(port, "/healthz") == (200, "ok"), "it lives")
             assert ask(port, "/readyz") == (500, f"waiting for {server.url}")
             assert ask(port, "/other")[0] == 404
+            assert ask(port, "/metrics") == (200, ""), "nothing works yet"
             server.process.send_signal(signal.SIGCONT)
             eventually(lambda: ask(port, "/readyz") == (200, "ok"), "it works")
+            eventually(lambda: 'workqueue_depth{name="resource_claim"} 0\n' in ask(port, "/metrics")[1], "it counts")
 
 
 def free_port() -> int:
@@ -131,9 +133,10 @@ def ask(port: int, path: str) -> tuple[int, str]:
 
 
 def test_health_answers_only_reads_of_its_paths() -> None:
-    assert answer("POST /healthz HTTP/1.1\r\n", lambda: "").startswith(b"HTTP/1.1 405 ")
-    assert answer("HEAD /readyz?verbose HTTP/1.1\r\n", lambda: "no").endswith(b"content-length: 2\r\nconnection: close\r\n\r\n")
-    assert answer("", lambda: "").startswith(b"HTTP/1.1 404 ")
+    assert answer("POST /healthz HTTP/1.1\r\n", str, str).startswith(b"HTTP/1.1 405 ")
+    assert answer("HEAD /readyz?verbose HTTP/1.1\r\n", lambda: "no", str).endswith(b"content-length: 2\r\nconnection: close\r\n\r\n")
+    assert answer("", str, str).startswith(b"HTTP/1.1 404 ")
+    assert answer("DELETE /metrics HTTP/1.1\r\n", str, str).startswith(b"HTTP/1.1 405 ")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 
 from controllers.resourcepoolstatusrequest import allocated_devices, is_old, pools_of
@@ -74,6 +75,8 @@ def test_a_request_is_answered_once(kube):
     (condition,) = answer["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Complete", "True", "CalculationComplete")
     assert condition["message"] == "Calculated status for 2 pools"
+    processed = [line for line in httpx.get(f"{kube.url}/metrics").text.splitlines() if line.startswith("resourcepoolstatusrequest_controller_requests")]
+    assert processed == [f'resourcepoolstatusrequest_controller_requests_processed_total{{driver_name="{DRIVER}"}} 2']
     short = answer_to(kube, "one")
     assert (short["poolCount"], [pool["poolName"] for pool in short["pools"]]) == (2, ["a"])
 

@@ -1,8 +1,10 @@
 """The resource claim controller, and the scheduler and node agent with it, on a running control plane."""
 
+import httpx
 import pytest
 
 from controllers.resourceclaim import base_name, generated_claim
+from tests.support.wire import eventually
 
 CLASS = {
     "apiVersion": "resource.k8s.io/v1",
@@ -62,6 +64,23 @@ def test_a_running_pods_claim_is_allocated_on_its_node_and_reserved_for_it(clust
     (result,) = status["allocation"]["devices"]["results"]
     assert (result["driver"], result["pool"]) == ("gpu.example.com", "worker")
     assert status["reservedFor"] == [{"resource": "pods", "name": "p", "uid": running["metadata"]["uid"]}]
+
+
+@pytest.mark.kube(own=True)
+def test_claims_are_counted_by_how_they_came_to_be(cluster):
+    def samples() -> set[str]:
+        text = httpx.get(f"{cluster.url}/metrics").text
+        return {line for line in text.splitlines() if line.startswith("resourceclaim_controller_")}
+
+    cluster.apply([{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "by-hand"}, "spec": spec(9)}, pod("p")])
+    cluster.wait("pod/p", "phase=Running")
+    label = 'admin_access="false"'
+    expected = {
+        f'resourceclaim_controller_creates_total{{status="success",{label}}} 1',
+        f'resourceclaim_controller_resource_claims{{allocated="false",{label},source=""}} 1',
+        f'resourceclaim_controller_resource_claims{{allocated="true",{label},source="resource_claim_template"}} 1',
+    }
+    eventually(lambda: samples() == expected, "the controller has seen both claims")
 
 
 def test_a_deleted_pod_takes_its_generated_claim_with_it(cluster):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.api.metrics import text
 from controllers.runtime.clock import VirtualClock
 from controllers.runtime.controller import Controller
 from controllers.runtime.workqueue import Workqueue
@@ -133,6 +134,29 @@ def test_whatever_happens_a_key_is_never_in_two_hands_and_every_add_is_followed_
             queue.done(key)
         rest = {await queue.get() for _ in range(len(queue))}
         assert rest == owed
+
+    run(scenario)
+
+
+def test_a_queue_tells_how_long_keys_waited_and_were_in_hand() -> None:
+    async def scenario(clock: VirtualClock, queue: Workqueue) -> None:
+        queue.add("a")
+        queue.add("a")
+        await clock.advance(2 * MS)
+        assert await queue.get() == "a"
+        await clock.advance(30 * MS)
+        shown = text(queue.metrics.families)
+        assert 'workqueue_depth{name=""} 0\n' in shown
+        assert 'workqueue_unfinished_work_seconds{name=""} 0.03\n' in shown
+        assert "workqueue_work_duration_seconds_count" not in shown, "it is still in hand"
+        queue.done("a")
+        queue.retry("a")
+        shown = text(queue.metrics.families)
+        assert 'workqueue_adds_total{name=""} 1\n' in shown
+        assert 'workqueue_retries_total{name=""} 1\n' in shown
+        assert 'workqueue_queue_duration_seconds_sum{name=""} 0.002\n' in shown
+        assert 'workqueue_work_duration_seconds_bucket{name="",le="0.01"} 0\n' in shown
+        assert 'workqueue_work_duration_seconds_bucket{name="",le="0.1"} 1\n' in shown
 
     run(scenario)
 

@@ -1,0 +1,120 @@
+"""What a process counts, and the Prometheus text of it (format 0.0.4).
+
+A family holds its samples by label values. Several families of one name (a queue's depth, one from each queue) are shown as one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+Labels = tuple[str, ...]
+
+
+class Family(Protocol):
+    """One metric: `kind` is counter, gauge or histogram; `lines` are its samples."""
+
+    name: str
+    help: str
+    kind: str
+
+    def lines(self) -> Iterator[str]: ...
+
+
+class Counter:
+    """Only rises."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, help: str, labels: Sequence[str] = ()) -> None:
+        self.name, self.help, self._labels = name, help, tuple(labels)
+        self._values: dict[Labels, int] = {}
+
+    def inc(self, *values: str) -> None:
+        """One more for these label values."""
+        self._values[values] = self._values.get(values, 0) + 1
+
+    def value(self, *values: str) -> int:
+        return self._values.get(values, 0)
+
+    def lines(self) -> Iterator[str]:
+        for values, number in self._values.items():
+            yield f"{self.name}{labelled(self._labels, values)} {number}"
+
+
+class Gauge:
+    """Is asked when it is shown: `read` gives the value of each combination of label values."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, help: str, labels: Sequence[str], read: Callable[[], Mapping[Labels, float]]) -> None:
+        self.name, self.help, self._labels, self._read = name, help, tuple(labels), read
+
+    def lines(self) -> Iterator[str]:
+        for values, number in self._read().items():
+            yield f"{self.name}{labelled(self._labels, values)} {number:.15g}"
+
+
+class Histogram:
+    """How values (seconds) spread over buckets; `bounds` are their upper ends."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, help: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
+        self.name, self.help, self._labels, self._bounds = name, help, tuple(labels), tuple(bounds)
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+
+    def observe(self, value: float, *values: str) -> None:
+        """One value, for these label values."""
+        counts = self._counts.get(values)
+        if counts is None:
+            counts = self._counts[values] = [0] * (len(self._bounds) + 1)
+            self._sums[values] = 0.0
+        counts[bisect_left(self._bounds, value)] += 1
+        self._sums[values] += value
+
+    def count(self, *values: str) -> int:
+        return sum(self._counts.get(values, ()))
+
+    def lines(self) -> Iterator[str]:
+        bounds = (*(f"{bound:g}" for bound in self._bounds), "+Inf")
+        for values, counts in self._counts.items():
+            running = 0
+            for bound, number in zip(bounds, counts, strict=True):
+                running += number
+                yield f"{self.name}_bucket{labelled((*self._labels, 'le'), (*values, bound))} {running}"
+            labels = labelled(self._labels, values)
+            yield f"{self.name}_sum{labels} {self._sums[values]:.9g}"
+            yield f"{self.name}_count{labels} {running}"
+
+
+def labelled(names: Sequence[str], values: Sequence[str]) -> str:
+    """`{name="value",…}`, or "" without names."""
+    if not names:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)) + "}"
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """`count` bounds, the first `start`, each `factor` times the one before."""
+    return tuple(start * factor**step for step in range(count))
+
+
+def text(families: Iterable[Family]) -> str:
+    """The families as Prometheus reads them, those of one name together, in the order of their first."""
+    by_name: dict[str, list[Family]] = {}
+    for family in families:
+        by_name.setdefault(family.name, []).append(family)
+    lines: list[str] = []
+    for name, same in by_name.items():
+        lines += [f"# HELP {name} {same[0].help}", f"# TYPE {name} {same[0].kind}"]
+        for family in same:
+            lines += family.lines()
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

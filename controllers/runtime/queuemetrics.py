@@ -1,0 +1,52 @@
+"""The figures of one work queue, with the names and buckets that client-go's queues have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from apiserver.api.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
+from controllers.runtime.clock import Clock
+
+_BUCKETS = exponential(1e-8, 10, 10)
+
+
+class QueueMetrics:
+    """What a queue tells as it works. `depth` gives how many keys wait."""
+
+    def __init__(self, name: str, clock: Clock, depth: Callable[[], int]) -> None:
+        self.name, self._clock = name, clock
+        self._waiting: dict[str, datetime] = {}
+        self._in_hand: dict[str, datetime] = {}
+        label = ("name",)
+        self.adds = Counter("workqueue_adds_total", "Keys that were added.", label)
+        self.retries = Counter("workqueue_retries_total", "Keys that were added again after a failure.", label)
+        self._queued = Histogram("workqueue_queue_duration_seconds", "Time that a key waits before it is taken.", label, _BUCKETS)
+        self._worked = Histogram("workqueue_work_duration_seconds", "Time that the work on a key takes.", label, _BUCKETS)
+        self.families: tuple[Family, ...] = (
+            Gauge("workqueue_depth", "Keys that wait.", label, lambda: {(name,): depth()}),
+            self.adds,
+            self.retries,
+            self._queued,
+            self._worked,
+            Gauge("workqueue_unfinished_work_seconds", "Time spent so far on all keys in hand.", label, lambda: self._spent(sum)),
+            Gauge("workqueue_longest_running_processor_seconds", "Time spent so far on the key longest in hand.", label, lambda: self._spent(max)),
+        )
+
+    def added(self, key: str) -> None:
+        self.adds.inc(self.name)
+        self._waiting.setdefault(key, self._clock.now())
+
+    def taken(self, key: str) -> None:
+        now = self._clock.now()
+        self._queued.observe((now - self._waiting.pop(key, now)).total_seconds(), self.name)
+        self._in_hand[key] = now
+
+    def finished(self, key: str) -> None:
+        since = self._in_hand.pop(key, None)
+        if since is not None:
+            self._worked.observe((self._clock.now() - since).total_seconds(), self.name)
+
+    def _spent(self, together: Callable[[list[float]], float]) -> Mapping[Labels, float]:
+        now = self._clock.now()
+        return {(self.name,): together([0.0, *((now - since).total_seconds() for since in self._in_hand.values())])}
