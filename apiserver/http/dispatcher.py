@@ -273,10 +273,12 @@ class Dispatcher:
             async for batch in events:
                 if not lines.possible:
                     return
+                if len(batch) <= lines.most:
+                    yield lines.lines(batch, self._clock())
+                    continue
                 for start in range(0, len(batch), lines.most):
-                    if start:
-                        await asyncio.sleep(0)
                     yield lines.lines(batch[start : start + lines.most], self._clock())
+                    await asyncio.sleep(0)
         finally:
             self._metrics.watches -= 1
             close = getattr(events, "aclose", None)

@@ -8,6 +8,8 @@ from typing import Final
 #: Seconds for which a stream rests after a chunk, for each stream that is open, and at most.
 _REST: Final = 0.0002
 _LONGEST_REST: Final = 0.01
+#: Bytes of a frame that is kept for the next stream.
+_KEPT: Final = 1024 * 1024
 
 
 class Pace:
@@ -16,6 +18,16 @@ class Pace:
 
     def __init__(self) -> None:
         self.streams = 0
+        self._framed = (b"", b"")
 
     async def rest(self) -> None:
         await asyncio.sleep(min(self.streams * _REST, _LONGEST_REST))
+
+    def frame(self, chunk: bytes) -> bytes:
+        """A chunk as HTTP/1.1 sends it. Streams that send one and the same after each other share the frame."""
+        last, framed = self._framed
+        if chunk is not last:
+            framed = b"%x\r\n%b\r\n" % (len(chunk), chunk)
+            if len(framed) <= _KEPT:
+                self._framed = (chunk, framed)
+        return framed
