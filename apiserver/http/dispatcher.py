@@ -215,7 +215,11 @@ class Dispatcher:
         if len(request.body) > _MAX_BODY:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_MAX_BODY}")
         if verb == "get":
-            return self._object(request, form, view, ctx, 200, await verbs.get(store, ctx, request))
+            entry = await verbs.get(store, ctx, request)
+            projection = route.subresources[ctx.subresource].projection if ctx.subresource else None
+            if projection is not None:
+                return self._json(request, form, route, projection.answer(entry), 200)
+            return self._object(request, form, view, ctx, 200, entry)
         if verb == "list":
             return await self._list(request, form, view, await verbs.list_(store, ctx, request))
         if verb == "watch":

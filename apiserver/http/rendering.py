@@ -125,7 +125,7 @@ def render_object(view: View, form: Form, entry: Entry, now: datetime, include: 
         meta = {"resourceVersion": str(entry.revision)}
         return negotiation.encode(form.media, table(view, form, [entry], meta, now, include), pretty=pretty)
     if form.shape == _PARTIAL:
-        return negotiation.encode(form.media, partial(view.dict(entry), form.version), pretty=pretty)
+        return negotiation.encode(form.media, partial(entry.obj, form.version), pretty=pretty)
     raise negotiation.not_acceptable()
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from apiserver.api.quantity import Quantity
 from apiserver.resources.resource_names import is_hugepage, is_overcommit_allowed
 
-__all__ = ["containers", "default", "default_pod_spec", "spec_to_hub", "to_hub"]
+__all__ = ["containers", "default", "default_claim_spec", "default_pod_spec", "spec_to_hub", "to_hub"]
 
 Json = dict[str, Any]
 
@@ -252,9 +252,13 @@ def _volume(volume: Json) -> None:
         elif name == "image" and not source.get("pullPolicy"):
             source["pullPolicy"] = pull_policy(source.get("reference", ""))
         elif name == "ephemeral" and source.get("volumeClaimTemplate"):
-            claim = source["volumeClaimTemplate"]["spec"]
-            claim.setdefault("volumeMode", "Filesystem")
-            _round_resources(claim.get("resources"))
+            default_claim_spec(source["volumeClaimTemplate"]["spec"])
+
+
+def default_claim_spec(spec: Json) -> None:
+    """Of a PersistentVolumeClaim, wherever it stands."""
+    spec.setdefault("volumeMode", "Filesystem")
+    _round_resources(spec.get("resources"))
 
 
 def _downward(source: Json) -> None:
