@@ -26,6 +26,7 @@ _UPSTREAM: Final = frozenset(
 #: Versions of served groups of which nothing is served yet.
 _UNBUILT: Final = frozenset({
     ("resource.k8s.io", "v1alpha3"), ("coordination.k8s.io", "v1alpha2"), ("coordination.k8s.io", "v1beta1"), ("scheduling.k8s.io", "v1beta1"),
+    ("storage.k8s.io", "v1alpha1"), ("storage.k8s.io", "v1beta1"), ("discovery.k8s.io", "v1beta1"), ("node.k8s.io", "v1alpha1"), ("node.k8s.io", "v1beta1"),
 })  # fmt: skip
 
 

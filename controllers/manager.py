@@ -34,7 +34,6 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "node-lifecycle-controller": "controllers.nodelifecycle",
         "resourceclaim-controller": "controllers.resourceclaim",
         "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",
-        "podgroup-protection-controller": "controllers.podgroupprotection",
         "scheduler": "controllers.scheduler",
         "node-agent": "controllers.node",
     }
@@ -93,8 +92,8 @@ class Manager:
                 await again()
 
     async def wait_ready(self) -> None:
-        """Returns once every collection has been read that the server serves."""
-        await self.informers.wait_answered()
+        """Returns once every collection has been read."""
+        await self.informers.wait_synced()
 
 
 async def run(client: Client, clock: Clock, options: Options, names: Sequence[str]) -> None:

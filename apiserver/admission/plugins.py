@@ -16,6 +16,7 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
 from apiserver.admission.priority import Priority
+from apiserver.admission.storage_objects import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
 __all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Selected", "build", "select"]
@@ -45,6 +46,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "TaintNodesByCondition": TaintNodesByCondition,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
+    "StorageObjectInUseProtection": StorageObjectInUseProtection,
     "PodGroupProtection": PodGroupProtection,
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
 }

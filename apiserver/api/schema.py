@@ -139,22 +139,27 @@ class Struct:
 
     `fields` is by JSON name in Go's declaration order; `declared` the same before embedded structs are flattened, as protobuf
     has it. Types pass a function that returns the fields; it runs on first use, so that importing a schema stays cheap and
-    types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole.
+    types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole. `granular` is the twin of an
+    atomic one, for a field whose parts are owned one by one nevertheless.
     """
 
-    __slots__ = ("_build", "_declared", "_fields", "atomic", "cache", "doc", "go", "gvk", "name", "protobuf")
+    __slots__ = ("_build", "_declared", "_fields", "atomic", "cache", "doc", "go", "granular", "gvk", "name", "protobuf")
 
     def __init__(
         self, name: str, build: Callable[[], tuple[Field, ...]] | tuple[Field, ...], *, gvk: tuple[str, str, str] | None = None,
-        atomic: bool = False, doc: str = "", protobuf: str = "",
+        atomic: bool = False, doc: str = "", protobuf: str = "", granular: bool = False,
     ) -> None:  # fmt: skip
-        self.name, self._build, self.gvk, self.atomic, self.doc = name, build, gvk, atomic, doc
+        self.name, self._build, self.gvk, self.atomic, self.doc, self.granular = name, build, gvk, atomic, doc, granular
         self.go = name.rsplit(".", 2)[-2] + "." + name.rsplit(".", 1)[-1]
         self.protobuf = protobuf or name.replace("io.k8s.", "k8s.io.", 1)
         self._fields: dict[str, Field] | None = None
         self._declared: tuple[Field, ...] | None = None
         #: what readers of the schema compile from it (decoder, encoder, field-set walker …), by reader name.
         self.cache: dict[str, Any] = {}
+
+    def as_granular(self) -> Struct:
+        """The same type for a field that is marked granular."""
+        return Struct(self.name, lambda: self.declared, doc=self.doc, protobuf=self.protobuf, granular=True)
 
     @property
     def declared(self) -> tuple[Field, ...]:

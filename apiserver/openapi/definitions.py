@@ -69,7 +69,7 @@ class Definitions:
         kinds = self._kinds.get(struct.name) or ([_kind(struct.gvk)] if struct.gvk else [])
         if kinds:
             made["x-kubernetes-group-version-kind"] = kinds
-        if struct.atomic:
+        if struct.atomic or struct.granular:
             made["x-kubernetes-map-type"] = "atomic"
         return made
 
@@ -138,4 +138,6 @@ def _merge_rules(item: Field) -> Json:
         rules["x-kubernetes-patch-strategy"] = item.strategy
     if item.atomic or (isinstance(kind, MapOf) and kind.atomic):
         rules["x-kubernetes-map-type"] = "atomic"
+    if isinstance(kind, Struct) and kind.granular:
+        rules["x-kubernetes-map-type"] = "granular"
     return rules

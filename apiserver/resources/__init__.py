@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.registry.resource import Resource
-from apiserver.resources.apps.daemonsets import DAEMON_SETS
-from apiserver.resources.apps.deployments import DEPLOYMENTS, REPLICA_SETS
-from apiserver.resources.apps.revisions import CONTROLLER_REVISIONS
-from apiserver.resources.apps.statefulsets import STATEFUL_SETS
 from apiserver.resources.batch.jobs import JOBS
 from apiserver.resources.configmaps import CONFIG_MAPS
 from apiserver.resources.devices.claims import RESOURCE_CLAIMS
@@ -24,19 +20,23 @@ from apiserver.resources.nodes import NODES
 from apiserver.resources.pods import BINDINGS, PODS
 from apiserver.resources.priorityclasses import PRIORITY_CLASSES
 from apiserver.resources.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from apiserver.resources.replicationcontrollers import REPLICATION_CONTROLLERS
 from apiserver.resources.reviews import AUTHENTICATION_REVIEWS, AUTHORIZATION_REVIEWS
 from apiserver.resources.scheduling.podgroups import POD_GROUPS
 from apiserver.resources.scheduling.workloads import WORKLOADS
 from apiserver.resources.secrets import SECRETS
 from apiserver.resources.serviceaccounts import SERVICE_ACCOUNTS
 from apiserver.resources.services import SERVICES
+from apiserver.resources.storage import STORAGE
+from apiserver.resources.volumes.claims import PERSISTENT_VOLUME_CLAIMS
+from apiserver.resources.volumes.persistentvolumes import PERSISTENT_VOLUMES
 
 __all__ = ["CATALOG"]
 
 #: By group, and in a group by resource.
 CATALOG: Final[tuple[Resource, ...]] = (
-    BINDINGS, CONFIG_MAPS, CORE_EVENTS, NAMESPACES, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES,
-    CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS,
+    BINDINGS, CONFIG_MAPS, CORE_EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, REPLICATION_CONTROLLERS, SECRETS,
+    SERVICE_ACCOUNTS, SERVICES,
     *AUTHENTICATION_REVIEWS, *AUTHORIZATION_REVIEWS,
     JOBS,
     LEASES,
@@ -44,4 +44,5 @@ CATALOG: Final[tuple[Resource, ...]] = (
     CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES,
     DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES,
     POD_GROUPS, PRIORITY_CLASSES, WORKLOADS,
+    *STORAGE,
 )  # fmt: skip

@@ -7,12 +7,14 @@ about other objects are upstream's.
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 
-__all__ = ["internal"]
+__all__ = ["internal", "shown_diff"]
 
 _CACHE: Final = "internal"
 _METADATA: Final = "ObjectMeta"
@@ -25,11 +27,19 @@ _GO_NAMES: Final = {
     "seLinuxOptions": "SELinuxOptions", "seLinuxChangePolicy": "SELinuxChangePolicy", "httpGet": "HTTPGet", "httpHeaders": "HTTPHeaders",
     "tcpSocket": "TCPSocket", "grpc": "GRPC", "nfs": "NFS", "iscsi": "ISCSI", "rbd": "RBD", "fc": "FC", "csi": "CSI", "cephfs": "CephFS",
     "gcePersistentDisk": "GCEPersistentDisk", "awsElasticBlockStore": "AWSElasticBlockStore", "storageos": "StorageOS",
+    "fsType": "FSType", "pdName": "PDName", "iqn": "IQN", "iscsiInterface": "ISCSIInterface", "chapAuthDiscovery": "DiscoveryCHAPAuth",
+    "chapAuthSession": "SessionCHAPAuth", "sslEnabled": "SSLEnabled", "wwids": "WWIDs", "diskURI": "DataDiskURI",
 }  # fmt: skip
 _TYPED_NAMES: Final = {
     ("DeviceAttribute", "int"): "IntValue", ("DeviceAttribute", "bool"): "BoolValue", ("DeviceAttribute", "string"): "StringValue",
     ("DeviceAttribute", "version"): "VersionValue", ("DeviceAttribute", "ints"): "IntValues", ("DeviceAttribute", "bools"): "BoolValues",
     ("DeviceAttribute", "strings"): "StringValues", ("DeviceAttribute", "versions"): "VersionValues",
+    **{
+        (owner, name): go
+        for owner in ("RBDVolumeSource", "RBDPersistentVolumeSource")
+        for name, go in (("monitors", "CephMonitors"), ("image", "RBDImage"), ("pool", "RBDPool"), ("user", "RadosUser"))
+    },
+    ("GlusterfsVolumeSource", "endpoints"): "EndpointsName", ("GlusterfsPersistentVolumeSource", "endpoints"): "EndpointsName",
 }  # fmt: skip
 #: Fields by type that are ahead of upstream's release.
 _AHEAD: Final = {("ResourceClaimSpec", "reservedFor"), ("AllocationResult", "reservedForAnyPod")}
@@ -41,6 +51,18 @@ Writer = Callable[[Any], Any]
 def internal(kind: Type, value: Any) -> Any:
     """The value in the form in which an error prints it."""
     return _writer(kind)(value)
+
+
+def shown_diff(old: Any, new: Any) -> str:
+    """How an error shows what a forbidden update would have changed: a unified diff of two values in internal form, without the lines of file names."""
+    return "".join(list(difflib.unified_diff(_lines(old), _lines(new), n=3))[2:])
+
+
+def _lines(shown: Any) -> list[str]:
+    text = json.dumps(shown, indent=1, ensure_ascii=False)
+    for char, escaped in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
+        text = text.replace(char, escaped)
+    return [line + "\n" for line in text.split("\n")]
 
 
 def _writer(kind: Type) -> Writer:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.names import dns_label
 from apiserver.api.schema import Struct, Type
 from apiserver.api.selectors import SelectorError, format_object, from_object
 from apiserver.registry.resource import Column
@@ -14,17 +15,26 @@ from apiserver.resources.internal import internal
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.resource_names import NEGATIVE
 
-__all__ = ["count_generation", "immutable", "nonnegative", "selects_template", "shown_labels", "template_columns", "validate_required_selector"]
+__all__ = [
+    "count_generation", "hostname_warnings", "immutable", "nonnegative", "selects_template", "shown_labels", "template_columns", "validate_required_selector",
+]  # fmt: skip
 
 Json = dict[str, Any]
 
 _IMMUTABLE: Final = "field is immutable"
+_HOSTNAME: Final = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: "
 
 
 def count_generation(kind: Struct, obj: Json, old: Json) -> None:
     """A changed spec (of type `kind`) is a new generation."""
     if not semantic_equal(kind, obj["spec"], old["spec"]):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def hostname_warnings(obj: Json) -> list[str]:
+    """Said to the author of an object whose name is too much for the hostnames of its pods."""
+    texts = dns_label(obj["metadata"].get("name", ""))
+    return [f"{_HOSTNAME}[{' '.join(texts)}]"] if texts else []
 
 
 def nonnegative(path: Path, value: int | None) -> list[FieldError]:

@@ -110,7 +110,6 @@ class Informer:
         self._handlers: list[Handlers] = []
         self._indexes: dict[str, Index] = {}
         self._synced = asyncio.Event()
-        self._answered = asyncio.Event()
         self._streaming = True
         self.resource_version = ""
 
@@ -120,10 +119,6 @@ class Informer:
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
-
-    async def wait_answered(self) -> None:
-        """Until it has synced, or the server has said that it does not serve the collection. Who needs it then waits on."""
-        await self._answered.wait()
 
     def get(self, key: str) -> Json | None:
         """By `namespace/name` or `name`."""
@@ -162,8 +157,6 @@ class Informer:
                     self.resource_version = ""
                     continue
                 log.warning("%s: cannot list or watch: %s", self.kind, error)
-                if error.code == 404:
-                    self._answered.set()
             except TransportError as error:
                 progressed = False
                 log.log(logging.INFO if self.synced else logging.WARNING, "%s: no connection: %s", self.kind, error)
@@ -276,7 +269,6 @@ class Informer:
                 await asyncio.sleep(0)
                 pause = perf_counter() + _PIECE
         self._synced.set()
-        self._answered.set()
 
     def _apply(self, event: WatchEvent) -> None:
         obj = event.object
@@ -345,7 +337,6 @@ class Informers:
                 group.create_task(informer.run())
             group.create_task(asyncio.Event().wait())
 
-    async def wait_answered(self) -> None:
-        """Until all have been read, but for those that the server does not serve."""
+    async def wait_synced(self) -> None:
         for informer in list(self._informers.values()):
-            await informer.wait_answered()
+            await informer.wait_synced()

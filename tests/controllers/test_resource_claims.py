@@ -3,8 +3,7 @@
 import httpx
 import pytest
 
-from controllers.generatedclaims import base_name, generated_claim
-from controllers.runtime.kinds import PODS
+from controllers.resourceclaim import base_name, generated_claim
 from tests.support.wire import eventually
 
 CLASS = {
@@ -178,6 +177,6 @@ def test_generated_names_leave_room_for_the_servers_letters(owner, entry):
 
 def test_a_generated_claim_carries_the_templates_metadata_without_changing_it():
     wanted = template()
-    made = generated_claim({"metadata": {"name": "p", "namespace": "n", "uid": "u"}}, PODS, "gpu", wanted)
+    made = generated_claim({"metadata": {"name": "p", "namespace": "n", "uid": "u"}}, "gpu", wanted)
     assert made["spec"] == wanted["spec"]["spec"]
     assert "annotations" not in wanted["spec"]["metadata"]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.durations import age, human_duration
 from apiserver.api.fielderrors import FieldError, Path
-from apiserver.api.names import dns_label
 from apiserver.api.types.batch import Job, JobSpec
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context, Strategy
@@ -15,7 +14,7 @@ from apiserver.resources.batch.defaults import default_job, job_to_hub
 from apiserver.resources.batch.jobvalidation import NAME_LABELS, UID_LABELS
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.pods.template import drop_from_template, template_warnings
-from apiserver.resources.workloads import count_generation, template_columns
+from apiserver.resources.workloads import count_generation, hostname_warnings, template_columns
 
 if TYPE_CHECKING:
     from apiserver.registry.options import DeleteOptions
@@ -24,7 +23,6 @@ __all__ = ["JOBS", "drop_from_job_spec", "job_spec_warnings"]
 
 Json = dict[str, Any]
 
-_HOSTNAME: Final = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: "
 _ORPHANS: Final = (
     "child pods are preserved by default when jobs are deleted; "
     "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
@@ -85,16 +83,8 @@ class JobStrategy(Strategy):
 
         return validate_job_status_update(ctx, obj, old)
 
-    def canonicalize(self, ctx: Context, obj: Json) -> None:
-        """Upstream defaults what it reads as well: a job without labels is seen with those of its pods."""
-        labels = obj["spec"]["template"]["metadata"].get("labels")
-        if labels and not obj["metadata"].get("labels"):
-            obj["metadata"]["labels"] = dict(labels)
-
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
-        texts = dns_label(obj["metadata"]["name"])
-        hostname = [f"{_HOSTNAME}[{' '.join(texts)}]"] if texts else []
-        return hostname + job_spec_warnings(Path("spec"), obj["spec"])
+        return hostname_warnings(obj) + job_spec_warnings(Path("spec"), obj["spec"])
 
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
         changed = obj["metadata"].get("generation") != old["metadata"].get("generation")

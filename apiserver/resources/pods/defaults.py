@@ -10,7 +10,7 @@ from typing import Any, Final
 from apiserver.api.quantity import Quantity
 from apiserver.resources.resource_names import is_hugepage, is_overcommit_allowed
 
-__all__ = ["containers", "default", "default_claim_spec", "default_pod_spec", "spec_to_hub", "to_hub"]
+__all__ = ["containers", "default", "default_pod_spec", "default_sources", "round_amounts", "round_resources", "spec_to_hub", "to_hub"]
 
 Json = dict[str, Any]
 
@@ -95,8 +95,8 @@ def default_pod_spec(spec: Json) -> None:
     for container in containers(spec):
         _container(container)
     if spec.get("overhead"):
-        _round(spec["overhead"])
-    _round_resources(spec.get("resources"))
+        round_amounts(spec["overhead"])
+    round_resources(spec.get("resources"))
 
 
 def _requests_from_limits(resources: Json | None) -> None:
@@ -174,7 +174,7 @@ def _container(container: Json) -> None:
             _field_reference(source.get("fieldRef"))
             if source.get("fileKeyRef"):
                 source["fileKeyRef"].setdefault("optional", False)
-    _round_resources(container.get("resources"))
+    round_resources(container.get("resources"))
     for name in _PROBES:
         if container.get(name) is not None:
             _probe(container[name])
@@ -183,7 +183,7 @@ def _container(container: Json) -> None:
             _http_get(hook.get("httpGet"))
 
 
-def _round(amounts: Json) -> None:
+def round_amounts(amounts: Json) -> None:
     """No finer than a thousandth, rounded up."""
     for name, text in amounts.items():
         if text.isdigit() or (text[-1:] in "mikMGTPE" and text[:-1].isdigit()):
@@ -193,10 +193,10 @@ def _round(amounts: Json) -> None:
             amounts[name] = str(rounded)
 
 
-def _round_resources(resources: Json | None) -> None:
+def round_resources(resources: Json | None) -> None:
     for field in ("limits", "requests"):
         if resources and resources.get(field):
-            _round(resources[field])
+            round_amounts(resources[field])
 
 
 def _probe(probe: Json) -> None:
@@ -223,6 +223,7 @@ def _field_reference(reference: Json | None) -> None:
 
 
 #: Volume sources whose optional fields have defaults.
+#: What volume sources are filled with, by the field of the source.
 _SOURCES: Final[dict[str, dict[str, Any]]] = {
     "secret": {"defaultMode": _FILE_MODE},
     "configMap": {"defaultMode": _FILE_MODE},
@@ -236,15 +237,23 @@ _SOURCES: Final[dict[str, dict[str, Any]]] = {
 }
 
 
+def default_sources(holder: Json) -> None:
+    """Defaults of the sources of a volume (its other fields may stand beside them), pods' and persistent ones."""
+    for name, fields in _SOURCES.items():
+        source = holder.get(name)
+        if source is not None:
+            for field, value in fields.items():
+                if source.get(field) in (None, ""):
+                    source[field] = value
+
+
 def _volume(volume: Json) -> None:
     sources = [name for name in volume if name != "name"]
     if not sources:
         volume["emptyDir"] = {}
+    default_sources(volume)
     for name in sources:
         source = volume[name]
-        for field, value in _SOURCES.get(name, {}).items():
-            if source.get(field) in (None, ""):
-                source[field] = value
         if name == "downwardAPI":
             _downward(source)
         elif name == "projected":
@@ -252,13 +261,9 @@ def _volume(volume: Json) -> None:
         elif name == "image" and not source.get("pullPolicy"):
             source["pullPolicy"] = pull_policy(source.get("reference", ""))
         elif name == "ephemeral" and source.get("volumeClaimTemplate"):
-            default_claim_spec(source["volumeClaimTemplate"]["spec"])
-
-
-def default_claim_spec(spec: Json) -> None:
-    """Of a PersistentVolumeClaim, wherever it stands."""
-    spec.setdefault("volumeMode", "Filesystem")
-    _round_resources(spec.get("resources"))
+            claim = source["volumeClaimTemplate"]["spec"]
+            claim.setdefault("volumeMode", "Filesystem")
+            round_resources(claim.get("resources"))
 
 
 def _downward(source: Json) -> None:

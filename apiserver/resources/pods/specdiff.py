@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 from typing import Any, Final
 
 from apiserver.api.types.core.pods import PodSpec
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.resources.internal import internal
+from apiserver.resources.internal import internal, shown_diff
 
 __all__ = ["internal_spec", "internal_template", "spec_diff"]
 
@@ -34,13 +32,6 @@ def internal_template(template: Json) -> Json:
     return {**internal(ObjectMeta, template.get("metadata")), "Spec": internal_spec(template["spec"])}
 
 
-def _lines(spec: Json) -> list[str]:
-    text = json.dumps(internal_spec(spec), indent=1, ensure_ascii=False)
-    for char, escaped in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
-        text = text.replace(char, escaped)
-    return [line + "\n" for line in text.split("\n")]
-
-
 def spec_diff(old: Json, new: Json) -> str:
-    """Without the two lines of file names."""
-    return "".join(list(difflib.unified_diff(_lines(old), _lines(new), n=3))[2:])
+    """As `shown_diff`, of two specs of pods."""
+    return shown_diff(internal_spec(old), internal_spec(new))

@@ -7,19 +7,22 @@ from typing import Any, Final
 from apiserver.api.fielderrors import Path, go_quote
 from apiserver.api.quantity import Quantity
 
-__all__ = ["pod_warnings"]
+__all__ = ["NEW_LABELS", "OLD_LABELS", "pod_warnings"]
 
 Json = dict[str, Any]
 
 _POD: Final = Path()
 _NULL_SELECTOR: Final = "a null labelSelector results in matching no pod"
-_OLD_LABELS: Final = {
-    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
-    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
-    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
-}
+#: Labels of nodes that have a successor, by the release that deprecated them.
+_RENAMED: Final = {
+    "beta.kubernetes.io/arch": ("v1.14", "kubernetes.io/arch"), "beta.kubernetes.io/os": ("v1.14", "kubernetes.io/os"),
+    "failure-domain.beta.kubernetes.io/region": ("v1.17", "topology.kubernetes.io/region"),
+    "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
+    "beta.kubernetes.io/instance-type": ("v1.17", "node.kubernetes.io/instance-type"),
+}  # fmt: skip
+#: What is said to those who use such a label, and the label to use.
+OLD_LABELS: Final = {label: f'deprecated since {release}; use "{successor}" instead' for label, (release, successor) in _RENAMED.items()}
+NEW_LABELS: Final = {label: successor for label, (_, successor) in _RENAMED.items()}
 _OLD_ANNOTATIONS: Final = {
     "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
     "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
@@ -40,11 +43,11 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
     """`obj` is a pod, or (`path`) the template of pods."""
     spec, annotations = obj["spec"], obj["metadata"].get("annotations") or {}
     root = path / "spec"
-    warnings = [f"{(root / 'nodeSelector').key(key)}: {_OLD_LABELS[key]}" for key in spec.get("nodeSelector") or () if key in _OLD_LABELS]
+    warnings = [f"{(root / 'nodeSelector').key(key)}: {OLD_LABELS[key]}" for key in spec.get("nodeSelector") or () if key in OLD_LABELS]
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         at = (root / "topologySpreadConstraints")[index]
-        if constraint.get("topologyKey") in _OLD_LABELS:
-            warnings.append(f"{at / 'topologyKey'}: {constraint['topologyKey']} is {_OLD_LABELS[constraint['topologyKey']]}")
+        if constraint.get("topologyKey") in OLD_LABELS:
+            warnings.append(f"{at / 'topologyKey'}: {constraint['topologyKey']} is {OLD_LABELS[constraint['topologyKey']]}")
         if constraint.get("labelSelector") is None:
             warnings.append(f"{at / 'labelSelector'}: {_NULL_SELECTOR}")
     warnings += [f"{(path / 'metadata' / 'annotations').key(key)}: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations]

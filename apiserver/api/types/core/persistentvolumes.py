@@ -25,7 +25,7 @@ PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda:
     field("capacity", 1, ResourceList),
     field("", 2, PersistentVolumeSource, inline=True),
     field("accessModes", 3, ListOf(PersistentVolumeAccessMode)),
-    field("claimRef", 4, ObjectReference, pointer=True),
+    field("claimRef", 4, ObjectReference.as_granular(), pointer=True),
     field("persistentVolumeReclaimPolicy", 5, PersistentVolumeReclaimPolicy),
     field("storageClassName", 6, STRING),
     field("mountOptions", 7, ListOf(STRING)),

@@ -1,0 +1,149 @@
+"""ReplicationControllers. Rules: pkg/registry/core/replicationcontroller, pkg/apis/core/validation (ValidateReplicationController)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.types.core.replication import ReplicationController, ReplicationControllerSpec
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.pods.template import default_template, drop_from_template, template_to_hub, template_warnings, validate_template
+from apiserver.resources.workloads import count_generation, hostname_warnings, nonnegative, shown_labels, template_columns
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_STATUS: Final = Path("status")
+_TEMPLATE: Final = _SPEC / "template"
+_COUNTS: Final = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+
+
+def default(obj: Json, now: datetime) -> None:
+    """What nobody said about the controller, its template's labels say."""
+    spec, metadata = obj["spec"], obj["metadata"]
+    template = spec.get("template")
+    labels = template["metadata"].get("labels") if template is not None else None
+    if labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if not metadata.get("labels"):
+            metadata["labels"] = dict(labels)
+    spec.setdefault("replicas", 1)
+    if template is not None:
+        default_template(template)
+
+
+def to_hub(obj: Json) -> Json:
+    if obj["spec"].get("template") is not None:
+        template_to_hub(obj["spec"]["template"])
+    return obj
+
+
+def _validate_template(template: Json | None, selector: Json) -> list[FieldError]:
+    if template is None:
+        return [required(_TEMPLATE)]
+    errors: list[FieldError] = []
+    labels, spec = template["metadata"].get("labels") or {}, template["spec"]
+    if any(labels.get(key) != value for key, value in selector.items()):
+        errors.append(invalid(_TEMPLATE / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`"))
+    errors += validate_template(_TEMPLATE, template)
+    if spec.get("restartPolicy") != "Always":
+        errors.append(not_supported(_TEMPLATE / "spec" / "restartPolicy", Named(spec.get("restartPolicy", "")), ["Always"]))
+    if spec.get("activeDeadlineSeconds") is not None:
+        detail = "activeDeadlineSeconds in ReplicationController is not Supported"
+        errors.append(forbidden(_TEMPLATE / "spec" / "activeDeadlineSeconds", detail))
+    return errors
+
+
+def _validate_status(status: Json) -> list[FieldError]:
+    errors = [error for field in _COUNTS for error in nonnegative(_STATUS / field, status.get(field, 0))]
+    total = status.get("replicas", 0)
+    errors += [
+        invalid(_STATUS / field, status[field], "cannot be greater than status.replicas")
+        for field in ("fullyLabeledReplicas", "readyReplicas", "availableReplicas") if status.get(field, 0) > total
+    ]  # fmt: skip
+    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
+        errors.append(invalid(_STATUS / "availableReplicas", status["availableReplicas"], "cannot be greater than readyReplicas"))
+    return errors
+
+
+def _drop(ctx: Context, obj: Json, old: Json | None) -> None:
+    template = obj["spec"].get("template")
+    if template is not None:
+        drop_from_template(ctx, template, None if old is None else old["spec"].get("template"))
+
+
+def _warnings(obj: Json) -> list[str]:
+    template = obj["spec"].get("template")
+    return [] if template is None else template_warnings(_TEMPLATE, template)
+
+
+class ReplicationControllerStrategy(Strategy):
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+    garbage_collection = "orphan"
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {"replicas": 0}
+        obj["metadata"]["generation"] = 1
+        _drop(ctx, obj, None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {"replicas": 0})
+        _drop(ctx, obj, old)
+        count_generation(ReplicationControllerSpec, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        spec = obj["spec"]
+        errors = nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds", 0))
+        selector = spec.get("selector") or {}
+        errors += [] if selector else [required(_SPEC / "selector")]
+        errors += nonnegative(_SPEC / "replicas", spec["replicas"])
+        return errors + _validate_template(spec.get("template"), selector)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return self.validate(ctx, obj)
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return _validate_status(obj.get("status") or {})
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return hostname_warnings(obj) + _warnings(obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        """(About the template that was, as upstream has it.)"""
+        changed = obj["metadata"].get("generation") != old["metadata"].get("generation")
+        return _warnings(old) if changed else []
+
+
+def _template(obj: Json) -> Json:
+    template: Json = obj["spec"].get("template") or {"spec": {}}
+    return template
+
+
+def _count(field: str) -> Any:
+    return lambda obj: (obj.get("status") or {}).get(field, 0)
+
+
+REPLICATION_CONTROLLERS: Final = Resource(
+    group="", kind="ReplicationController", plural="replicationcontrollers", singular="replicationcontroller", namespaced=True,
+    short_names=("rc",), categories=("all",),
+    versions=(Version(name="v1", schema=ReplicationController, default=default, to_hub=to_hub),),
+    strategy=ReplicationControllerStrategy(), storage_prefix="controllers", storage_hash="Jond2If31h0=",
+    columns=(
+        NAME,
+        Column(name="Desired", cell=lambda obj: obj["spec"].get("replicas", 0), type="integer", description="How many pods there should be."),
+        Column(name="Current", cell=_count("replicas"), type="integer", description="How many there are."),
+        Column(name="Ready", cell=_count("readyReplicas"), type="integer", description="How many of them are ready."),
+        AGE,
+        *template_columns(_template, lambda obj: {"matchLabels": obj["spec"].get("selector") or {}}),
+    ),
+    subresources=(Subresource(name="status"),),
+    field_labels={"status.replicas": lambda obj: str((obj.get("status") or {}).get("replicas", 0))}, field_error_style="plain",
+)  # fmt: skip

@@ -1,0 +1,18 @@
+"""storage.k8s.io: classes, drivers, what nodes have of them, capacities and attachments (pkg/apis/storage/validation)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.registry.resource import Resource
+from apiserver.resources.storage.attachments import VOLUME_ATTACHMENTS
+from apiserver.resources.storage.capacities import CSI_STORAGE_CAPACITIES
+from apiserver.resources.storage.classes import STORAGE_CLASSES, VOLUME_ATTRIBUTES_CLASSES
+from apiserver.resources.storage.drivers import CSI_DRIVERS
+from apiserver.resources.storage.nodes import CSI_NODES
+
+__all__ = ["STORAGE"]
+
+STORAGE: Final[tuple[Resource, ...]] = (
+    CSI_DRIVERS, CSI_NODES, CSI_STORAGE_CAPACITIES, STORAGE_CLASSES, VOLUME_ATTACHMENTS, VOLUME_ATTRIBUTES_CLASSES,
+)  # fmt: skip

@@ -1,0 +1,101 @@
+"""VolumeAttachments: a volume on a node, wanted (spec) and as it is (status)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required, too_long
+from apiserver.api.names import dns_subdomain
+from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSpec
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.devices.names import driver_name
+from apiserver.resources.gating import drop, rule
+from apiserver.resources.statuses import keep_metadata_for_status
+from apiserver.resources.volumes.persistentspec import validate_spec
+from apiserver.resources.workloads import immutable
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_STATUS: Final = Path("status")
+_METADATA_LIMIT: Final = 256 * 1024
+_MESSAGE_LIMIT: Final = 1024
+_ONE_SOURCE: Final = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+_ERRORS: Final = ("attachError", "detachError")
+
+
+def _has_code(field: str) -> Any:
+    return lambda status: "errorCode" in (status.get(field) or {})
+
+
+_RULES: Final = tuple(rule("MutableCSINodeAllocatableCount", _has_code(field), f"{field}.errorCode") for field in _ERRORS)
+
+
+def _source(path: Path, source: Json) -> list[FieldError]:
+    inline, name = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
+    if inline is None and name is None:
+        return [required(path, _ONE_SOURCE)]
+    if inline is not None and name is not None:
+        return [forbidden(path, _ONE_SOURCE)]
+    if inline is not None:
+        return validate_spec(path / "inlineVolumeSpec", inline, inline=True)
+    return [] if name else [required(path / "persistentVolumeName", "must specify non empty persistentVolumeName")]
+
+
+def _problem(path: Path, problem: Json | None) -> list[FieldError]:
+    """(A long message is told the limit of something else, as upstream has it.)"""
+    if problem is None:
+        return []
+    errors = [too_long(path / "message", _METADATA_LIMIT)] if len(problem.get("message", "").encode()) > _MESSAGE_LIMIT else []
+    code = problem.get("errorCode")
+    return [*errors, invalid(path / "errorCode", code, "must be between 0 and 2147483647, inclusive")] if code is not None and code < 0 else errors
+
+
+class VolumeAttachmentStrategy(Strategy):
+    reset_fields = ("status",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {"attached": False}
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        spec, status = obj["spec"], obj.get("status") or {}
+        errors = driver_name(_SPEC / "attacher", spec.get("attacher", ""))
+        source, node = spec.get("source") or {}, spec.get("nodeName", "")
+        errors += _source(_SPEC / "source", source)
+        errors += [invalid(_SPEC / "nodeName", node, text) for text in dns_subdomain(node)]
+        if sum(len(key.encode()) + len(value.encode()) for key, value in (status.get("attachmentMetadata") or {}).items()) > _METADATA_LIMIT:
+            errors.append(too_long(_STATUS / "attachmentMetadata", _METADATA_LIMIT))
+        for field in _ERRORS:
+            errors += _problem(_STATUS / field, status.get(field))
+        name = source.get("persistentVolumeName")
+        return errors if name is None else errors + [invalid(_SPEC / "source" / "persistentVolumeName", name, text) for text in dns_subdomain(name)]
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {"attached": False})
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return self.validate(ctx, obj) + immutable(_SPEC, VolumeAttachmentSpec, obj["spec"], old["spec"])
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+        keep_metadata_for_status(obj, old)
+        drop(ctx, _RULES, obj.setdefault("status", {}), "status", old.get("status") or {})
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return self.validate_update(ctx, obj, old)
+
+
+VOLUME_ATTACHMENTS: Final = Resource(
+    group="storage.k8s.io", kind="VolumeAttachment", plural="volumeattachments", singular="volumeattachment", namespaced=False,
+    versions=(Version(name="v1", schema=VolumeAttachment),),
+    strategy=VolumeAttachmentStrategy(), storage_prefix="volumeattachments", storage_hash="tJx/ezt6UDU=",
+    columns=name_and_age(
+        Column(name="Attacher", cell=lambda obj: obj["spec"].get("attacher", ""), format="name", description="The driver that attaches."),
+        Column(name="PV", cell=lambda obj: obj["spec"].get("source", {}).get("persistentVolumeName") or "", description="The volume."),
+        Column(name="Node", cell=lambda obj: obj["spec"].get("nodeName", ""), description="The node."),
+        Column(name="Attached", cell=lambda obj: bool((obj.get("status") or {}).get("attached")), type="boolean", description="Whether it is there."),
+    ),
+    subresources=(Subresource(name="status"),), unconditional_update=False, delete_returns_object=True,
+)  # fmt: skip

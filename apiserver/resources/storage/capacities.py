@@ -1,0 +1,65 @@
+"""CSIStorageCapacities: how much a driver still has for a class, in a part of the cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.names import dns_subdomain
+from apiserver.api.quantity import Quantity
+from apiserver.api.types.meta import LabelSelector
+from apiserver.api.types.storage import CSIStorageCapacity
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import NAME
+from apiserver.resources.pods.scheduling import validate_label_selector
+from apiserver.resources.pods.warnings import OLD_LABELS
+from apiserver.resources.resource_names import nonnegative
+from apiserver.resources.workloads import immutable
+
+Json = dict[str, Any]
+
+_TOPOLOGY: Final = Path("nodeTopology")
+_CLASS: Final = Path("storageClassName")
+
+
+def _validate(obj: Json, any_selector: bool) -> list[FieldError]:
+    errors = [] if any_selector else validate_label_selector(_TOPOLOGY, obj.get("nodeTopology"))
+    name = obj.get("storageClassName", "")
+    errors += [invalid(_CLASS, name, text) for text in dns_subdomain(name)]
+    return errors if obj.get("capacity") is None else errors + nonnegative(Path("capacity"), Quantity.parse(obj["capacity"]))
+
+
+class CSIStorageCapacityStrategy(Strategy):
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return _validate(obj, any_selector=False)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        errors = _validate(obj, any_selector=bool(validate_label_selector(_TOPOLOGY, old.get("nodeTopology"))))
+        errors += immutable(_TOPOLOGY, LabelSelector, obj.get("nodeTopology"), old.get("nodeTopology"))
+        name = obj.get("storageClassName", "")
+        return errors if name == old.get("storageClassName", "") else [*errors, invalid(_CLASS, name, "field is immutable")]
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        selector = obj.get("nodeTopology") or {}
+        warnings = [
+            f"{(_TOPOLOGY / 'matchExpressions')[index] / 'key'}: {expression['key']} is {OLD_LABELS[expression['key']]}"
+            for index, expression in enumerate(selector.get("matchExpressions") or ())
+            if expression.get("key") in OLD_LABELS
+        ]
+        return warnings + [f"{_TOPOLOGY / 'matchLabels' / label}: {OLD_LABELS[label]}" for label in selector.get("matchLabels") or () if label in OLD_LABELS]
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return self.warnings_on_create(ctx, obj)
+
+
+CSI_STORAGE_CAPACITIES: Final = Resource(
+    group="storage.k8s.io", kind="CSIStorageCapacity", plural="csistoragecapacities", singular="csistoragecapacity", namespaced=True,
+    versions=(Version(name="v1", schema=CSIStorageCapacity),),
+    strategy=CSIStorageCapacityStrategy(), storage_prefix="csistoragecapacities", storage_hash="xeVl+2Ly1kE=",
+    columns=(
+        NAME,
+        Column(name="Created At", cell=lambda obj: obj["metadata"].get("creationTimestamp"), type="date", description="When the object was created."),
+    ),
+    unconditional_update=False,
+)  # fmt: skip

@@ -1,0 +1,143 @@
+"""StorageClasses and VolumeAttributesClasses: who makes volumes, and how."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.api.names import label_key
+from apiserver.api.types.storage import StorageClass, VolumeAttributesClass
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import AGE, name_and_age
+from apiserver.resources.pods.warnings import OLD_LABELS
+from apiserver.resources.workloads import immutable
+
+Json = dict[str, Any]
+
+_PARAMETERS_LIMIT: Final = 512
+_SIZE_LIMIT: Final = 256 * 1024
+_RECLAIM_POLICIES: Final = ("Delete", "Retain")
+_BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_TOPOLOGIES: Final = Path("allowedTopologies")
+_PARAMETERS: Final = Path("parameters")
+_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+#: In the order in which changes are refused.
+_FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+
+
+def default(obj: Json, now: datetime) -> None:
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
+def _provisioner(path: Path, name: str) -> list[FieldError]:
+    """A qualified name in which upper case counts as lower."""
+    return [invalid(path, name.lower(), text) for text in label_key(name.lower())] if name else [required(path)]
+
+
+def _parameters(parameters: Json, may_be_empty: bool) -> list[FieldError]:
+    if len(parameters) > _PARAMETERS_LIMIT:
+        return [too_long(_PARAMETERS, _PARAMETERS_LIMIT)]
+    errors = [invalid(_PARAMETERS, key, "field can not be empty.") for key in parameters if not key]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items()) > _SIZE_LIMIT:
+        errors.append(too_long(_PARAMETERS, _SIZE_LIMIT))
+    if not parameters and not may_be_empty:
+        errors.append(required(_PARAMETERS, "must contain at least one key/value pair"))
+    return errors
+
+
+def _requirement(path: Path, requirement: Json) -> list[FieldError]:
+    values = requirement.get("values") or []
+    errors = [] if values else [required(path / "values")]
+    errors += [duplicate((path / "values")[index], value) for index, value in enumerate(values) if value in values[:index]]
+    return errors + [invalid(path / "key", requirement.get("key", ""), text) for text in label_key(requirement.get("key", ""))]
+
+
+def _topologies(terms: list[Json]) -> list[FieldError]:
+    """(An empty term is taken for a repetition of each of as many empty ones as there are terms.)"""
+    errors: list[FieldError] = []
+    seen: list[dict[str, frozenset[str]]] = [{} for _ in terms]
+    for index, term in enumerate(terms):
+        path = _TOPOLOGIES[index] / "matchLabelExpressions"
+        chosen: dict[str, frozenset[str]] = {}
+        for position, requirement in enumerate(term.get("matchLabelExpressions") or ()):
+            errors += _requirement(path[position], requirement)
+            key = requirement.get("key", "")
+            if key in chosen:
+                errors.append(duplicate(path[position] / "key", key))
+            chosen[key] = frozenset(requirement.get("values") or ())
+        errors += [duplicate(path, "") for other in seen if other == chosen]
+        seen.append(chosen)
+    return errors
+
+
+def _one_of(path: Path, value: str | None, known: tuple[str, ...]) -> list[FieldError]:
+    return [] if value in known else [not_supported(path, Named(value), known)]
+
+
+class StorageClassStrategy(Strategy):
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        errors = _provisioner(Path("provisioner"), obj.get("provisioner", ""))
+        errors += _parameters(obj.get("parameters") or {}, may_be_empty=True)
+        if obj.get("reclaimPolicy"):
+            errors += _one_of(Path("reclaimPolicy"), obj["reclaimPolicy"], _RECLAIM_POLICIES)
+        errors += _one_of(Path("volumeBindingMode"), obj.get("volumeBindingMode"), _BINDING_MODES)
+        return errors + _topologies(obj.get("allowedTopologies") or [])
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        errors = self.validate(ctx, obj)
+        for name in _FIXED:
+            errors += immutable(Path(name), StorageClass.fields[name].type, obj.get(name), old.get(name))
+        return errors
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return [
+            f"{(_TOPOLOGIES[index] / 'matchLabelExpressions')[position] / 'key'}: {OLD_LABELS[requirement['key']]}"
+            for index, term in enumerate(obj.get("allowedTopologies") or ())
+            for position, requirement in enumerate(term.get("matchLabelExpressions") or ())
+            if requirement.get("key") in OLD_LABELS
+        ]
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return self.warnings_on_create(ctx, obj)
+
+
+class VolumeAttributesClassStrategy(Strategy):
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return _provisioner(Path("driverName"), obj.get("driverName", "")) + _parameters(obj.get("parameters") or {}, may_be_empty=False)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        changed = [name for name in ("driverName", "parameters") if (obj.get(name) or None) != (old.get(name) or None)]
+        return [forbidden(Path(name), f"updates to {name} are forbidden.") for name in changed] + self.validate(ctx, obj)
+
+
+def _name(obj: Json) -> str:
+    name: str = obj["metadata"].get("name", "")
+    annotations = obj["metadata"].get("annotations") or {}
+    return f"{name} (default)" if any(annotations.get(key) == "true" for key in _DEFAULT) else name
+
+
+STORAGE_CLASSES: Final = Resource(
+    group="storage.k8s.io", kind="StorageClass", plural="storageclasses", singular="storageclass", namespaced=False, short_names=("sc",),
+    versions=(Version(name="v1", schema=StorageClass, default=default),),
+    strategy=StorageClassStrategy(), storage_prefix="storageclasses", storage_hash="K+m6uJwbjGY=",
+    columns=(
+        Column(name="Name", cell=_name, format="name", description="Name of the class; the default one is marked."),
+        Column(name="Provisioner", cell=lambda obj: obj.get("provisioner", ""), description="Who makes the volumes."),
+        Column(name="ReclaimPolicy", cell=lambda obj: obj.get("reclaimPolicy", "Delete"), description="What follows on a volume's release."),
+        Column(name="VolumeBindingMode", cell=lambda obj: obj.get("volumeBindingMode", "Immediate"), description="When volumes are made and bound."),
+        Column(name="AllowVolumeExpansion", cell=lambda obj: bool(obj.get("allowVolumeExpansion")), description="Whether volumes may grow."),
+        AGE,
+    ),
+    delete_returns_object=True,
+)  # fmt: skip
+
+VOLUME_ATTRIBUTES_CLASSES: Final = Resource(
+    group="storage.k8s.io", kind="VolumeAttributesClass", plural="volumeattributesclasses", singular="volumeattributesclass", namespaced=False,
+    short_names=("vac",), versions=(Version(name="v1", schema=VolumeAttributesClass, introduced=(1, 34)),),
+    strategy=VolumeAttributesClassStrategy(), storage_prefix="volumeattributesclasses", storage_hash="tIjydgKBC5w=",
+    columns=name_and_age(Column(name="DriverName", cell=lambda obj: obj.get("driverName", ""), description="Who changes the attributes.")),
+    delete_returns_object=True,
+)  # fmt: skip

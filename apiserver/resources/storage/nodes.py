@@ -1,0 +1,77 @@
+"""CSINodes: which CSI drivers a node has."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
+from apiserver.api.names import label_key
+from apiserver.api.types.storage import CSINode, CSINodeDriver
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.devices.names import driver_name
+from apiserver.resources.workloads import immutable, nonnegative
+
+Json = dict[str, Any]
+
+_DRIVERS: Final = Path("spec.drivers")
+_NODE_ID_LIMIT: Final = 256
+
+
+def _driver(path: Path, driver: Json) -> list[FieldError]:
+    errors = driver_name(path / "name", driver.get("name", ""))
+    node = driver.get("nodeID", "")
+    if not node:
+        errors.append(required(path / "nodeID"))
+    if len(node.encode()) > _NODE_ID_LIMIT:
+        errors.append(invalid(path / "nodeID", node, f"must be {_NODE_ID_LIMIT} characters or less"))
+    return errors + nonnegative(path / "allocatable" / "count", (driver.get("allocatable") or {}).get("count"))
+
+
+def _topology_keys(path: Path, keys: list[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, key in enumerate(keys):
+        errors += [] if key else [required(path)]
+        errors += [duplicate(path, key)] if key in keys[:index] else []
+        errors += [invalid(path, key, text) for text in label_key(key)]
+    return errors
+
+
+def _comparable(ctx: Context, driver: Json) -> Json:
+    """What may not change of a driver: all of it, but how much it can take on where that gate is on."""
+    fixed = not ctx.features.enabled("MutableCSINodeAllocatableCount")
+    return driver if fixed else {name: value for name, value in driver.items() if name != "allocatable"}
+
+
+class CSINodeStrategy(Strategy):
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        errors: list[FieldError] = []
+        names: set[str] = set()
+        for index, driver in enumerate(obj["spec"].get("drivers") or ()):
+            path, name = _DRIVERS[index], driver.get("name", "")
+            errors += _driver(path, driver)
+            if name in names:
+                errors.append(duplicate(path / "name", name))
+            names.add(name)
+            errors += _topology_keys(path, driver.get("topologyKeys") or [])
+        return errors
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        errors = self.validate(ctx, obj)
+        for before in old["spec"].get("drivers") or ():
+            for driver in obj["spec"].get("drivers") or ():
+                if driver.get("name", "") == before.get("name", ""):
+                    errors += immutable(_DRIVERS, CSINodeDriver, _comparable(ctx, driver), _comparable(ctx, before))
+        return errors
+
+
+CSI_NODES: Final = Resource(
+    group="storage.k8s.io", kind="CSINode", plural="csinodes", singular="csinode", namespaced=False,
+    versions=(Version(name="v1", schema=CSINode),),
+    strategy=CSINodeStrategy(), storage_prefix="csinodes", storage_hash="Pe62DkZtjuo=",
+    columns=name_and_age(
+        Column(name="Drivers", cell=lambda obj: len(obj["spec"].get("drivers") or ()), type="integer", description="How many drivers the node has.")
+    ),
+    unconditional_update=False, delete_returns_object=True,
+)  # fmt: skip

@@ -1,0 +1,145 @@
+"""PersistentVolumeClaims. Rules: pkg/registry/core/persistentvolumeclaim, pkg/api/persistentvolumeclaim; updates are in the module beside."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path
+from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.gating import drop, rule
+from apiserver.resources.pods.defaults import round_amounts, round_resources
+from apiserver.resources.pods.scheduling import validate_label_selector
+from apiserver.resources.volumes.claimspec import validate_claim_spec
+from apiserver.resources.volumes.claimupdates import recovers, validate_claim_status, validate_claim_update
+from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset
+from apiserver.resources.volumes.warnings import claim_warnings
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_SPEC_RULES: Final = (
+    rule("VolumeAttributesClass", lambda claim: "volumeAttributesClassName" in claim.get("spec", {}), "volumeAttributesClassName"),
+    rule("AnyVolumeDataSource", lambda claim: "dataSourceRef" in claim.get("spec", {}), "dataSourceRef"),
+)
+_ELSEWHERE: Final = (rule("CrossNamespaceVolumeDataSource", lambda claim: "dataSourceRef" in claim.get("spec", {}), "dataSourceRef"),)
+
+
+def _status_has(*fields: str) -> Any:
+    return lambda claim: any((claim.get("status") or {}).get(field) is not None for field in fields)
+
+
+_STATUS_RULES: Final = (
+    rule("VolumeAttributesClass", _status_has("currentVolumeAttributesClassName"), "currentVolumeAttributesClassName"),
+    rule("VolumeAttributesClass", _status_has("modifyVolumeStatus"), "modifyVolumeStatus"),
+    rule("RecoverVolumeExpansionFailure", _status_has("allocatedResources"), "allocatedResources"),
+    rule("RecoverVolumeExpansionFailure", _status_has("allocatedResourceStatuses"), "allocatedResourceStatuses"),
+)
+
+
+def default(obj: Json, now: datetime) -> None:
+    spec, status = obj["spec"], obj.setdefault("status", {})
+    if not status.get("phase"):
+        status["phase"] = "Pending"
+    spec.setdefault("volumeMode", "Filesystem")
+    round_resources(spec.get("resources"))
+    for field in ("capacity", "allocatedResources"):
+        if status.get(field):
+            round_amounts(status[field])
+
+
+def _drop(ctx: Context, spec: Json, old: Json) -> None:
+    """Fields of disabled gates, and data sources of the old field that are neither claims nor snapshots: those were always ignored."""
+    drop(ctx, _SPEC_RULES, spec, "spec", old)
+    if (spec.get("dataSourceRef") or {}).get("namespace"):
+        drop(ctx, _ELSEWHERE, spec, "spec", old)
+    before, source = old.get("spec", {}), spec.get("dataSource")
+    if source is None or spec.get("dataSourceRef") is not None or "dataSource" in before or "dataSourceRef" in before:
+        return
+    if (source.get("kind", ""), source.get("apiGroup") or "") not in (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io")):
+        del spec["dataSource"]
+
+
+def _complete_sources(ctx: Context, spec: Json) -> None:
+    """dataSource and dataSourceRef say the same, in whichever of them the author said it."""
+    if not ctx.features.enabled("AnyVolumeDataSource"):
+        return
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {name: value for name, value in reference.items() if name != "namespace"}
+
+
+def _validate(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+    before = {} if old is None else old["spec"]
+    return validate_claim_spec(
+        _SPEC, obj["spec"],
+        attributes_class=ctx.features.enabled("VolumeAttributesClass") or "volumeAttributesClassName" in before,
+        any_selector=bool(validate_label_selector(_SPEC, before.get("selector"))),
+        any_group=any((before.get(field) or {}).get("apiGroup") is not None for field in ("dataSource", "dataSourceRef")),
+    )  # fmt: skip
+
+
+class PersistentVolumeClaimStrategy(Strategy):
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {"phase": "Pending"}
+        _drop(ctx, obj["spec"], {})
+        _complete_sources(ctx, obj["spec"])
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return _validate(ctx, obj, None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        _drop(ctx, obj["spec"], old)
+        _complete_sources(ctx, obj["spec"])
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return _validate(ctx, obj, old) + validate_claim_update(ctx, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+        drop(ctx, _STATUS_RULES, obj.setdefault("status", {}), "status", old)
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return validate_claim_status(obj, recovers(ctx, old))
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return claim_warnings(obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return claim_warnings(obj)
+
+
+def _given(field: str) -> Any:
+    """A cell that is filled when the claim has its volume."""
+    text = amount_text if field == "capacity" else modes_text
+    return lambda obj: text((obj.get("status") or {}).get(field)) if obj["spec"].get("volumeName") else ""
+
+
+PERSISTENT_VOLUME_CLAIMS: Final = Resource(
+    group="", kind="PersistentVolumeClaim", plural="persistentvolumeclaims", singular="persistentvolumeclaim", namespaced=True, short_names=("pvc",),
+    versions=(Version(name="v1", schema=PersistentVolumeClaim, default=default),),
+    strategy=PersistentVolumeClaimStrategy(), storage_prefix="persistentvolumeclaims", storage_hash="QWTyNDq0dC4=",
+    columns=(
+        NAME,
+        Column(name="Status", cell=phase_text, description="Phase of the claim."),
+        Column(name="Volume", cell=lambda obj: obj["spec"].get("volumeName", ""), description="The volume that it has."),
+        Column(name="Capacity", cell=_given("capacity"), description="Size of that volume."),
+        Column(name="Access Modes", cell=_given("accessModes"), description="How it can be mounted."),
+        Column(name="StorageClass", cell=class_text, description="Storage class."),
+        Column(
+            name="VolumeAttributesClass", cell=lambda obj: unset(obj["spec"].get("volumeAttributesClassName")), description="Class of its attributes."
+        ),
+        AGE,
+        Column(name="VolumeMode", cell=lambda obj: unset(obj["spec"].get("volumeMode")), priority=1, description="Filesystem or block device."),
+    ),
+    subresources=(Subresource(name="status"),), delete_returns_object=True,
+)  # fmt: skip

@@ -1,0 +1,36 @@
+"""Cells that volumes and claims share in the Table form."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["amount_text", "class_text", "modes_text", "phase_text", "unset"]
+
+Json = dict[str, Any]
+
+CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+_SHORT: Final = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+
+
+def modes_text(modes: list[str] | None) -> str:
+    return ",".join(short for mode, short in _SHORT.items() if mode in (modes or ()))
+
+
+def phase_text(obj: Json) -> str:
+    phase: str = (obj.get("status") or {}).get("phase", "")
+    return "Terminating" if obj["metadata"].get("deletionTimestamp") else phase
+
+
+def class_text(obj: Json) -> str:
+    """The storage class, of which an old annotation has the first word."""
+    found: str | None = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
+    return (obj["spec"].get("storageClassName") or "") if found is None else found
+
+
+def amount_text(amounts: Json | None) -> str:
+    text: str = (amounts or {}).get("storage", "0")
+    return text
+
+
+def unset(value: str | None) -> str:
+    return "<unset>" if value is None else value

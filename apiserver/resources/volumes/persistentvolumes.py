@@ -1,0 +1,201 @@
+"""PersistentVolumes. Rules: pkg/registry/core/persistentvolume, pkg/apis/core/validation (ValidatePersistentVolume), pkg/volume/validation."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
+from apiserver.api.types.core.persistentvolumes import PersistentVolume, VolumeNodeAffinity
+from apiserver.api.types.core.volumes import PersistentVolumeMode
+from apiserver.api.types.core.volumesources import PersistentVolumeSource
+from apiserver.registry.metadata import timestamp
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.equality import semantic_equal
+from apiserver.resources.gating import drop, rule
+from apiserver.resources.internal import internal, shown_diff
+from apiserver.resources.nodeselectors import validate_node_selector
+from apiserver.resources.pods.defaults import default_sources, round_amounts
+from apiserver.resources.pods.warnings import NEW_LABELS
+from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset
+from apiserver.resources.volumes.persistentspec import validate_spec
+from apiserver.resources.volumes.warnings import MOUNT_OPTIONS, persistent_volume_warnings
+from apiserver.resources.workloads import immutable
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+ATTRIBUTES_CLASS: Final = (rule("VolumeAttributesClass", lambda spec: "volumeAttributesClassName" in spec, "volumeAttributesClassName"),)
+_MOUNTED: Final = (
+    "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder", "cephfs", "azureFile", "vsphereVolume",
+    "azureDisk", "photonPersistentDisk",
+)  # fmt: skip
+#: Sources in the order in which upstream's internal type has them, for what errors show.
+_SHOWN_SOURCES: Final = (
+    "GCEPersistentDisk", "AWSElasticBlockStore", "HostPath", "Glusterfs", "NFS", "RBD", "Quobyte", "ISCSI", "FlexVolume", "Cinder", "CephFS", "FC",
+    "Flocker", "AzureFile", "VsphereVolume", "AzureDisk", "PhotonPersistentDisk", "PortworxVolume", "ScaleIO", "Local", "StorageOS", "CSI",
+)  # fmt: skip
+
+
+def default(obj: Json, now: datetime) -> None:
+    spec, status = obj["spec"], obj.setdefault("status", {})
+    if not status.get("phase"):
+        status["phase"] = "Pending"
+    if not spec.get("persistentVolumeReclaimPolicy"):
+        spec["persistentVolumeReclaimPolicy"] = "Retain"
+    spec.setdefault("volumeMode", "Filesystem")
+    if spec.get("capacity"):
+        round_amounts(spec["capacity"])
+    default_sources(spec)
+
+
+def _selects_by_invalid_labels(spec: Json) -> bool:
+    selector = (spec.get("nodeAffinity") or {}).get("required")
+    return selector is not None and bool(validate_node_selector(_SPEC, selector)) and not validate_node_selector(_SPEC, selector, label_values=False)
+
+
+def _validate(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+    attributes_class = ctx.features.enabled("VolumeAttributesClass") or (old is not None and "volumeAttributesClassName" in old["spec"])
+    lax = old is not None and _selects_by_invalid_labels(old["spec"])
+    errors = validate_spec(_SPEC, obj["spec"], obj["metadata"].get("name", ""), label_values=not lax, attributes_class=attributes_class)
+    return errors + _mount_options(obj)
+
+
+def _mount_options(obj: Json) -> list[FieldError]:
+    """An old annotation, which only some sources know."""
+    if MOUNT_OPTIONS not in (obj["metadata"].get("annotations") or {}) or any(obj["spec"].get(name) is not None for name in _MOUNTED):
+        return []
+    return [forbidden(Path("metadata.annotations") / MOUNT_OPTIONS, "may not specify mount options for this volume type")]
+
+
+def _shown(source: Json) -> Json:
+    shown = internal(PersistentVolumeSource, source)
+    return {name: shown[name] for name in _SHOWN_SOURCES}
+
+
+def _source(spec: Json, before: Json) -> Json:
+    """The source of an updated volume, without the one secret that may be added later."""
+    source: Json = {name: spec[name] for name in PersistentVolumeSource.fields if spec.get(name) is not None}
+    if source.get("csi") and before.get("csi") and "controllerExpandSecretRef" not in before["csi"]:
+        source["csi"] = {name: value for name, value in source["csi"].items() if name != "controllerExpandSecretRef"}
+    return source
+
+
+def _unchanged(ctx: Context, spec: Json, before: Json) -> list[FieldError]:
+    errors: list[FieldError] = []
+    source, stored = _source(spec, before), _source(before, {})
+    if not semantic_equal(PersistentVolumeSource, source, stored):
+        diff = shown_diff(_shown(stored), _shown(source))
+        errors.append(forbidden(_SPEC / "persistentvolumesource", f"spec.persistentvolumesource is immutable after creation\n{diff}"))
+    errors += immutable(Path("volumeMode"), PersistentVolumeMode, spec.get("volumeMode"), before.get("volumeMode"))
+    if not ctx.features.enabled("MutablePVNodeAffinity") and before.get("nodeAffinity") is not None:
+        errors += _node_affinity(spec.get("nodeAffinity"), before["nodeAffinity"])
+    return errors
+
+
+def _node_affinity(affinity: Json | None, before: Json) -> list[FieldError]:
+    """A label may be replaced by its successor, nothing else."""
+    if semantic_equal(VolumeNodeAffinity, affinity, before) or (affinity is not None and _succeeds(affinity, before)):
+        return []
+    shown = None if affinity is None else internal(VolumeNodeAffinity, affinity)
+    return [invalid(Path("nodeAffinity"), shown, "field is immutable, except for updating from beta label to GA")]
+
+
+def _succeeds(affinity: Json, before: Json) -> bool:
+    keys = iter([requirement.get("key", "") for requirement in _requirements(affinity)])
+    renamed = copy.deepcopy(before)
+    for requirement in _requirements(renamed):
+        if NEW_LABELS.get(requirement.get("key", "")) == next(keys, None):
+            requirement["key"] = NEW_LABELS[requirement["key"]]
+    return semantic_equal(VolumeNodeAffinity, affinity, renamed)
+
+
+def _requirements(affinity: Json) -> list[Json]:
+    terms = (affinity.get("required") or {}).get("nodeSelectorTerms") or ()
+    return [requirement for term in terms for part in ("matchExpressions", "matchFields") for requirement in term.get(part) or ()]
+
+
+def _attributes_class(ctx: Context, spec: Json, before: Json) -> list[FieldError]:
+    at, new, old = _SPEC / "volumeAttributesClassName", spec.get("volumeAttributesClassName"), before.get("volumeAttributesClassName")
+    if new == old:
+        return []
+    errors: list[FieldError] = []
+    if not ctx.features.enabled("VolumeAttributesClass"):
+        errors.append(forbidden(at, "update is forbidden when the VolumeAttributesClass feature gate is disabled"))
+    if old is not None and new is None:
+        errors.append(forbidden(at, "update from non-nil value to nil is forbidden"))
+    return errors
+
+
+class PersistentVolumeStrategy(Strategy):
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": timestamp(ctx.now)}
+        drop(ctx, ATTRIBUTES_CLASS, obj["spec"], "spec", {})
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return _validate(ctx, obj, None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        drop(ctx, ATTRIBUTES_CLASS, obj["spec"], "spec", old["spec"])
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        """(The rules for a volume are asked twice, as upstream does; its causes say so.)"""
+        spec, before = obj["spec"], old["spec"]
+        found = _validate(ctx, obj, old)
+        again = [error for error in found if error.field not in _ASKED_ONCE]
+        return found + again + _unchanged(ctx, spec, before) + _attributes_class(ctx, spec, before)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        """The time of a change of phase is the server's, unless the client says another."""
+        obj["spec"] = old["spec"]
+        status, before = obj.setdefault("status", {}), old.get("status", {})
+        said, stored = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+        if status.get("phase") == before.get("phase"):
+            if said is None and stored is not None:
+                status["lastPhaseTransitionTime"] = stored
+        elif said is None or said == stored:
+            status["lastPhaseTransitionTime"] = timestamp(ctx.now)
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return persistent_volume_warnings(obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return persistent_volume_warnings(obj)
+
+
+_ASKED_ONCE: Final = frozenset({f"metadata.annotations.{MOUNT_OPTIONS}"})
+
+
+def _claim(obj: Json) -> str:
+    claim = obj["spec"].get("claimRef")
+    return "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}"
+
+
+PERSISTENT_VOLUMES: Final = Resource(
+    group="", kind="PersistentVolume", plural="persistentvolumes", singular="persistentvolume", namespaced=False, short_names=("pv",),
+    versions=(Version(name="v1", schema=PersistentVolume, default=default),),
+    strategy=PersistentVolumeStrategy(), storage_prefix="persistentvolumes", storage_hash="HN/zwEC+JgM=",
+    columns=(
+        NAME,
+        Column(name="Capacity", cell=lambda obj: amount_text(obj["spec"].get("capacity")), description="Size of the volume."),
+        Column(name="Access Modes", cell=lambda obj: modes_text(obj["spec"].get("accessModes")), description="How it can be mounted."),
+        Column(name="Reclaim Policy", cell=lambda obj: obj["spec"].get("persistentVolumeReclaimPolicy", ""), description="What follows on its release."),
+        Column(name="Status", cell=phase_text, description="Phase of the volume."),
+        Column(name="Claim", cell=_claim, description="The claim that has it."),
+        Column(name="StorageClass", cell=class_text, description="Storage class."),
+        Column(
+            name="VolumeAttributesClass", cell=lambda obj: unset(obj["spec"].get("volumeAttributesClassName")), description="Class of its attributes."
+        ),
+        Column(name="Reason", cell=lambda obj: (obj.get("status") or {}).get("reason", ""), description="Why it is in this phase."),
+        AGE,
+        Column(name="VolumeMode", cell=lambda obj: unset(obj["spec"].get("volumeMode")), priority=1, description="Filesystem or block device."),
+    ),
+    subresources=(Subresource(name="status"),), delete_returns_object=True,
+)  # fmt: skip

@@ -1,0 +1,238 @@
+"""Volume sources, those of pods and of persistent volumes: what each must name (pkg/apis/core/validation).
+
+A check takes the path of a source and the source; `SHARED` are the checks that are the same in both places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported, required
+from apiserver.api.names import dns_label, dns_subdomain
+from apiserver.resources.devices.names import driver_name
+from apiserver.resources.pods.environment import no_backsteps
+
+__all__ = ["SHARED", "Check", "host_path", "iscsi", "needs", "persistent_sources"]
+
+Json = dict[str, Any]
+Check = Callable[[Path, Json], list[FieldError]]
+
+_HOST_PATHS: Final = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_PARTITION: Final = "must be between 1 and 255, inclusive"
+_BYTE: Final = "must be between 0 and 255, inclusive"
+_PORTAL_LIMIT: Final = 64
+_LONG_PORTAL: Final = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
+_TENANT_LIMIT: Final = 64
+_HOST_PORT: Final = "must be a host:port pair or multiple pairs separated by commas"
+_CACHING: Final = ("None", "ReadOnly", "ReadWrite")
+_DISK_KINDS: Final = ("Dedicated", "Managed", "Shared")
+_MANAGED_DISK: Final = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+_BLOB_DISK: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+#: The three forms of an iSCSI name, by their first three letters.
+_ISCSI_NAMES: Final = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.[A-Za-z0-9.-]+:[^,;*&$|\s]+\Z", re.ASCII),
+    "eui": re.compile(r"\Aeui.[A-Za-z0-9]{16}\Z"),
+    "naa": re.compile(r"\Anaa.[A-Za-z0-9]{32}\Z"),
+}
+
+
+def needs(*fields: str) -> Check:
+    """Fields that may not be empty."""
+    return lambda path, source: [required(path / field) for field in fields if not source.get(field)]
+
+
+def host_path(path: Path, source: Json) -> list[FieldError]:
+    if not source.get("path"):
+        return [required(path / "path")]
+    errors = no_backsteps(path / "path", source["path"])
+    if source.get("type", "") not in _HOST_PATHS:
+        errors.append(not_supported(path / "type", Named(source["type"]), _HOST_PATHS))
+    return errors
+
+
+def _local(path: Path, source: Json) -> list[FieldError]:
+    return no_backsteps(path / "path", source["path"]) if source.get("path") else [required(path / "path")]
+
+
+def _partitioned(name: str) -> Check:
+    def check(path: Path, source: Json) -> list[FieldError]:
+        errors = [] if source.get(name) else [required(path / name)]
+        partition = source.get("partition", 0)
+        return errors if 0 <= partition <= 255 else [*errors, invalid(path / "partition", partition, _PARTITION)]
+
+    return check
+
+
+def _network_file_system(path: Path, source: Json) -> list[FieldError]:
+    errors = needs("server", "path")(path, source)
+    if not source.get("path", "").startswith("/"):
+        errors.append(invalid(path / "path", source.get("path", ""), "must be an absolute path"))
+    return errors
+
+
+def _flocker(path: Path, source: Json) -> list[FieldError]:
+    name, uid = source.get("datasetName", ""), source.get("datasetUUID", "")
+    errors = [] if name or uid else [required(path, "one of datasetName and datasetUUID is required")]
+    if name and uid:
+        errors.append(invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously"))
+    if "/" in name:
+        errors.append(invalid(path / "datasetName", name, "must not contain '/'"))
+    return errors
+
+
+def _is_host_port(text: str) -> bool:
+    """Whether Go's net.SplitHostPort takes it."""
+    host, colon, port = text.rpartition(":")
+    if not colon or set(port) & set("[]"):
+        return False
+    if host.startswith("["):
+        return host.endswith("]") and not set(host[1:-1]) & set("[]")
+    return not set(host) & set("[]:")
+
+
+def _quobyte(path: Path, source: Json) -> list[FieldError]:
+    registry = source.get("registry", "")
+    errors: list[FieldError] = []
+    if not registry:
+        errors.append(required(path / "registry", _HOST_PORT))
+    elif len(source.get("tenant", "").encode()) > _TENANT_LIMIT:
+        errors.append(required(path / "tenant", "must be a UUID and may not exceed a length of 64 characters"))
+    else:
+        errors += [invalid(path / "registry", registry, _HOST_PORT) for pair in registry.split(",") if not _is_host_port(pair)]
+    return errors + needs("volume")(path, source)
+
+
+def _is_iscsi_name(name: str) -> bool:
+    pattern = _ISCSI_NAMES.get(name[:3])
+    return pattern is not None and pattern.search(name) is not None
+
+
+def iscsi(path: Path, source: Json, volume: str) -> list[FieldError]:
+    """`volume` is the name of the volume: initiators are told apart by it and the portal."""
+    portal, name, initiator = source.get("targetPortal", ""), source.get("iqn", ""), source.get("initiatorName")
+    errors = [] if portal else [required(path / "targetPortal")]
+    if initiator is not None and len(f"{volume}:{portal}".encode()) > _PORTAL_LIMIT:
+        errors.append(invalid(path / "targetportal", portal, _LONG_PORTAL))
+    if not name:
+        errors.append(required(path / "iqn"))
+    elif not _is_iscsi_name(name):
+        errors.append(invalid(path / "iqn", name, "must be valid format"))
+    lun = source.get("lun", 0)
+    if not 0 <= lun <= 255:
+        errors.append(invalid(path / "lun", lun, _BYTE))
+    secret = source.get("secretRef")
+    if secret is None and (source.get("chapAuthDiscovery") or source.get("chapAuthSession")):
+        errors.append(required(path / "secretRef"))
+    if secret is not None and not secret.get("name"):
+        errors.append(required(path / "secretRef" / "name"))
+    if initiator is not None and not _is_iscsi_name(initiator):
+        errors.append(invalid(path / "initiatorname", initiator, "must be valid format"))
+    return errors
+
+
+def _fibre_channel(path: Path, source: Json) -> list[FieldError]:
+    targets, identifiers, lun = source.get("targetWWNs") or [], source.get("wwids") or [], source.get("lun")
+    errors: list[FieldError] = []
+    if not targets and not identifiers:
+        errors.append(required(path / "targetWWNs", "must specify either targetWWNs or wwids, but not both"))
+    if targets and identifiers:
+        errors.append(invalid(path / "targetWWNs", targets, "targetWWNs and wwids can not be specified simultaneously"))
+    if targets and lun is None:
+        errors.append(required(path / "lun", "lun is required if targetWWNs is specified"))
+    elif targets and lun is not None and not 0 <= lun <= 255:
+        errors.append(invalid(path / "lun", lun, _BYTE))
+    return errors
+
+
+def _flex_volume(path: Path, source: Json) -> list[FieldError]:
+    errors = needs("driver")(path, source)
+    for key in source.get("options") or ():
+        domain = "." + key.partition("/")[0].lower()
+        if domain.endswith((".kubernetes.io", ".k8s.io")):
+            errors.append(invalid((path / "options").key(key), key, "kubernetes.io and k8s.io namespaces are reserved"))
+    return errors
+
+
+def _azure_disk(path: Path, source: Json) -> list[FieldError]:
+    errors = needs("diskName", "diskURI")(path, source)
+    caching, kind, location = source.get("cachingMode"), source.get("kind"), source.get("diskURI", "")
+    if caching is not None and caching not in _CACHING:
+        errors.append(not_supported(path / "cachingMode", Named(caching), _CACHING))
+    if kind is not None and kind not in _DISK_KINDS:
+        errors.append(not_supported(path / "kind", Named(kind), _DISK_KINDS))
+    if kind == "Managed" and not location.startswith("/subscriptions/"):
+        errors.append(not_supported(path / "diskURI", location, [_MANAGED_DISK]))
+    if kind is not None and kind != "Managed" and not location.startswith("https://"):
+        errors.append(not_supported(path / "diskURI", location, [_BLOB_DISK]))
+    return errors
+
+
+SHARED: Final[dict[str, Check]] = {
+    "hostPath": host_path, "gcePersistentDisk": _partitioned("pdName"), "awsElasticBlockStore": _partitioned("volumeID"), "nfs": _network_file_system,
+    "glusterfs": needs("endpoints", "path"), "flocker": _flocker, "rbd": needs("monitors", "image"), "cephfs": needs("monitors"), "quobyte": _quobyte,
+    "fc": _fibre_channel, "flexVolume": _flex_volume, "azureFile": needs("secretName", "shareName"), "vsphereVolume": needs("volumePath"),
+    "photonPersistentDisk": needs("pdID"), "portworxVolume": needs("volumeID"), "azureDisk": _azure_disk, "scaleIO": needs("gateway", "system", "volumeName"),
+}  # fmt: skip
+
+
+# --- persistent volumes: what they name may lie in any namespace -----------------------------------------------------------------------------
+
+
+def _named_in_namespace(path: Path, secret: Json | None) -> list[FieldError]:
+    return [] if secret is None else needs("name", "namespace")(path / "secretRef", secret)
+
+
+def _glusterfs(path: Path, source: Json) -> list[FieldError]:
+    errors = needs("endpoints", "path")(path, source)
+    namespace, at = source.get("endpointsNamespace"), path / "endpointsNamespace"
+    if namespace == "":
+        errors.append(invalid(at, namespace, "if the endpointnamespace is set, it must be a valid namespace name"))
+    elif namespace is not None:
+        errors += [invalid(at, namespace, text) for text in dns_label(namespace)]
+    return errors
+
+
+def _cinder(path: Path, source: Json) -> list[FieldError]:
+    return needs("volumeID")(path, source) + _named_in_namespace(path, source.get("secretRef"))
+
+
+def _azure_file(path: Path, source: Json) -> list[FieldError]:
+    errors = needs("secretName", "shareName")(path, source)
+    return [*errors, required(path / "secretNamespace")] if source.get("secretNamespace") == "" else errors
+
+
+def _storage_os(path: Path, source: Json) -> list[FieldError]:
+    name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
+    errors = [invalid(path / "volumeName", name, text) for text in dns_label(name)] if name else [required(path / "volumeName")]
+    if namespace:
+        errors += [invalid(path / "volumeNamespace", namespace, text) for text in dns_label(namespace)]
+    return errors + _named_in_namespace(path, source.get("secretRef"))
+
+
+def _storage_interface(path: Path, source: Json) -> list[FieldError]:
+    """(A node's stage secret is the one that nobody looks at.)"""
+    errors = driver_name(path / "driver", source.get("driver", "")) + needs("volumeHandle")(path, source)
+    for field in ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"):
+        secret = source.get(field)
+        if secret is not None:
+            for part, check in (("name", dns_subdomain), ("namespace", dns_label)):
+                value, at = secret.get(part, ""), path / field / part
+                errors += [invalid(at, value, text) for text in check(value)] if value else [required(at)]
+    return errors
+
+
+def persistent_sources(volume: str) -> dict[str, Check]:
+    """Checks of a persistent volume named `volume`, in upstream's order, which decides what the second source of a volume is told."""
+    own: dict[str, Check] = {
+        "glusterfs": _glusterfs, "iscsi": lambda path, source: iscsi(path, source, volume), "cinder": _cinder, "azureFile": _azure_file,
+        "local": _local, "storageos": _storage_os, "csi": _storage_interface,
+    }  # fmt: skip
+    return {name: own.get(name) or SHARED[name] for name in _PERSISTENT_ORDER}
+
+
+_PERSISTENT_ORDER: Final = (
+    "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephfs", "iscsi", "cinder", "fc",
+    "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi",
+)  # fmt: skip
