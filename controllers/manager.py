@@ -34,6 +34,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "node-lifecycle-controller": "controllers.nodelifecycle",
         "resourceclaim-controller": "controllers.resourceclaim",
         "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",
+        "podgroup-protection-controller": "controllers.podgroupprotection",
         "scheduler": "controllers.scheduler",
         "node-agent": "controllers.node",
     }
@@ -92,8 +93,8 @@ class Manager:
                 await again()
 
     async def wait_ready(self) -> None:
-        """Returns once every collection has been read."""
-        await self.informers.wait_synced()
+        """Returns once every collection has been read that the server serves."""
+        await self.informers.wait_answered()
 
 
 async def run(client: Client, clock: Clock, options: Options, names: Sequence[str]) -> None:

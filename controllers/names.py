@@ -28,7 +28,7 @@ UNBUILT = frozenset(
         "endpointslice", "endpointslice-mirroring", "ephemeral-volume", "horizontal-pod-autoscaler", "job",
         "kube-apiserver-serving-clustertrustbundle-publisher", "legacy-serviceaccount-token-cleaner", "node-ipam", "node-route",
         "persistentvolume-attach-detach", "persistentvolume-binder", "persistentvolume-expander", "persistentvolume-protection",
-        "persistentvolumeclaim-protection", "pod-garbage-collector", "podcertificaterequest-cleaner", "podgroup-protection", "replicaset",
+        "persistentvolumeclaim-protection", "pod-garbage-collector", "podcertificaterequest-cleaner", "replicaset",
         "replicationcontroller", "resourcequota", "root-ca-certificate-publisher", "selinux-warning",
         "service-ca-certificate-publisher", "service-cidr", "service-lb", "serviceaccount-token", "statefulset", "storage-version-migrator",
         "storageversion-garbage-collector", "taint-eviction", "token-cleaner", "ttl", "ttl-after-finished", "validatingadmissionpolicy-status",

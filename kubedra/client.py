@@ -91,7 +91,9 @@ class Client:
 
     def resolve(self, word: str) -> tuple[str, str]:
         """(apiVersion, kind) of a kind, plural, singular or short name: "pods", "pod", "po", "ResourceClaim"."""
-        versions = ["v1"] + [g["preferredVersion"]["groupVersion"] for g in self.request("GET", "/apis")["groups"]]
+        groups = self.request("GET", "/apis")["groups"]
+        # What a group's preferred version does not have may be in another.
+        versions = ["v1", *(g["preferredVersion"]["groupVersion"] for g in groups), *(v["groupVersion"] for g in groups for v in g["versions"])]
         for version in versions:
             for info in (self._kinds.get(version) or self._load(version)).values():
                 if word.lower() in (info["kind"].lower(), info["name"], info.get("singularName"), *info.get("shortNames", ())):

@@ -215,7 +215,11 @@ class Dispatcher:
         if len(request.body) > _MAX_BODY:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_MAX_BODY}")
         if verb == "get":
-            return self._object(request, form, view, ctx, 200, await verbs.get(store, ctx, request))
+            entry = await verbs.get(store, ctx, request)
+            projection = route.subresources[ctx.subresource].projection if ctx.subresource else None
+            if projection is not None:
+                return self._json(request, form, route, projection.answer(entry), 200)
+            return self._object(request, form, view, ctx, 200, entry)
         if verb == "list":
             return await self._list(request, form, view, await verbs.list_(store, ctx, request))
         if verb == "watch":
@@ -273,10 +277,12 @@ class Dispatcher:
             async for batch in events:
                 if not lines.possible:
                     return
+                if len(batch) <= lines.most:
+                    yield lines.lines(batch, self._clock())
+                    continue
                 for start in range(0, len(batch), lines.most):
-                    if start:
-                        await asyncio.sleep(0)
                     yield lines.lines(batch[start : start + lines.most], self._clock())
+                    await asyncio.sleep(0)
         finally:
             self._metrics.watches -= 1
             close = getattr(events, "aclose", None)

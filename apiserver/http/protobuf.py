@@ -15,6 +15,7 @@ from apiserver.api.protobuf.wire import header
 from apiserver.api.schema import Struct
 from apiserver.api.types import discovery, meta
 from apiserver.http.gathering import in_turns
+from apiserver.http.rendering import together
 from apiserver.registry.conversion import read, to_version
 
 if TYPE_CHECKING:
@@ -103,14 +104,7 @@ class Frames:
 
     def lines(self, events: Sequence[WatchEvent], _now: datetime) -> bytes:
         """A batch as one chunk."""
-        key = self._key
-        parts: list[bytes] = []
-        for event in events:
-            made = event.encodings.get(key)
-            if made is None:
-                made = event.encodings[key] = frame(event.type, self._object(event))
-            parts.append(made)
-        return b"".join(parts)
+        return together(events, self._key, lambda event: frame(event.type, self._object(event)))
 
     def _object(self, event: WatchEvent) -> bytes:
         view, form = self._view, self._form

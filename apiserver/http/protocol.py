@@ -303,7 +303,7 @@ class Protocol(asyncio.Protocol):
         pace.streams += 1
         try:
             async for chunk in answer.chunks:
-                transport.write(chunk if asked.old else b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                transport.write(chunk if asked.old else pace.frame(chunk))
                 if self._writable is not None:
                     await asyncio.shield(self._writable)
                 await pace.rest()

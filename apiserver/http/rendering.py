@@ -5,7 +5,7 @@ The stored form's own version costs nothing but joining bytes; another version o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,12 +19,14 @@ from apiserver.registry.conversion import api_version, read, to_version
 from apiserver.registry.resource import Resource, Version, same_form
 from apiserver.registry.results import Listing, WatchEvent
 from apiserver.registry.table import row_of, row_of_entry, table_of
-from apiserver.storage.entry import Entry
+from apiserver.storage.entry import Batch, Entry
 
 _OPENING: Final = b'{"metadata":{'
 _NEXT: Final = b',{"metadata":{'
 _SHAPED_EVENTS: Final = 100
 _PLAIN_EVENTS: Final = 1000
+#: A batch that is larger is joined for each watcher anew, rather than kept until the next one.
+_SHARED_BYTES: Final = 1024 * 1024
 _TYPED: Final = frozenset({"kind", "apiVersion"})
 _PARTIAL: Final = "PartialObjectMetadata"
 
@@ -123,7 +125,7 @@ def render_object(view: View, form: Form, entry: Entry, now: datetime, include: 
         meta = {"resourceVersion": str(entry.revision)}
         return negotiation.encode(form.media, table(view, form, [entry], meta, now, include), pretty=pretty)
     if form.shape == _PARTIAL:
-        return negotiation.encode(form.media, partial(view.dict(entry), form.version), pretty=pretty)
+        return negotiation.encode(form.media, partial(entry.obj, form.version), pretty=pretty)
     raise negotiation.not_acceptable()
 
 
@@ -172,6 +174,23 @@ def _row_object(view: View, form: Form, entry: Entry, include: str) -> Any:
     return view.dict(entry) if include == "Object" else partial(entry.obj, form.version)
 
 
+def together(events: Sequence[WatchEvent], key: Hashable, make: Callable[[WatchEvent], bytes]) -> bytes:
+    """The events' lines or frames joined. Each is made once, and so is the whole of a batch that many watchers get."""
+    forms = events.forms if isinstance(events, Batch) else {}
+    whole: bytes | None = forms.get(key)
+    if whole is None:
+        parts = []
+        for event in events:
+            made = event.encodings.get(key)
+            if made is None:
+                made = event.encodings[key] = make(event)
+            parts.append(made)
+        whole = b"".join(parts)
+        if len(whole) <= _SHARED_BYTES:
+            forms[key] = whole
+    return whole
+
+
 class EventLines:
     """A watch's events as lines of JSON. `include` as for a Table, whose columns only the first event carries.
 
@@ -180,7 +199,7 @@ class EventLines:
 
     def __init__(self, view: View, form: Form, include: str = "") -> None:
         self._view, self._form, self._include = view, form, include
-        self._key = (view.resource.group, view.resource.plural, view.version.name)
+        self._key = (view.resource.group, view.resource.plural, view.version.name, form.shape, form.version if form.shape else "")
         self._columns = True
         self.possible = form.shape != _PARTIAL + "List"
         #: How many events may be turned into lines without a break.
@@ -190,22 +209,12 @@ class EventLines:
         """A batch as one chunk."""
         if self._form.shape == "Table":
             return b"".join(self._table_line(event, now) for event in events)
-        if self._form.shape:
-            return b"".join(self._partial_line(event) for event in events)
-        key = self._key
-        parts = []
-        for event in events:
-            line = event.encodings.get(key)
-            parts.append(self._object_line(event) if line is None else line)
-        return b"".join(parts)
+        return together(events, self._key, self._partial_line if self._form.shape else self._object_line)
 
     def _object_line(self, event: WatchEvent) -> bytes:
         if event.entry is not None:
-            line = b'{"type":"%b","object":%b}\n' % (event.type.encode(), self._view.object(event.entry))
-        else:
-            line = _line(event.type, event.status or self._view.bookmark(event))
-        event.encodings[self._key] = line
-        return line
+            return b'{"type":"%b","object":%b}\n' % (event.type.encode(), self._view.object(event.entry))
+        return _line(event.type, event.status or self._view.bookmark(event))
 
     def _partial_line(self, event: WatchEvent) -> bytes:
         if event.entry is None:

@@ -18,7 +18,7 @@ from apiserver.api.codec import DecodeError, decode, loads
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError, bad_request
-from apiserver.registry.conversion import copy_of, exact_copy
+from apiserver.registry.conversion import Forms, copy_of, exact_copy
 from apiserver.registry.decoding import Target, to_hub, warnings_of
 from apiserver.registry.fieldmerge import check, merge, named, remove
 from apiserver.registry.fieldset import FieldSet, difference, intersection, of_paths, ordered, paths, union, without
@@ -30,7 +30,6 @@ from apiserver.registry.patching import repeated_fields
 if TYPE_CHECKING:
     from apiserver.registry.options import WriteOptions
     from apiserver.registry.resource import Version
-    from apiserver.registry.store import Store
     from apiserver.registry.strategy import Context
 
 __all__ = ["apply_change"]
@@ -49,15 +48,18 @@ class _Conflicts(Exception):
         self.found = found
 
 
-def apply_change(store: Store, ctx: Context, target: Target, version: Version, body: bytes, options: WriteOptions) -> Callable[[Json | None], Json]:
-    """The change that an apply makes; it tracks managers itself."""
+def apply_change(
+    forms: Forms, resets: tuple[str, ...], ctx: Context, target: Target, version: Version, body: bytes, options: WriteOptions
+) -> Callable[[Json | None], Json]:  # fmt: skip
+    """The change that an apply makes; it tracks managers itself. `forms` are the versions that managers may speak, `resets` the fields that this
+    write cannot own."""
     applied, repeated = _load(body)
 
     def change(old: Json | None) -> Json:
         kind, group_version = applied.get("kind") or "", applied.get("apiVersion") or ""
         if (kind, group_version) != (target.kind, target.api_version):
             raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
-        obj = _Applier(store, ctx, target, version, applied).apply(old, bool(options.force))
+        obj = _Applier(forms, resets, ctx, target, version, applied).apply(old, bool(options.force))
         if repeated and options.field_validation == "Strict":
             raise bad_request(f"error strict decoding YAML: {', '.join(repeated)}")
         if repeated and options.field_validation != "Ignore":
@@ -97,12 +99,12 @@ def _gvk(api_version: str, kind: str) -> str:
 class _Applier:
     """One apply. `schema` and `api_version` are the request's; live and applied objects are in that version."""
 
-    def __init__(self, store: Store, ctx: Context, target: Target, version: Version, applied: Json) -> None:
-        self.store, self.ctx, self.target, self.version, self.applied = store, ctx, target, version, applied
+    def __init__(self, forms: Forms, resets: tuple[str, ...], ctx: Context, target: Target, version: Version, applied: Json) -> None:
+        self.forms, self.ctx, self.target, self.version, self.applied = forms, ctx, target, version, applied
         self.schema: Struct = target.schema
         self.api_version = target.api_version
         self.manager = Manager(ctx.manager, "Apply", "", ctx.subresource)
-        self.resets = of_paths(*store.strategy.reset_fields_of(ctx.subresource))
+        self.resets = of_paths(*resets)
 
     def apply(self, old: Json | None, force: bool) -> Json:
         """The new object in hub form, with its managers."""
@@ -127,8 +129,8 @@ class _Applier:
         return {"kind": self.target.kind, "apiVersion": self.api_version, **shown}
 
     def _form(self, api_version: str) -> Any:
-        form = self.store.forms.get(api_version)
-        assert form is not None, f"{api_version} is no version of {self.store.resource.plural}"
+        form = self.forms.get(api_version)
+        assert form is not None, f"{api_version} is no version of {self.ctx.resource.plural}"
         return form
 
     def _managers(self, old: Json | None, live: Json) -> Managers:
@@ -174,7 +176,7 @@ class _Applier:
     # What this manager no longer states goes, unless somebody else owns it
 
     def _prune(self, merged: Json, managers: Managers, last: Owned) -> Json:
-        if self.store.forms.get(last.version) is None:
+        if self.forms.get(last.version) is None:
             return merged
         at, schema = last.version, self._form(last.version).schema
         whole = self._convert(merged, self.api_version, at)
@@ -191,7 +193,7 @@ class _Applier:
             by_version[owned.version] = union(by_version.get(owned.version, {}), owned.fields)
         here = at
         for version, fields in by_version.items():
-            if self.store.forms.get(version) is None:
+            if self.forms.get(version) is None:
                 continue
             whole, pruned = self._convert(whole, here, version), self._convert(pruned, here, version)
             here, schema = version, self._form(version).schema
@@ -218,7 +220,7 @@ class _Applier:
             if key == self.manager:
                 continue
             if owned.version not in changes:
-                if self.store.forms.get(owned.version) is None:
+                if self.forms.get(owned.version) is None:
                     del managers[key]
                     continue
                 before, after = (self._convert(obj, self.api_version, owned.version) for obj in (live, merged))

@@ -16,6 +16,7 @@ from apiserver.api.schema import Struct
 if TYPE_CHECKING:
     from apiserver.messages import Request, Response
     from apiserver.registry.options import WriteOptions
+    from apiserver.registry.projection import Projection
     from apiserver.registry.store import Store
     from apiserver.registry.strategy import Context, Strategy
 
@@ -67,6 +68,7 @@ class Subresource:
     """`status`, `binding`, `scale` …: `verbs` in discovery's order, `kind`/`group`/`version` of its body when it is another
     kind than the resource's own. `create(store, ctx, body, options)` serves POST (the body decoded, without kind and apiVersion) and gives
     the answer: a Status or an object with kind and apiVersion. `connect(store, ctx, request)` serves any verb of log, exec and the like.
+    `projection`: the body shows a part of the object as another kind, and is read and written like it (scale).
     """
 
     name: str
@@ -77,6 +79,7 @@ class Subresource:
     schema: Struct | None = None
     create: Callable[[Store, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     connect: Callable[[Store, Context, Request], Awaitable[Response]] | None = None
+    projection: Projection | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
+    from apiserver.registry.projection import Projection
     from apiserver.registry.resource import Subresource, Version
     from apiserver.registry.store import Store
     from apiserver.registry.strategy import Context
@@ -135,7 +136,7 @@ async def _told(store: Store, ctx: Context, metadata: Json, write: Awaitable[Res
 async def update(store: Store, ctx: Context, request: Request) -> Result:
     """PUT of the object or of ctx.subresource."""
     options = _write_options(ctx, request, queries.update_options(request.params) if request.query else queries.update_options())
-    target, _, _ = _target(store, ctx)
+    target, _, subresource = _target(store, ctx)
     first: list[Json] = [_body(store, ctx, target, request, options)]
     metadata = first[0]["metadata"]
     ensure_namespace(metadata, ctx.namespace if store.resource.namespaced else "")
@@ -153,7 +154,17 @@ async def update(store: Store, ctx: Context, request: Request) -> Result:
         deduplicate_owners(obj["metadata"], silent.warnings)
         return obj
 
+    projection = subresource.projection if subresource is not None else None
+    if projection is not None:
+        write = store.update(ctx, ctx.name, projection.of_object(ctx, change, tracked=False), options, uid=uid, create=False, tracked=True)
+        return _shown(projection, await _told(store, ctx, metadata, write))
     return await _told(store, ctx, metadata, store.update(ctx, ctx.name, change, options, ctx.subresource, uid=uid))
+
+
+def _shown(projection: Projection, result: Result) -> Result:
+    """The outcome of a write through a projection, as a projection."""
+    assert result.entry is not None, "an update has an object"
+    return Result(None, body=projection.answer(result.entry))
 
 
 def _check_name(ctx: Context, metadata: Json) -> None:
@@ -170,12 +181,16 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     apply = media == APPLY
     options = queries.patch_options(request.params, apply=apply) if request.query or apply else queries.patch_options()
     options = _write_options(ctx, request, options)
-    target, version, _ = _target(store, ctx)
+    target, version, subresource = _target(store, ctx)
     namespace = ctx.namespace if store.resource.namespaced else ""
+    projection = subresource.projection if subresource is not None else None
+    forms, resets, about = store.forms, store.strategy.reset_fields_of(ctx.subresource), ctx
+    if projection is not None:
+        forms, resets, version, about = projection.forms, (), projection.version, projection.context(ctx)
     if apply:
-        patched: Callable[[Json | None], Json] = apply_change(store, ctx, target, version, request.body, options)
+        patched: Callable[[Json | None], Json] = apply_change(forms, resets, about, target, version, request.body, options)
     else:
-        patched = patch_change(ctx, target, version, media, request.body, options)
+        patched = patch_change(about, target, version, media, request.body, options)
 
     def change(old: Json | None) -> Json:
         obj = patched(old)
@@ -190,6 +205,9 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
             raise conflict(store.resource.plural, store.resource.group, ctx.name, MODIFIED)
         return obj
 
+    if projection is not None:
+        write = store.update(ctx, ctx.name, projection.of_object(ctx, change, tracked=apply), options, create=False, tracked=True)
+        return _shown(projection, await _told(store, ctx, {}, write))
     return await _told(store, ctx, {}, store.update(ctx, ctx.name, change, options, ctx.subresource, create=apply, tracked=apply))
 
 

@@ -21,13 +21,14 @@ from apiserver.api.status import StatusError, unavailable
 from apiserver.registry.reading import parse_version, reached
 from apiserver.registry.results import WatchEvent
 from apiserver.registry.selection import Selection, select
+from apiserver.storage.entry import Batch, Event
 from apiserver.storage.types import Expired, StorageUnavailable
 
 if TYPE_CHECKING:
     from apiserver.registry.options import ListOptions
     from apiserver.registry.store import Store
     from apiserver.registry.strategy import Context
-    from apiserver.storage.cache import Cache, Event
+    from apiserver.storage.cache import Cache
 
 __all__ = ["open_watch"]
 
@@ -127,19 +128,21 @@ def _expired(error: Expired, since: int) -> WatchEvent:
     return WatchEvent("ERROR", status=StatusError(410, "Expired", message).to_dict())
 
 
-def _view(selection: Selection, all_keys: str) -> Callable[[list[Event]], list[WatchEvent]]:
-    """How a selection sees a batch of changes. `all_keys` is the prefix that all of them have."""
+def _view(selection: Selection, all_keys: str) -> Callable[[Batch[Event]], list[WatchEvent]]:
+    """How a selection sees a batch of changes. `all_keys` is the prefix that all of them have. Watchers without selectors see it as one batch, too."""
     prefix, key, test = selection.prefix, selection.key, selection.test
     if test is None:
-        if prefix == all_keys:
-            return lambda events: [_shared(event) for event in events]
 
-        def plain(events: list[Event]) -> list[WatchEvent]:
-            return [_shared(event) for event in events if event.key.startswith(prefix)]
+        def plain(events: Batch[Event]) -> Batch[WatchEvent]:
+            made: Batch[WatchEvent] | None = events.forms.get(prefix)
+            if made is None:
+                whole = prefix == all_keys
+                made = events.forms[prefix] = Batch(_shared(event) for event in events if whole or event.key.startswith(prefix))
+            return made
 
         return plain
 
-    def selected(events: list[Event]) -> list[WatchEvent]:
+    def selected(events: Batch[Event]) -> list[WatchEvent]:
         batch = []
         for event in events:
             if event.key != key if key is not None else not event.key.startswith(prefix):

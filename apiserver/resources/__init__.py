@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.registry.resource import Resource
+from apiserver.resources.apps.daemonsets import DAEMON_SETS
+from apiserver.resources.apps.deployments import DEPLOYMENTS, REPLICA_SETS
+from apiserver.resources.apps.revisions import CONTROLLER_REVISIONS
+from apiserver.resources.apps.statefulsets import STATEFUL_SETS
 from apiserver.resources.batch.jobs import JOBS
 from apiserver.resources.configmaps import CONFIG_MAPS
 from apiserver.resources.devices.claims import RESOURCE_CLAIMS
@@ -37,6 +41,7 @@ __all__ = ["CATALOG"]
 CATALOG: Final[tuple[Resource, ...]] = (
     BINDINGS, CONFIG_MAPS, CORE_EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, REPLICATION_CONTROLLERS, SECRETS,
     SERVICE_ACCOUNTS, SERVICES,
+    CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS,
     *AUTHENTICATION_REVIEWS, *AUTHORIZATION_REVIEWS,
     JOBS,
     LEASES,

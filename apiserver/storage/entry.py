@@ -10,12 +10,14 @@ its *tail*; any reader makes an object by putting an opening before it, and a li
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 from apiserver.storage.types import Record
 
 Decode = Callable[[bytes], Any]
+
+T = TypeVar("T")
 
 OPENING = b'{"metadata":{'
 _SKIP = len(OPENING)
@@ -133,3 +135,14 @@ class Event:
 
     def __repr__(self) -> str:
         return f"Event({'-' if self.deleted else '+'}{self.key}@{self.revision})"
+
+
+class Batch(list[T], Generic[T]):
+    """Successive events that several readers get as one and the same list. `forms`: what they made of all of it, by whatever key its maker
+    chooses; made once, shared by all. Not to be changed."""
+
+    __slots__ = ("forms",)
+
+    def __init__(self, events: Iterable[T] = ()) -> None:
+        super().__init__(events)
+        self.forms: dict[Any, Any] = {}

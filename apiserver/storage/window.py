@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
-from apiserver.storage.entry import Event
+from apiserver.storage.entry import Batch, Event
 from apiserver.storage.types import Expired, FutureRevision
 
 MAX_EVENTS = 10_000
@@ -57,7 +57,7 @@ class Progress:
 class Window:
     """Events of one cache, bounded by count and by bytes of their states."""
 
-    __slots__ = ("_bytes", "_max_bytes", "_max_events", "closed", "events", "first", "floor", "progress", "waiters")
+    __slots__ = ("_bytes", "_latest", "_max_bytes", "_max_events", "closed", "events", "first", "floor", "progress", "waiters")
 
     def __init__(self, progress: Progress, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self.events: list[Event] = []
@@ -67,6 +67,8 @@ class Window:
         self.closed = False
         self.waiters: set[asyncio.Future[bool]] = set()
         self._bytes = 0
+        #: What was read last, and from which place: most cursors stand where another stood just before.
+        self._latest: tuple[int, int, Batch[Event]] | None = None
         self._max_events = max_events
         self._max_bytes = max_bytes
 
@@ -108,14 +110,16 @@ class Window:
             return False
         self.events[:0] = events
         self.first -= len(events)
+        self._latest = None
         self._bytes += size
         self.floor = floor
         return True
 
     def clear(self, floor: int) -> None:
-        """Forgets everything: the events up to `floor` cannot be known. Every cursor expires, even one at the end."""
-        self.first = self.end + 1
+        """Forgets everything: the events up to `floor` cannot be known. Every cursor expires, even one at the end, and whatever is put back."""
+        self.first = self.end + self._max_events + 1
         self.events.clear()
+        self._latest = None
         self._bytes = 0
         self.floor = floor
 
@@ -130,6 +134,16 @@ class Window:
     def since(self, revision: int) -> list[Event]:
         """The events after a revision."""
         return self.events[self.place_after(revision) - self.first :]
+
+    def read(self, place: int, limit: int) -> Batch[Event]:
+        """The events from a place on. Readers who ask for the same get the same."""
+        end = min(self.end, place + limit)
+        latest = self._latest
+        if latest is not None and latest[0] == place and latest[1] == end:
+            return latest[2]
+        made = Batch(self.events[place - self.first : end - self.first])
+        self._latest = (place, end, made)
+        return made
 
     def wake(self, alive: bool = True) -> None:
         """Lets every waiting cursor go on."""
@@ -172,17 +186,16 @@ class Cursor:
         """Every event up to this revision has been read: what a bookmark may say."""
         return self._read if self.pending else max(self._read, self._window.progress.revision)
 
-    def next_batch(self, limit: int = 1000) -> list[Event]:
+    def next_batch(self, limit: int = 1000) -> Batch[Event]:
         """The next events, maybe none. Raises Expired if some that it should have read are gone."""
         window = self._window
-        start = self._place - window.first
-        if start < 0:
+        if self._place < window.first:
             raise Expired(self._read, window.floor)
-        events = window.events[start : start + limit]
+        events = window.read(self._place, limit)
         if events:
             self._place += len(events)
             if events[0].revision <= self._read:
-                events = [event for event in events if event.revision > self._read]
+                events = Batch(event for event in events if event.revision > self._read)
             if events:
                 self._read = events[-1].revision
         return events

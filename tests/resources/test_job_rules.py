@@ -35,6 +35,15 @@ def test_a_job_selects_its_pods_by_its_own_uid(judge: Judge) -> None:
     assert stored["metadata"]["generation"] == 1
 
 
+def test_a_job_without_labels_has_those_of_its_pods(judge: Judge) -> None:
+    assert judge.create("jobs", job())[0]["metadata"]["labels"].keys() >= {"controller-uid", "job-name"}
+    given = job()
+    given["spec"]["template"]["metadata"] = {"labels": {"app": "x"}}
+    assert judge.create("jobs", given)[0]["metadata"]["labels"].keys() >= {"app", "controller-uid"}
+    given["metadata"]["labels"] = {"own": "y"}
+    assert judge.create("jobs", given)[0]["metadata"]["labels"] == {"own": "y"}
+
+
 def test_labels_of_somebody_else_are_no_selector(judge: Judge) -> None:
     given = job()
     given["spec"]["template"]["metadata"] = {"labels": {"controller-uid": "other"}}

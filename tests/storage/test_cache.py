@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from apiserver.storage import Cache, Compacted, Expired, FutureRevision, RevisionLog, WatchCache, Write, open_log
-from apiserver.storage.window import Progress, Window
+from apiserver.storage.entry import Entry, Event
+from apiserver.storage.types import Record
+from apiserver.storage.window import Cursor, Progress, Window
 
 
 def value(name: str, **spec: object) -> bytes:
@@ -374,6 +376,33 @@ def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_path):
             assert len(store.pods.cursor(2).next_batch()) == 10
 
     asyncio.run(run())
+
+
+@with_store
+async def test_cursors_at_one_place_read_one_batch(store):
+    await store.put("a")
+    await store.put("b")
+    early, late = store.pods.cursor(0), store.pods.cursor(1)
+    assert early.next_batch(limit=1) != store.pods.cursor(0).next_batch()
+    batch = early.next_batch()
+    assert [event.revision for event in batch] == [2]
+    assert late.next_batch() is batch
+
+
+def test_what_is_put_back_after_a_new_start_is_not_read_for_what_was_there_before():
+    def event(revision: int) -> Event:
+        return Event(None, Entry(Record(revision, "/registry/pods/a", revision, 0, False, b'{"metadata":{"name":"a"}}'), json.loads), False)
+
+    window = Window(Progress(0), max_events=10)
+    cursor = Cursor(window, 0)
+    for revision in range(1, 6):
+        window.add(event(revision))
+    assert len(cursor.next_batch(limit=4)) == 4
+    window.clear(9)
+    assert window.extend_back([event(8), event(9)], 7)
+    with pytest.raises(Expired):
+        cursor.next_batch()
+    assert [each.revision for each in Cursor(window, 7).next_batch()] == [8, 9]
 
 
 @with_store

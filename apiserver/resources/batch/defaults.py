@@ -24,7 +24,8 @@ def default_job(obj: Json, now: datetime) -> None:
     spec.setdefault("backoffLimit", _BACKOFF_LIMIT if spec.get("backoffLimitPerIndex") is None else _MAX_INT32)
     labels = spec["template"]["metadata"].get("labels")
     if labels and not obj["metadata"].get("labels"):
-        obj["metadata"]["labels"] = dict(labels)
+        # The same dict on purpose: labels that are made for the pods become the job's as well.
+        obj["metadata"]["labels"] = labels
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if spec.get("podFailurePolicy") is None else "Failed")

@@ -83,6 +83,12 @@ class JobStrategy(Strategy):
 
         return validate_job_status_update(ctx, obj, old)
 
+    def canonicalize(self, ctx: Context, obj: Json) -> None:
+        """Upstream defaults what it reads as well: a job without labels is seen with those of its pods."""
+        labels = obj["spec"]["template"]["metadata"].get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return hostname_warnings(obj) + job_spec_warnings(Path("spec"), obj["spec"])
 

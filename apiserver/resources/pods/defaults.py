@@ -10,7 +10,9 @@ from typing import Any, Final
 from apiserver.api.quantity import Quantity
 from apiserver.resources.resource_names import is_hugepage, is_overcommit_allowed
 
-__all__ = ["containers", "default", "default_pod_spec", "default_sources", "round_amounts", "round_resources", "spec_to_hub", "to_hub"]
+__all__ = [
+    "containers", "default", "default_claim_spec", "default_pod_spec", "default_sources", "round_amounts", "round_resources", "spec_to_hub", "to_hub",
+]  # fmt: skip
 
 Json = dict[str, Any]
 
@@ -261,9 +263,13 @@ def _volume(volume: Json) -> None:
         elif name == "image" and not source.get("pullPolicy"):
             source["pullPolicy"] = pull_policy(source.get("reference", ""))
         elif name == "ephemeral" and source.get("volumeClaimTemplate"):
-            claim = source["volumeClaimTemplate"]["spec"]
-            claim.setdefault("volumeMode", "Filesystem")
-            round_resources(claim.get("resources"))
+            default_claim_spec(source["volumeClaimTemplate"]["spec"])
+
+
+def default_claim_spec(spec: Json) -> None:
+    """Of a PersistentVolumeClaim, wherever it stands."""
+    spec.setdefault("volumeMode", "Filesystem")
+    round_resources(spec.get("resources"))
 
 
 def _downward(source: Json) -> None:

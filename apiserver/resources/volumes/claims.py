@@ -11,7 +11,7 @@ from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.gating import drop, rule
-from apiserver.resources.pods.defaults import round_amounts, round_resources
+from apiserver.resources.pods.defaults import default_claim_spec, round_amounts
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.volumes.claimspec import validate_claim_spec
 from apiserver.resources.volumes.claimupdates import recovers, validate_claim_status, validate_claim_update
@@ -44,8 +44,7 @@ def default(obj: Json, now: datetime) -> None:
     spec, status = obj["spec"], obj.setdefault("status", {})
     if not status.get("phase"):
         status["phase"] = "Pending"
-    spec.setdefault("volumeMode", "Filesystem")
-    round_resources(spec.get("resources"))
+    default_claim_spec(spec)
     for field in ("capacity", "allocatedResources"):
         if status.get(field):
             round_amounts(status[field])

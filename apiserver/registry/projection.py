@@ -1,0 +1,121 @@
+"""A subresource whose body is an object of another kind that shows a part of the resource's own: scale.
+
+    get      object → projection
+    write    object → projection → changed as any object of its kind → checked → taken over by the object → stored by the object's own rules
+
+Managers of the object's field that the projection shows are managers of the projection while it is changed, and what it says of them goes back
+into the object (upstream's ScaleHandler): whoever else managed the field loses it, and its new managers have no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from apiserver.api.fielderrors import FieldError
+from apiserver.api.status import conflict, invalid
+from apiserver.registry.conversion import Forms, api_version, copy_of, read
+from apiserver.registry.fieldset import contains, difference, of_paths
+from apiserver.registry.managedfields import FieldTracker, Managers, Owned, decode_strictly, encode
+
+if TYPE_CHECKING:
+    from apiserver.registry.resource import Resource
+    from apiserver.registry.strategy import Context
+    from apiserver.storage.cache import Entry
+
+__all__ = ["Change", "Projection"]
+
+Json = dict[str, Any]
+Change = Callable[[Json | None], Json]
+
+
+class Projection:
+    """`kind` says what the body is (nothing of it is stored), `field` where both objects have what they share (dotted, a leaf).
+    `show(obj)` gives the projection of an object in hub form, `validate(shown)` what is wrong with a changed one."""
+
+    def __init__(self, kind: Resource, field: str, show: Callable[[Json], Json], validate: Callable[[Json], list[FieldError]]) -> None:
+        self.kind, self.version = kind, kind.versions[0]
+        self.show, self.validate = show, validate
+        self.forms = Forms((kind,))
+        self._steps = tuple(field.split("."))
+        self._elements = tuple(f"f:{step}" for step in self._steps)
+        self._field = of_paths(field)
+        self._tracker = FieldTracker(self.forms.get, lambda _: ())
+
+    @property
+    def api_version(self) -> str:
+        return api_version(self.kind.group, self.version.name)
+
+    def context(self, ctx: Context) -> Context:
+        """The request, as one about the projection."""
+        return replace(ctx, resource=self.kind, version=self.version.name)
+
+    def answer(self, entry: Entry) -> Json:
+        """The projection of a stored object, with kind and apiVersion."""
+        return {"kind": self.kind.kind, "apiVersion": self.api_version, **self.show(read(entry))}
+
+    def of_object(self, ctx: Context, change: Change, *, tracked: bool) -> Change:
+        """A change of the projection as one of the object, which tracks managers itself; so does `change` when it is `tracked`."""
+
+        def changed(obj: Json | None) -> Json:
+            assert obj is not None, "a projection needs an object"
+            metadata = obj["metadata"]
+            managers = decode_strictly(metadata.get("managedFields"))
+            shown = self.show(obj)
+            shown["metadata"]["managedFields"] = encode(self._of_projection(managers, api_version(ctx.resource.group, ctx.version)))
+            new = change(copy_of(shown))
+            if not tracked:
+                self._tracker.updated(shown, new, self.api_version, ctx.manager, ctx.subresource, ctx.now)
+            self._check(ctx, new, obj)
+            self._take(obj, new)
+            metadata.pop("managedFields", None)
+            entries = encode(self._of_parent(managers, decode_strictly(new["metadata"].get("managedFields")), api_version(ctx.resource.group, ctx.version)))
+            if entries:
+                metadata["managedFields"] = entries
+            return obj
+
+        return changed
+
+    def _check(self, ctx: Context, new: Json, obj: Json) -> None:
+        metadata, name = obj["metadata"], obj["metadata"]["name"]
+        errors = self.validate(new)
+        if errors:
+            raise invalid(self.kind.kind, self.kind.group, name, errors)
+        uid = new["metadata"].get("uid")
+        if uid and uid != metadata["uid"]:
+            cause = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+            raise conflict(f"{ctx.resource.plural}/{ctx.subresource}", ctx.resource.group, name, cause)
+
+    def _take(self, obj: Json, new: Json) -> None:
+        """The object with the projection's field and version."""
+        source, target = new, obj
+        for step in self._steps[:-1]:
+            source, target = source.get(step) or {}, target[step]
+        target[self._steps[-1]] = source.get(self._steps[-1], 0)
+        obj["metadata"].pop("resourceVersion", None)
+        if version := new["metadata"].get("resourceVersion"):
+            obj["metadata"]["resourceVersion"] = version
+
+    def _of_projection(self, managers: Managers, version: str) -> Managers:
+        """Those who manage the field, as managers of the projection."""
+        return {
+            key: Owned(self._field, self.api_version, owned.time)
+            for key, owned in managers.items() if owned.version == version and contains(owned.fields, *self._elements)
+        }  # fmt: skip
+
+    def _of_parent(self, managers: Managers, shown: Managers, version: str) -> Managers:
+        """The object's managers after those of the projection changed. Keys of update managers hold the version they wrote in, so that only
+        managers by apply are found again."""
+        result: Managers = {}
+        for key, owned in managers.items():
+            if owned.version != version:
+                continue
+            if not contains(owned.fields, *self._elements) or shown.pop(key, None) is not None:
+                result[key] = owned
+            elif rest := difference(owned.fields, self._field):
+                result[key] = owned._replace(fields=rest)
+        for key, owned in shown.items():
+            if contains(owned.fields, *self._elements):
+                result[key] = Owned(self._field, version, managers[key].time if key in managers else None)
+        return result

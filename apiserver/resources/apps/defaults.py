@@ -1,0 +1,123 @@
+"""What apps/v1 fills in where an object says nothing, and what of it is stored in another way. Facts: pkg/apis/apps/v1."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.status import bad_request
+from apiserver.resources.pods.defaults import default_claim_spec
+from apiserver.resources.pods.template import default_template, template_to_hub
+
+__all__ = [
+    "daemon_set_from_hub", "daemon_set_to_hub", "default_daemon_set", "default_deployment", "default_replica_set", "default_stateful_set",
+    "stateful_set_to_hub", "workload_to_hub",
+]  # fmt: skip
+
+Json = dict[str, Any]
+
+_ROLLING: Final = "RollingUpdate"
+_HISTORY: Final = 10
+_DEADLINE_SECONDS: Final = 600
+#: How often the template of a DaemonSet changed: a field of long ago that lives on as an annotation.
+_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+#: The revision that a Deployment should go back to, likewise.
+_ROLLBACK: Final = "deprecated.deployment.rollback.to"
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+def default_deployment(obj: Json, now: datetime) -> None:
+    spec = obj["spec"]
+    spec.setdefault("replicas", 1)
+    strategy = spec["strategy"]
+    if not strategy.get("type"):
+        strategy["type"] = _ROLLING
+    if strategy["type"] == _ROLLING:
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", _HISTORY)
+    spec.setdefault("progressDeadlineSeconds", _DEADLINE_SECONDS)
+    default_template(spec["template"])
+
+
+def default_replica_set(obj: Json, now: datetime) -> None:
+    obj["spec"].setdefault("replicas", 1)
+    default_template(obj["spec"]["template"])
+
+
+def default_daemon_set(obj: Json, now: datetime) -> None:
+    spec = obj["spec"]
+    strategy = spec["updateStrategy"]
+    if not strategy.get("type"):
+        strategy["type"] = _ROLLING
+    if strategy["type"] == _ROLLING:
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", _HISTORY)
+    default_template(spec["template"])
+
+
+def default_stateful_set(obj: Json, now: datetime) -> None:
+    spec = obj["spec"]
+    if not spec.get("podManagementPolicy"):
+        spec["podManagementPolicy"] = "OrderedReady"
+    strategy = spec["updateStrategy"]
+    if not strategy.get("type"):
+        strategy["type"] = _ROLLING
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == _ROLLING and strategy.get("rollingUpdate") is not None:
+        strategy["rollingUpdate"].setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    for field in ("whenDeleted", "whenScaled"):
+        if not retention.get(field):
+            retention[field] = "Retain"
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", _HISTORY)
+    default_template(spec["template"])
+    for claim in spec.get("volumeClaimTemplates") or ():
+        default_claim_spec(claim["spec"])
+        if not claim["status"].get("phase"):
+            claim["status"]["phase"] = "Pending"
+
+
+# --- the stored form -------------------------------------------------------------------------------------------------------------------------
+
+
+def workload_to_hub(obj: Json) -> Json:
+    template_to_hub(obj["spec"]["template"])
+    annotations = obj["metadata"].get("annotations") or {}
+    if annotations.get(_ROLLBACK) == "":
+        del annotations[_ROLLBACK]
+    return obj
+
+
+def daemon_set_to_hub(obj: Json) -> Json:
+    """The generation of the template is a field of what is stored, and an annotation of what is shown."""
+    template_to_hub(obj["spec"]["template"])
+    metadata = obj["metadata"]
+    annotations = metadata.get("annotations") or {}
+    text = annotations.pop(_TEMPLATE_GENERATION, "0")
+    if not _INTEGER.fullmatch(text):
+        error = f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax"
+        raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {error}')
+    obj["spec"]["templateGeneration"] = int(text)
+    if not annotations:
+        metadata.pop("annotations", None)
+    return obj
+
+
+def daemon_set_from_hub(obj: Json) -> Json:
+    obj["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = str(obj["spec"].pop("templateGeneration", 0))
+    return obj
+
+
+def stateful_set_to_hub(obj: Json) -> Json:
+    """Claims in a list have their kind, as objects of their own have."""
+    template_to_hub(obj["spec"]["template"])
+    for claim in obj["spec"].get("volumeClaimTemplates") or ():
+        claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
+    return obj

@@ -1,0 +1,54 @@
+"""ControllerRevisions of apps/v1: what a controller keeps of an object's past. Their data never change."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.types.apps import ControllerRevision
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.workloads import nonnegative
+
+__all__ = ["CONTROLLER_REVISIONS"]
+
+Json = dict[str, Any]
+
+_DATA: Final = Path("data")
+
+
+class ControllerRevisionStrategy(Strategy):
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        errors = nonnegative(Path("revision"), obj.get("revision"))
+        if obj.get("data") is None:
+            errors.append(required(_DATA, "data is mandatory"))
+        elif not isinstance(obj["data"], dict):
+            errors.append(required(_DATA, "data must be a valid JSON object"))
+        return errors
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        errors = nonnegative(Path("revision"), obj.get("revision"))
+        if obj.get("data") != old.get("data"):
+            errors.append(invalid(_DATA, obj.get("data"), "field is immutable"))
+        return errors
+
+
+def _controller(obj: Json) -> str:
+    owner = next((owner for owner in obj["metadata"].get("ownerReferences") or () if owner.get("controller")), None)
+    if owner is None:
+        return "<none>"
+    group = owner.get("apiVersion", "").rpartition("/")[0]
+    kind = f"{owner.get('kind', '')}.{group}" if group else owner.get("kind", "")
+    return f"{kind.lower()}/{owner.get('name', '')}"
+
+
+CONTROLLER_REVISIONS: Final = Resource(
+    group="apps", kind="ControllerRevision", plural="controllerrevisions", singular="controllerrevision", namespaced=True,
+    versions=(Version(name="v1", schema=ControllerRevision),),
+    strategy=ControllerRevisionStrategy(), storage_prefix="controllerrevisions", storage_hash="85nkx63pcBU=",
+    columns=name_and_age(
+        Column(name="Controller", cell=_controller, description="Whose past it is."),
+        Column(name="Revision", cell=lambda obj: obj.get("revision", 0), description="Its place in the past."),
+    ),
+)  # fmt: skip

@@ -1,0 +1,102 @@
+"""Rules that kinds of apps/v1 share: templates of pods that always run, numbers or percentages, counts of a status (pkg/apis/apps/validation)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported
+from apiserver.api.names import NamePattern
+from apiserver.api.selectors import SelectorError, from_object
+from apiserver.api.types.meta import LabelSelector
+from apiserver.resources.internal import internal
+from apiserver.resources.pods.template import validate_template
+from apiserver.resources.workloads import nonnegative, selects_template, validate_required_selector
+
+__all__ = [
+    "always_runs", "at_most_100_percent", "collisions_only_grow", "counts", "hostname_warning", "int_or_percent", "is_empty", "number",
+    "selector_and_template", "shown_number",
+]  # fmt: skip
+
+Json = dict[str, Any]
+
+_PERCENT: Final = NamePattern("a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%")
+
+
+def is_empty(selector: Json) -> bool:
+    return not selector.get("matchLabels") and not selector.get("matchExpressions")
+
+
+def selector_and_template(path: Path, spec: Json) -> list[FieldError]:
+    """Of a Deployment or ReplicaSet (both call themselves deployment)."""
+    selector = spec.get("selector")
+    errors = validate_required_selector(path / "selector", selector)
+    if selector is not None and is_empty(selector):
+        errors.append(invalid(path / "selector", internal(LabelSelector, selector), "empty selector is invalid for deployment"))
+    try:
+        from_object(selector)
+    except SelectorError:
+        return [*errors, invalid(path / "selector", internal(LabelSelector, selector), "invalid label selector")]
+    template, at = spec["template"], path / "template"
+    return errors + selects_template(at, selector, template) + validate_template(at, template) + always_runs(at, template, "ReplicaSet")
+
+
+def always_runs(path: Path, template: Json, kind: str) -> list[FieldError]:
+    """Pods that end are replaced: none may ask to end."""
+    policy = template["spec"].get("restartPolicy", "")
+    errors = [] if policy == "Always" else [not_supported(path / "spec" / "restartPolicy", Named(policy), ("Always",))]
+    if template["spec"].get("activeDeadlineSeconds") is not None:
+        errors.append(forbidden(path / "spec" / "activeDeadlineSeconds", f"activeDeadlineSeconds in {kind} is not Supported"))
+    return errors
+
+
+def int_or_percent(path: Path, value: int | str) -> list[FieldError]:
+    if isinstance(value, str):
+        return [] if _PERCENT.matches(value) else [invalid(path, Named(value), _PERCENT.text)]
+    return nonnegative(path, value)
+
+
+def shown_number(value: int | str) -> int | str:
+    """A number or percentage as errors show it."""
+    return Named(value) if isinstance(value, str) else value
+
+
+def number(value: int | str) -> int:
+    """The number, of a percentage as well; of any other text 0."""
+    if isinstance(value, int):
+        return value
+    text = value.removesuffix("%") if _PERCENT.matches(value) else value
+    return int(text) if text.removeprefix("-").isdigit() else 0
+
+
+def at_most_100_percent(path: Path, value: int | str) -> list[FieldError]:
+    if not isinstance(value, str) or not _PERCENT.matches(value) or number(value) <= 100:
+        return []
+    return [invalid(path, Named(value), "must not be greater than 100%")]
+
+
+def counts(status: Json, fields: tuple[str, ...], parts: tuple[str, ...] = (), *, ready: str = "readyReplicas") -> list[FieldError]:
+    """Counts that are not negative; `parts` are counted among `replicas`, and what is available is ready (by the name that errors use)."""
+    path = Path("status")
+    errors: list[FieldError] = []
+    for field in fields:
+        errors += nonnegative(path / field, status.get(field))
+    total = status.get("replicas", 0)
+    for field in parts:
+        if status.get(field, 0) > total:
+            errors.append(invalid(path / field, status[field], "cannot be greater than status.replicas"))
+    if parts and status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
+        errors.append(invalid(path / "availableReplicas", status["availableReplicas"], f"cannot be greater than {ready}"))
+    return errors
+
+
+def collisions_only_grow(status: Json, old: Json) -> list[FieldError]:
+    before, count = old.get("collisionCount"), status.get("collisionCount")
+    if before is None or (count is not None and count >= before):
+        return []
+    return [invalid(Path("status.collisionCount"), count or 0, "cannot be decremented")]
+
+
+def hostname_warning(texts: list[str]) -> list[str]:
+    """`texts`: why the name is no DNS label."""
+    what = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+    return [f"metadata.name: {what}: [{' '.join(texts)}]"] if texts else []

@@ -1,0 +1,53 @@
+"""What happens to any workload before it is stored: a status of its own, gates, generations, warnings (pkg/registry/apps)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from apiserver.api.fielderrors import Path
+from apiserver.api.schema import Struct
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.pods.template import drop_from_template, template_warnings
+from apiserver.resources.workloads import count_generation
+
+__all__ = ["TEMPLATE", "WorkloadStrategy", "drop_terminating"]
+
+Json = dict[str, Any]
+
+TEMPLATE: Final = Path("spec.template")
+
+
+class WorkloadStrategy(Strategy):
+    """A kind with a template of pods at spec.template. `spec_type` is the type of its spec, `new_status` what a new object's status is."""
+
+    reset_fields = ("status",)
+    status_reset_fields: tuple[str, ...] = ("spec",)
+    revalidates_metadata = False
+    spec_type: ClassVar[Struct]
+    new_status: ClassVar[Json] = {}
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = dict(self.new_status)
+        obj["metadata"]["generation"] = 1
+        drop_from_template(ctx, obj["spec"]["template"], None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        drop_from_template(ctx, obj["spec"]["template"], old["spec"]["template"])
+        count_generation(self.spec_type, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return template_warnings(TEMPLATE, obj["spec"]["template"])
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        changed = obj["metadata"].get("generation") != old["metadata"].get("generation")
+        return template_warnings(TEMPLATE, obj["spec"]["template"]) if changed else []
+
+
+def drop_terminating(ctx: Context, obj: Json, old: Json) -> None:
+    """status.terminatingReplicas has a gate."""
+    if not ctx.features.enabled("DeploymentReplicaSetTerminatingReplicas") and (old.get("status") or {}).get("terminatingReplicas") is None:
+        (obj.get("status") or {}).pop("terminatingReplicas", None)

@@ -1,0 +1,66 @@
+"""Scale subresources: how many replicas there are to be, and of which pods (autoscaling/v1). Facts: pkg/apis/autoscaling/validation."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path
+from apiserver.api.selectors import SelectorError, from_labels, from_object
+from apiserver.api.status import bad_request
+from apiserver.api.types.autoscaling import Scale
+from apiserver.registry.metadata import validate_metadata
+from apiserver.registry.projection import Projection
+from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.workloads import nonnegative
+
+__all__ = ["SCALE", "SCALE_BY_LABELS"]
+
+Json = dict[str, Any]
+
+_SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def _scale(obj: Json, selector: str) -> Json:
+    metadata, replicas = obj["metadata"], obj["spec"].get("replicas")
+    status: Json = {"replicas": (obj.get("status") or {}).get("replicas", 0)}
+    if selector:
+        status["selector"] = selector
+    return {
+        "metadata": {name: metadata[name] for name in _SHOWN if name in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }  # fmt: skip
+
+
+def _by_selector(obj: Json) -> Json:
+    try:
+        return _scale(obj, str(from_object(obj["spec"].get("selector"))))
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+
+
+def _by_labels(obj: Json) -> Json:
+    return _scale(obj, str(from_labels(obj["spec"].get("selector") or {})))
+
+
+def _validate(scale: Json) -> list[FieldError]:
+    errors = validate_metadata(scale["metadata"], True, "subdomain", kind_rules=True)
+    return errors + nonnegative(Path("spec.replicas"), scale["spec"].get("replicas"))
+
+
+#: What the body of a scale subresource is; nothing of it is stored.
+_KIND: Final = Resource(
+    group="autoscaling", kind="Scale", plural="scales", singular="scale", namespaced=True, versions=(Version(name="v1", schema=Scale),),
+    strategy=Strategy(), storage_prefix="", columns=(), verbs=(),
+)  # fmt: skip
+
+
+def _subresource(projection: Projection) -> Subresource:
+    return Subresource(name="scale", kind="Scale", group="autoscaling", version="v1", schema=Scale, projection=projection)
+
+
+#: Of kinds with a label selector.
+SCALE: Final = _subresource(Projection(_KIND, "spec.replicas", _by_selector, _validate))
+#: Of kinds that select by labels alone (ReplicationController).
+SCALE_BY_LABELS: Final = _subresource(Projection(_KIND, "spec.replicas", _by_labels, _validate))

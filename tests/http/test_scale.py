@@ -1,0 +1,85 @@
+"""Scale: a part of a workload, read and written as an object of its own kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.server import serve
+from tests.support.wire import Wire
+
+Json = dict[str, Any]
+
+BASE = "/apis/apps/v1/namespaces/default/deployments"
+SCALE = f"{BASE}/d/scale"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Wire]:
+    with serve() as running:
+        yield running.wire()
+
+
+@pytest.fixture
+def wire(server: Wire) -> Iterator[Wire]:
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "img:1"}]}}
+    body = {"metadata": {"name": "d"}, "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}}
+    assert server.post(f"{BASE}?fieldManager=author", body).status == 201
+    yield server
+    assert server.request("DELETE", f"{BASE}/d").status == 200
+
+
+def scale(replicas: int, **metadata: Any) -> Json:
+    return {"metadata": {"name": "d", **metadata}, "spec": {"replicas": replicas}}
+
+
+def managers(wire: Wire) -> list[tuple[str, str, bool]]:
+    """Who manages the deployment: name, subresource, whether the replicas are theirs."""
+    entries = wire.get(f"{BASE}/d").json["metadata"]["managedFields"]
+    return [(entry["manager"], entry.get("subresource", ""), "f:replicas" in entry["fieldsV1"]["f:spec"]) for entry in entries]
+
+
+def test_a_scale_shows_replicas_and_whose_pods_they_are(wire: Wire) -> None:
+    shown = wire.get(SCALE).json
+    whole = wire.get(f"{BASE}/d").json["metadata"]
+    assert (shown["kind"], shown["apiVersion"], shown["spec"], shown["status"]) == (
+        "Scale", "autoscaling/v1", {"replicas": 2}, {"replicas": 0, "selector": "app=x"},
+    )  # fmt: skip
+    assert shown["metadata"] == {name: whole[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
+    assert wire.get(f"{BASE}/none/scale").json["message"] == 'deployments.apps "none" not found'
+
+
+def test_who_scales_owns_the_replicas_from_then_on(wire: Wire) -> None:
+    assert wire.request("PUT", f"{SCALE}?fieldManager=hpa", scale(5)).json["spec"] == {"replicas": 5}
+    whole = wire.get(f"{BASE}/d").json
+    assert (whole["spec"]["replicas"], whole["metadata"]["generation"]) == (5, 2)
+    assert managers(wire) == [("hpa", "scale", True), ("author", "", False)]
+
+
+def test_a_scale_can_be_patched_and_applied(wire: Wire) -> None:
+    merged = wire.request("PATCH", SCALE, {"spec": {"replicas": 3}}, {"Content-Type": "application/merge-patch+json"})
+    assert merged.json["spec"] == {"replicas": 3}
+    body = {"kind": "Scale", "apiVersion": "autoscaling/v1", **scale(0)}
+    apply = {"Content-Type": "application/apply-patch+yaml"}
+    taken = wire.request("PATCH", f"{SCALE}?fieldManager=a&force=true", body, apply)
+    assert (taken.status, taken.json["spec"]) == (200, {})
+    assert wire.get(f"{BASE}/d").json["spec"]["replicas"] == 0
+    refused = wire.request("PATCH", f"{SCALE}?fieldManager=b", {**body, "spec": {"replicas": 7}}, apply)
+    assert (refused.status, refused.json["message"]) == (409, 'Apply failed with 1 conflict: conflict with "a" with subresource "scale": .spec.replicas')
+
+
+def test_a_wrong_scale_is_refused_in_its_own_name(wire: Wire) -> None:
+    negative = wire.request("PUT", SCALE, scale(-1)).json
+    assert negative["message"] == 'Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
+    old = wire.get(SCALE).json["metadata"]["resourceVersion"]
+    assert wire.request("PUT", SCALE, scale(4, resourceVersion=old)).status == 200
+    assert wire.request("PUT", SCALE, scale(5, resourceVersion=old)).json["details"] == {"name": "d", "group": "apps", "kind": "deployments"}
+    other = [{"op": "add", "path": "/metadata/uid", "value": "other"}]
+    assert "deployments/scale" in wire.request("PATCH", SCALE, other, {"Content-Type": "application/json-patch+json"}).json["message"]
+
+
+def test_a_dry_run_scales_nothing(wire: Wire) -> None:
+    assert wire.request("PUT", f"{SCALE}?dryRun=All", scale(9)).json["spec"] == {"replicas": 9}
+    assert wire.get(SCALE).json["spec"] == {"replicas": 2}
