@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from controllers.claims.pods import ClaimNotCreated, ClaimReferenceError, group_claim_reference, group_name, not_for_group
+from controllers.claims.pods import ClaimNotCreated, ClaimReferenceError, group_claim_reference, group_key, group_name, not_for_group
 from controllers.generatedclaims import GeneratedClaims, templates_of
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
@@ -28,11 +28,6 @@ def _claim_keys(group: Json) -> Iterator[str]:
             yield f"{group['metadata']['namespace']}/{name}"
 
 
-def _key_of_group(pod: Json) -> str:
-    name = group_name(pod)
-    return "" if name is None else f"{pod['metadata']['namespace']}/{name}"
-
-
 class GroupClaims:
     """Groups and their claims. `add` queues a key, `member_changed` hears of pods whose group changed, `gone` of groups that were deleted."""
 
@@ -45,7 +40,7 @@ class GroupClaims:
         self._add, self._member_changed, self._gone = add, member_changed, gone
         self._of_claim = self.informer.index("claims", _claim_keys)
         self._of_template = self.informer.index("claim templates", templates_of)
-        self._members = pods.index("group", lambda pod: (key,) if (key := _key_of_group(pod)) else ())
+        self._members = pods.index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
 
     def follow(self) -> None:
         """Hear of changes, once all who are told of them are there."""
@@ -56,7 +51,7 @@ class GroupClaims:
         name = group_name(pod)
         if name is None:
             return None
-        group = self.informer.get(_key_of_group(pod))
+        group = self.informer.get(group_key(pod))
         if group is None:
             raise LookupError(f'get PodGroup for Pod {key_of(pod)}: podgroup.scheduling.k8s.io "{name}" not found')
         return group

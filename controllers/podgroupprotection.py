@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from controllers.claims.pods import group_name
+from controllers.claims.pods import group_key
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.clock import Clock
@@ -24,12 +24,6 @@ FINALIZER = "scheduling.k8s.io/podgroup-protection"
 def build(client: Client, informers: Informers, clock: Clock, options: Options) -> PodGroupProtection:
     """The component, for the manager."""
     return PodGroupProtection(client, informers, clock, enabled=options.features.enabled(GATE))
-
-
-def group_key(pod: Json) -> str:
-    """The key of the group that a pod belongs to, "" without one."""
-    name = group_name(pod)
-    return "" if name is None else f"{pod['metadata']['namespace']}/{name}"
 
 
 def _ended(pod: Json) -> bool:

@@ -109,6 +109,12 @@ def group_name(pod: Object) -> str | None:
     return name
 
 
+def group_key(pod: Object) -> str:
+    """The key (`namespace/name`) of the PodGroup that the pod belongs to, "" without one."""
+    name = group_name(pod)
+    return "" if name is None else f"{_identity(pod)[0]}/{name}"
+
+
 def not_for_pod(pod: Object, claim: Object, workload_claims: bool = False) -> str | None:
     """Why a generated claim was not generated for this pod (or, with workload claims, its group); None if it was."""
     pod_name, claim_name = _qualified(pod), _qualified(claim)

@@ -36,6 +36,7 @@ class NodeAgent(ControllerComponent):
 
     def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
         self._client = client.named("kubelet")
+        self._with_groups = options.features.enabled("DRAWorkloadResourceClaims")
         self._clock = clock
         self._nodes, self._pods, self._claims = (informers.of(kind) for kind in (NODES, PODS, RESOURCE_CLAIMS))
         self._pods_of_node = self._pods.index("node", lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ())
@@ -142,9 +143,9 @@ class NodeAgent(ControllerComponent):
             claim = self._claims.get(f"{namespace}/{name}")
             if claim is None:
                 return f'failed to fetch ResourceClaim {name} referenced by pod {pod["metadata"]["name"]}: resourceclaims.resource.k8s.io "{name}" not found'
-            if reference.check_owner and (reason := not_for_pod(pod, claim)):
+            if reference.check_owner and (reason := not_for_pod(pod, claim, self._with_groups)):
                 return reason
-            if not is_reserved_for_pod(pod, claim):
+            if not is_reserved_for_pod(pod, claim, self._with_groups):
                 return f"pod {pod['metadata']['name']}({pod['metadata']['uid']}) is not allowed to use ResourceClaim {name}({claim['metadata']['uid']})"
             if "allocation" not in claim.get("status", {}):
                 return f"ResourceClaim {name} is not allocated"

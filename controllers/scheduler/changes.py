@@ -46,6 +46,7 @@ class Change(Enum):
     CLASS_UPDATE = auto()
     SLICE_ADD = auto()
     SLICE_UPDATE = auto()
+    POD_GROUP_ADD = auto()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from controllers.allocator import Allocated
-from controllers.claims import ClaimReferenceError, claim_reference, not_for_pod
+from controllers.claims import ClaimReferenceError, claim_reference
 from controllers.runtime.kinds import key_of
+from controllers.scheduler.groups import NO_GROUPS, PodGroups
 
 Json = dict[str, Any]
 
@@ -35,8 +36,8 @@ class Pending:
 class ClaimCache:
     """Claims by `namespace/name`. `changed(old, new)` is called for every change of what is visible here."""
 
-    def __init__(self, allocated: Allocated) -> None:
-        self._allocated = allocated
+    def __init__(self, allocated: Allocated, groups: PodGroups = NO_GROUPS) -> None:
+        self._allocated, self.groups = allocated, groups
         self.changed: Callable[[Json | None, Json | None], None] = lambda _, __: None
         self._observed: dict[str, Json] = {}
         self._written: dict[str, Json] = {}
@@ -133,10 +134,17 @@ class ClaimCache:
                 raise ClaimWalkError(f'could not find ResourceClaim "{key}"')
             if claim["metadata"].get("deletionTimestamp"):
                 raise ClaimWalkError(f'resourceclaim "{reference.name}" is being deleted')
-            if reference.check_owner and (foreign := not_for_pod(pod, claim)) is not None:
+            if reference.check_owner and (foreign := self.groups.not_for(pod, claim)) is not None:
                 raise ClaimWalkError(foreign)
             claims.append(claim)
         return claims
+
+    def consumers(self, pod: Json) -> list[Json]:
+        """For whom each of the pod's claims is to be reserved. Raises ClaimWalkError where that cannot be told."""
+        try:
+            return self.groups.consumers(pod)
+        except (LookupError, ClaimReferenceError) as error:
+            raise ClaimWalkError(str(error)) from error
 
 
 def claim_keys(pod: Json) -> list[str]:

@@ -37,14 +37,15 @@ class ClaimWriter:
 
     def __init__(self, client: Client, clock: Clock, claims: ClaimCache, devices: DynamicResources, kind: Kind) -> None:
         self._client, self._clock, self._claims, self._devices, self._kind = client, clock, claims, devices, kind
+        self._groups = claims.groups
 
     async def bind(self, pod: PodInfo, state: DynamicState) -> None:
         """Allocates and reserves all claims for the pod. Raises BindError; what was written stays in the state."""
         for position, claim in enumerate(state.claims):
-            if not is_reserved_for_pod(pod.pod, claim):
-                state.claims[position] = await self._bind_claim(pod, claim, state.allocations.get(position))
+            if not self._groups.is_reserved(pod.pod, claim):
+                state.claims[position] = await self._bind_claim(claim, state.consumers[position], state.allocations.get(position))
 
-    async def _bind_claim(self, pod: PodInfo, claim: Json, allocation: Json | None) -> Json:
+    async def _bind_claim(self, claim: Json, consumer: Json, allocation: Json | None) -> Json:
         name = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
         what = "allocation and reservation" if allocation is not None else "reservation"
         for attempt in range(_TRIES):
@@ -52,7 +53,7 @@ class ClaimWriter:
                 await self._clock.sleep(_PAUSE)
                 claim = await self._again(claim, name)
             try:
-                written = await self._write(pod, claim, name, allocation)
+                written = await self._write(claim, name, consumer, allocation)
             except (StatusError, TransportError) as error:
                 if isinstance(error, StatusError) and error.reason == "Conflict" and attempt + 1 < _TRIES:
                     continue
@@ -70,7 +71,7 @@ class ClaimWriter:
         except (StatusError, TransportError) as error:
             raise BindError(f"get updated claim {name} after conflict: {error}") from error
 
-    async def _write(self, pod: PodInfo, claim: Json, name: str, allocation: Json | None) -> Json:
+    async def _write(self, claim: Json, name: str, consumer: Json, allocation: Json | None) -> Json:
         if claim["metadata"].get("deletionTimestamp"):
             raise BindError(f"claim {name} got deleted in the meantime")
         status = dict(claim.get("status") or {})
@@ -79,8 +80,9 @@ class ClaimWriter:
                 raise BindError(f"claim {name} got allocated elsewhere in the meantime")
             claim = await self._protect(claim, name)
             status = {**(claim.get("status") or {}), "allocation": allocation}
-        consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
-        status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
+        users = status.get("reservedFor") or []
+        # Another member may have reserved the claim for the group meanwhile.
+        status["reservedFor"] = users if consumer in users else [*users, consumer]
         if self._devices.conditions:
             held = status.get("allocation")
             if held is None:
@@ -132,24 +134,23 @@ class ClaimWriter:
         return everything
 
     async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:
-        """Takes the pod out of the claims that were reserved for it. What was allocated stays allocated."""
+        """Takes the pod out of the claims that were reserved for it. What was allocated stays allocated, what is reserved for a group stays so."""
         self._devices.unreserve(state)
         for claim in state.claims:
-            metadata = claim["metadata"]
-            if not (claim.get("status") or {}).get("allocation") or not is_reserved_for_pod(pod.pod, claim):
-                continue
-            patch = {
-                "metadata": {"uid": metadata["uid"]},
-                "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
-            }
-            try:
-                written = await self._client.patch(
-                    self._kind, metadata["name"], patch, metadata["namespace"], subresource="status"
-                )
-            except (StatusError, TransportError) as error:
-                log.warning("cannot unreserve claim %s/%s: %s", metadata["namespace"], metadata["name"], error)
-            else:
-                self._claims.wrote(written)
+            if (claim.get("status") or {}).get("allocation") and is_reserved_for_pod(pod.pod, claim):
+                await self._remove_consumer(claim, pod.uid)
+
+    async def _remove_consumer(self, claim: Json, uid: str) -> bool:
+        """Takes a user out of reservedFor. Says whether that worked; what did not is tried again with the pod."""
+        metadata = claim["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}
+        try:
+            written = await self._client.patch(self._kind, metadata["name"], patch, metadata["namespace"], subresource="status")
+        except (StatusError, TransportError) as error:
+            log.warning("cannot unreserve claim %s/%s: %s", metadata["namespace"], metadata["name"], error)
+            return False
+        self._claims.wrote(written)
+        return True
 
     async def deallocate(self, pod: PodInfo, state: DynamicState) -> str:
         """PostFilter: gives up an allocation that only this pod could use but cannot. The text for the pod's condition."""
@@ -164,4 +165,20 @@ class ClaimWriter:
                 }
                 await self._client.update_status(self._kind, {**claim, "status": status})
                 return "deallocation of ResourceClaim completed"
-        return "still not schedulable"
+        return await self._unreserve_group(pod) or "still not schedulable"
+
+    async def _unreserve_group(self, pod: PodInfo) -> str:
+        """Takes the pod's group out of the first claim that is reserved for it, if no member has a place: the next attempt may deallocate the
+        claim. The text for the condition, "" where there is nothing to do."""
+        try:
+            group = self._groups.of(pod.pod)
+        except LookupError:
+            return ""
+        if group is None or self._groups.is_placed(group):
+            return ""
+        for claim in self._groups.claims_of(group, self._claims.get):
+            if "allocation" not in (claim.get("status") or {}) or not self._groups.is_reserved(pod.pod, claim):
+                continue
+            if await self._remove_consumer(claim, group["metadata"]["uid"]):
+                return "ResourceClaim unreserved for PodGroup"
+        return ""

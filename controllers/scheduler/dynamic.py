@@ -20,7 +20,9 @@ import orjson
 
 from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector
 from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, PodAllocator, Solution
+from controllers.claims.pods import group_key
 from controllers.runtime.clock import Clock, parse_time
+from controllers.runtime.kinds import key_of
 from controllers.scheduler.changes import Change, Event, Hint
 from controllers.scheduler.claims import ClaimCache, ClaimWalkError
 from controllers.scheduler.nodes import NodeInfo
@@ -41,6 +43,8 @@ class DynamicState:
     """One attempt for one pod with claims."""
 
     claims: list[Json]
+    consumers: list[Json]
+    """For whom each claim is to be reserved: the pod, or its group."""
     selectors: list[NodeSelector | None]
     """Where the claims that are allocated can be used."""
     pending: list[int]
@@ -117,6 +121,7 @@ class DynamicResources:
             Change.CLASS_UPDATE: None,
             Change.SLICE_ADD: None,
             Change.SLICE_UPDATE: None,
+            Change.POD_GROUP_ADD: self._group_hint,
         }
 
     def problem(self, pod: Json) -> str | None:
@@ -145,17 +150,22 @@ class DynamicResources:
         new = event.new
         return new is not None and new["metadata"]["uid"] == pod.uid and self.problem(new) is None
 
+    @staticmethod
+    def _group_hint(pod: PodInfo, event: Event) -> bool:
+        return event.new is not None and key_of(event.new) == group_key(pod.pod)
+
     def prefilter(self, pod: PodInfo) -> DynamicState | Rejection | None:
         """The state of an attempt; None if the pod has no claims. Raises SchedulingError."""
         if not pod.has_claims:
             return None
         try:
             claims = self._claims.walk(pod.pod)
+            consumers = self._claims.consumers(pod.pod)
         except ClaimWalkError as error:
             return Rejection(NAME, (str(error),))
         if not claims:
             return None
-        state = DynamicState(claims, [], [], None)
+        state = DynamicState(claims, consumers, [], [], None)
         for position, claim in enumerate(claims):
             allocation = (claim.get("status") or {}).get("allocation")
             state.selectors.append(_selector(allocation))

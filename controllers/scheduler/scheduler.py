@@ -33,6 +33,7 @@ from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.claimwrites import BindError, ClaimWriter
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Cycle, Evaluator
+from controllers.scheduler.groups import NO_GROUPS, PodGroups
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.podwrites import PodWriter
@@ -61,7 +62,8 @@ class Scheduler:
         self.allocator = Allocator(features, release="{}.{}".format(*release))
         self.cache = Cache()
         self.reach = DeviceReach(self.allocator.allocated)
-        self.claims = ClaimCache(self.allocator.allocated)
+        with_groups = gates.enabled("DRAWorkloadResourceClaims")
+        self.claims = ClaimCache(self.allocator.allocated, PodGroups(informers, self.cache.is_assumed) if with_groups else NO_GROUPS)
         self.devices = DynamicResources(self.allocator, self.claims, clock, features.binding_conditions)
         self.queue = SchedulingQueue(clock, self._keeps_out, {**HINTS, dynamic.NAME: self.devices.hints})
         self._pods, self._namespaces, self._services = (informers.of(kind) for kind in (PODS, NAMESPACES, SERVICES))

@@ -54,6 +54,9 @@ class Watching:
         self._informers += [classes, slices, claims]
         classes.on(self._class_added, self._class_updated, self._class_deleted)
         slices.on(self._slice_added, self._slice_updated, self._slice_deleted)
+        if scheduler.claims.groups.enabled:
+            # Not waited for, either: whoever needs a group is told when it comes.
+            scheduler.claims.groups.informer.on(lambda group: self._queue.tell(Event(Change.POD_GROUP_ADD, None, group)))
         scheduler.claims.changed = self.claim_changed
         claims.on(scheduler.claims.added, scheduler.claims.updated, scheduler.claims.deleted)
 

@@ -122,3 +122,23 @@ def test_a_member_put_on_a_node_by_hand_has_the_claim_reserved_for_its_group(kub
     claim = kube.wait("resourceclaim/mine", lambda c: c["status"].get("reservedFor"))
     (consumer,) = claim["status"]["reservedFor"]
     assert (consumer["apiGroup"], consumer["resource"], consumer["name"]) == ("scheduling.k8s.io", "podgroups", "g")
+
+
+@CLAIMS_ON
+def test_a_claim_is_reserved_for_the_group_once_and_given_up_with_it(kube):
+    kube.add_node("worker", devices=1)
+    kube.apply([CLASS, TEMPLATE, group("g", resourceClaims=[ENTRY])])
+    kube.apply([member(name, "g", resourceClaims=[ENTRY]) for name in "ab"])
+    for name in "ab":
+        kube.wait(f"pod/{name}", "phase=Running")
+    made = kube.get("podgroup/g")
+    claim = names(made)["shared"]
+    consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": made["metadata"]["uid"]}
+    assert kube.get(f"resourceclaim/{claim}")["status"]["reservedFor"] == [consumer]
+    kube.delete("pod/a")
+    kube.delete("pod/b")
+    kube.wait("pod/b", "delete")
+    assert "allocation" in kube.get(f"resourceclaim/{claim}")["status"]
+    kube.delete("podgroup/g")
+    kube.wait("podgroup/g", "delete")
+    kube.wait(f"resourceclaim/{claim}", "delete")
