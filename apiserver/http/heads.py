@@ -16,6 +16,8 @@ CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 BODILESS: Final = (204, 304)
 #: What no field may hold: it would end the field, or the head.
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+#: Bytes of a body that are rather written on their own than copied.
+_LONG: Final = 64 * 1024
 _NO_CACHE: Final = b"cache-control: no-cache, private\r\n"
 
 
@@ -37,16 +39,21 @@ def fields(headers: Iterable[tuple[str, str]]) -> bytes:
     return b"".join([b"%b: %b\r\n" % (name.lower().encode("latin-1"), _CONTROL.sub(" ", value).encode()) for name, value in headers])
 
 
-def whole(answer: Response, *, head: bool, close: bool) -> bytes:
-    """A whole answer. `head`: the client wants no body, but to know how long it is; `close`: the connection ends with it."""
+def whole(answer: Response, *, head: bool, close: bool) -> tuple[bytes, ...]:
+    """A whole answer, a long body apart from what comes before it: it is not copied. `head`: the client wants no body, but to know how long it is;
+    `close`: the connection ends with it."""
     body = answer.body
+    size = len(body)
     first = opening(answer.status, answer.content_type)
-    if not answer.headers and not close and not head and answer.status not in BODILESS:
-        return b"%bcontent-length: %d\r\n\r\n%b" % (first, len(body), body)
-    rest = fields(answer.headers) + (CLOSE if close else b"")
+    if answer.headers or close:
+        first = b"%b%b%b" % (first, fields(answer.headers), CLOSE if close else b"")
     if answer.status in BODILESS:
-        return b"%b%b\r\n" % (first, rest)
-    return b"%b%bcontent-length: %d\r\n\r\n%b" % (first, rest, len(body), b"" if head else body)
+        return (first + b"\r\n",)
+    if head:
+        return (b"%bcontent-length: %d\r\n\r\n" % (first, size),)
+    if size > _LONG:
+        return b"%bcontent-length: %d\r\n\r\n" % (first, size), body
+    return (b"%bcontent-length: %d\r\n\r\n%b" % (first, size, body),)
 
 
 def of_stream(answer: Stream, *, chunked: bool, close: bool) -> bytes:

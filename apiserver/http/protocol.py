@@ -289,7 +289,8 @@ class Protocol(asyncio.Protocol):
         if self.transport.is_closing():
             return
         close = not asked.keep or self._stopping
-        self.transport.write(heads.whole(answer, head=asked.request.method == "HEAD", close=close))
+        for part in heads.whole(answer, head=asked.request.method == "HEAD", close=close):
+            self.transport.write(part)
         if close:
             self._close()
 

@@ -7,10 +7,13 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from apiserver.app import Server
 from apiserver.http.web import Web
@@ -127,6 +130,32 @@ def test_a_long_row_of_requests_of_all_kinds_is_answered_in_order(wire: Wire) ->
 def test_a_request_may_come_byte_by_byte(wire: Wire) -> None:
     whole = ask("POST", MAPS, b'{"metadata":{"generateName":"slow-"}}', "Connection: close")
     assert exchange(wire, *(whole[at : at + 1] for at in range(len(whole)))).startswith(b"HTTP/1.1 201 Created\r\n")
+
+
+def in_chunks(name: str, *sizes: int) -> bytes:
+    body, chunks = f'{{"metadata":{{"generateName":"{name}-"}}}}'.encode(), b""
+    for size in (*sizes, len(body)):
+        chunks += b"%x;ext=1\r\n%b\r\n" % (len(body[:size]), body[:size]) if body else b""
+        body = body[size:]
+    return ask("POST", f"{MAPS}?dryRun=All", b"", "Content-Type: application/json", "Transfer-Encoding: chunked") + chunks + b"0\r\n\r\n"
+
+
+PIPELINE = [
+    (ask("GET", "/readyz"), 200), (in_chunks("cut", 3, 1), 201), (ask("GET", "/-/nope"), 404), (ask("GET", "/readyz", b"a body"), 200),
+    (ask("POST", f"{MAPS}?dryRun=All", b'{"metadata":{"generateName":"cut-"}}'), 201),
+    (ask("GET", "/livez", b"", "Connection: Upgrade", "Upgrade: websocket"), 200),
+    (ask("GET", f"{MAPS}/nope"), 404), (ask("DELETE", f"{MAPS}/nope"), 404), (ask("POST", MAPS, b"{", "Connection: close"), 400),
+]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(order=st.permutations(range(len(PIPELINE) - 1)), cuts=st.sets(st.integers(1, sum(len(sent) for sent, _ in PIPELINE)), max_size=12))
+def test_wherever_the_bytes_are_cut_the_answers_are_the_same(wire: Wire, order: list[int], cuts: set[int]) -> None:
+    chosen = [PIPELINE[number] for number in (*order, len(PIPELINE) - 1)]
+    whole = b"".join(sent for sent, _ in chosen)
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
+    answer = exchange(wire, *(whole[start:end] for start, end in pairwise(bounds)))
+    assert [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", answer)] == [status for _, status in chosen]
 
 
 def test_nothing_after_the_last_request_is_answered(wire: Wire) -> None:
