@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.codec import DecodeError, decode, loads
+from apiserver.api.codec import Decoded, DecodeError, decode_changed, loads
 from apiserver.api.fielderrors import Path, invalid
 from apiserver.api.gojson import Pairs, parse_with_spans
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
@@ -73,7 +73,7 @@ def _document(ctx: Context, target: Target, version: Version, media: str, body: 
             patched = json_patch(document, patch) if media == JSON_PATCH else merge_patch(document, patch)
         except PatchError as error:
             raise _failed(error) from None
-        return _read_document(ctx, target, patched, repeated, validation)
+        return _read_document(ctx, target, document, patched, repeated, validation)
 
     return change
 
@@ -129,7 +129,7 @@ def unmarshal_error(value: Any, go_type: str) -> str:
     return f"json: cannot unmarshal {kind or ('array' if isinstance(value, list) else 'object')} into Go value of type {go_type}"
 
 
-def _read_document(ctx: Context, target: Target, patched: Any, repeated: list[str], validation: str) -> Json:
+def _read_document(ctx: Context, target: Target, document: Json, patched: Any, repeated: list[str], validation: str) -> Json:
     def refuse(error: str) -> StatusError:
         return invalid_patch(orjson.dumps(patched).decode(), error)
 
@@ -139,15 +139,17 @@ def _read_document(ctx: Context, target: Target, patched: Any, repeated: list[st
         if patched.get(name, wanted) != wanted:
             kind, version = patched.get("kind", target.kind), patched.get("apiVersion", target.api_version)
             raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
-    return _finish(ctx, target, patched, repeated, validation, refuse)
-
-
-def _finish(ctx: Context, target: Target, patched: Json, repeated: list[str], validation: str, refuse: Callable[[str], StatusError]) -> Json:
-    reset = (patched.get("metadata") or {}).get("managedFields") == []
     try:
-        decoded = decode(target.schema, patched)
+        decoded = decode_changed(target.schema, patched, document)
     except DecodeError as error:
         raise refuse(str(error)) from None
+    return _finish(ctx, target, decoded, patched, repeated, validation, refuse)
+
+
+def _finish(
+    ctx: Context, target: Target, decoded: Decoded, patched: Json, repeated: list[str], validation: str, refuse: Callable[[str], StatusError]
+) -> Json:
+    reset = (patched.get("metadata") or {}).get("managedFields") == []
     _report(ctx, repeated + decoded.problems, validation, refuse)
     return to_hub(ctx, target, decoded.obj, reset=reset)
 
@@ -180,10 +182,11 @@ def _strategic(ctx: Context, target: Target, version: Version, body: bytes, vali
             patched = strategic_merge_patch(target.schema, document, patch)
         except PatchError as error:
             raise _failed(error) from None
-        wrong = misfit(target.schema, patched)
-        if wrong is not None:
-            raise refuse(wrong)
-        return _finish(ctx, target, patched, repeated, validation, refuse)
+        try:
+            decoded = decode_changed(target.schema, patched, document)
+        except DecodeError as error:
+            raise refuse(misfit(target.schema, patched) or str(error)) from None
+        return _finish(ctx, target, decoded, patched, repeated, validation, refuse)
 
     return change
 
