@@ -95,6 +95,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "NominatedNodeNameForExpectation": _gate("34:a- 35:b+"),
     "PodCertificateRequest": _gate("34:a- 35:b-", "AuthorizeNodeWithSelectors"),
     "RecoverVolumeExpansionFailure": _gate("23:a- 32:b+ 34:gL"),
+    "RelaxedServiceNameValidation": _gate("34:a- 36:b+"),
     "ResourceHealthStatus": _gate("31:a- 36:b+", *_DRA),
     "ResourceHealthStatusMessage": _gate("36:b+", "ResourceHealthStatus"),
     "SELinuxMountReadWriteOncePod": _gate("25:a- 27:b- 28:b+ 36:gL"),

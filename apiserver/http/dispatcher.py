@@ -13,7 +13,7 @@ from datetime import datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.status import PlainError, StatusError, internal_error, method_not_allowed, unavailable, unknown_resource
+from apiserver.api.status import PlainError, StatusError, bad_request, internal_error, method_not_allowed, unavailable, unknown_resource
 from apiserver.http import negotiation
 from apiserver.http.authentication import Authenticator
 from apiserver.http.authorization import Authorizer, Question, denied, denied_path
@@ -158,7 +158,7 @@ class Dispatcher:
         return await self._call(request, route, negotiate(accept) if ctx.verb != "watch" else negotiate_stream(accept), ctx)
 
     def _admitted(self, request: Request, target: Target, user: User, warnings: list[str]) -> tuple[Route, Context]:
-        """Whom a request asks, and what rules may know of it. Raises 403 where the user may not, 404 and 405."""
+        """Whom a request asks, and what rules may know of it. Raises 403 where the user may not, 404, 405, 406 and 415."""
         verb = target.verb
         if verb == "list" and request.query and verbs.is_watch(request):
             verb = target.verb = "watch"
@@ -167,6 +167,8 @@ class Dispatcher:
             if not self._authorizer.allows(user, *question):
                 raise denied(user, question, self._authorizer.decide(user, question).reason)
         route = self._route(request, target)
+        if not target.subresource or route.subresources[target.subresource].connect is None:
+            negotiation.check_routed(verb, request.headers)
         if route.warning:
             warnings.append(route.warning)
         ctx = route.store.context(
@@ -249,13 +251,13 @@ class Dispatcher:
         pretty = self._pretty(request, form)
         if form is negotiation.PLAIN and not pretty:
             return Response(code, view.line(entry))
-        return Response(code, render_object(view, form, entry, ctx.now, _include(request), pretty=pretty), form.media)
+        return Response(code, render_object(view, form, entry, ctx.now, _include(request, form), pretty=pretty), form.media)
 
     async def _list(self, request: Request, form: Form, view: View, listing: Listing) -> Response:
         pretty = self._pretty(request, form)
         if form is negotiation.PLAIN and not pretty and view.stored:
             return Response(200, view.list(listing))
-        return Response(200, await render_list(view, form, listing, self._clock(), _include(request), pretty=pretty), form.media)
+        return Response(200, await render_list(view, form, listing, self._clock(), _include(request, form), pretty=pretty), form.media)
 
     def _json(self, request: Request, form: Form, route: Route, body: dict[str, Any], code: int) -> Response:
         schema = None
@@ -268,7 +270,7 @@ class Dispatcher:
             from apiserver.http.protobuf import Frames
 
             return Stream(200, self._chunks(events, Frames(view, form)), form.media + ";stream=watch")
-        return Stream(200, self._chunks(events, EventLines(view, form, _include(request))), form.media)
+        return Stream(200, self._chunks(events, EventLines(view, form, _include(request, form))), form.media)
 
     async def _chunks(self, events: AsyncIterator[list[WatchEvent]], lines: EventLines | Frames) -> AsyncIterator[bytes]:
         """One chunk a batch. Whoever closes this closes the watch."""
@@ -298,8 +300,15 @@ class Dispatcher:
         return Response(error.code, negotiation.encode(form.media, error.to_dict(), pretty=self._pretty(request, form)), form.media, headers)
 
 
-def _include(request: Request) -> str:
-    return request.params.get("includeObject", ("",))[0] if request.query else ""
+def _include(request: Request, form: Form) -> str:
+    """What a Table's rows show of their objects. Raises 400."""
+    if not request.query or form.shape != "Table":
+        return ""
+    include = request.params.get("includeObject", ("",))[0]
+    if include not in ("", "Metadata", "Object", "None"):
+        wrong = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(f"Unable to convert to Table as requested: {wrong}")
+    return include
 
 
 def _question(request: Request, target: Target) -> Question:

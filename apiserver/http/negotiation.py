@@ -5,6 +5,7 @@ Tables have no protobuf: a client that asks for one gets the next form that it a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,6 +23,8 @@ PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 #: What upstream says that it accepts; messages are wire facts.
 ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _STREAMED: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+_PRODUCED: Final = frozenset({JSON, YAML, PROTOBUF, "*/*"})
+_PATCHES: Final = frozenset(f"application/{kind}" for kind in ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml"))
 _SHAPES: Final = {"Table": ("v1", "v1beta1"), "PartialObjectMetadata": ("v1", "v1beta1"), "PartialObjectMetadataList": ("v1", "v1beta1")}
 
 
@@ -46,6 +49,24 @@ class Clause(NamedTuple):
 
 def not_acceptable(accepted: str = ACCEPTED) -> StatusError:
     return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
+
+
+def check_routed(verb: str, headers: Mapping[str, str]) -> None:
+    """What upstream's router says of media types before any handler looks: a body that no patch has (415), an answer that nobody makes (406).
+
+    It reads both headers literally: media types without their parameters, whose case counts; of wildcards it knows `*/*`. Raises StatusError.
+    """
+    if verb == "patch" and not _is_listed(headers.get("content-type", ""), _PATCHES):
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    accept = headers.get("accept", "")
+    if accept and accept != JSON and not _is_listed(accept, _PRODUCED):
+        available = f"{ACCEPTED}, {_STREAMED}" if verb in ("list", "watch") else ACCEPTED
+        raise StatusError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {available}", {})
+
+
+@lru_cache(_CACHED)
+def _is_listed(header: str, wanted: frozenset[str]) -> bool:
+    return any(part.partition(";")[0].strip(" ") in wanted for part in header.split(","))
 
 
 def clauses(accept: str) -> list[Clause]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec import decode
+from apiserver.api.status import StatusError
 from apiserver.http import negotiation
 from apiserver.http.gathering import gather, in_turns
 from apiserver.http.negotiation import Form
@@ -122,11 +123,12 @@ def render_object(view: View, form: Form, entry: Entry, now: datetime, include: 
             return view.line(entry)
         return negotiation.encode(form.media, view.dict(entry), pretty=pretty)
     if form.shape == "Table":
-        meta = {"resourceVersion": str(entry.revision)}
+        version = entry.obj["metadata"].get("resourceVersion")
+        meta = {"resourceVersion": version} if version else {}
         return negotiation.encode(form.media, table(view, form, [entry], meta, now, include), pretty=pretty)
     if form.shape == _PARTIAL:
         return negotiation.encode(form.media, partial(entry.obj, form.version), pretty=pretty)
-    raise negotiation.not_acceptable()
+    raise StatusError(406, "NotAcceptable", f"you requested {form.shape}, but the requested object is not a list (*{view.resource.go_type})")
 
 
 async def render_list(view: View, form: Form, listing: Listing, now: datetime, include: str = "", *, pretty: bool = False) -> bytes:
@@ -153,8 +155,10 @@ async def render_list(view: View, form: Form, listing: Listing, now: datetime, i
         return await gather(form.media, head, "rows", entries, lambda entry: row(view, form, entry, now, include), pretty=pretty)
     if form.shape == _PARTIAL + "List":
         head = {"kind": form.shape, "apiVersion": f"meta.k8s.io/{form.version}", "metadata": meta}
+        if not entries:
+            return negotiation.encode(form.media, {**head, "items": None}, pretty=pretty)
         return await gather(form.media, head, "items", entries, lambda entry: partial(entry.obj, form.version), pretty=pretty)
-    raise negotiation.not_acceptable()
+    raise StatusError(406, "NotAcceptable", f"you requested {form.shape}, but the requested object is a list (*{view.resource.go_type}List)")
 
 
 def row(view: View, form: Form, entry: Entry, now: datetime, include: str) -> dict[str, Any]:

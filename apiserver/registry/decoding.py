@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.codec import Body, Decoded, DecodeError, decode, interpret, loads
-from apiserver.api.schema import Struct
+from apiserver.api.schema import RAW, ListOf, Struct, field
 from apiserver.api.status import StatusError, bad_request
+from apiserver.api.types.meta import TYPE_META, ListMeta
 from apiserver.registry.conversion import api_version
-from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.resource import Resource, Subresource, Version, go_package
 
 if TYPE_CHECKING:
     from apiserver.api.protobuf import Envelope
@@ -31,14 +32,22 @@ SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
 _SUMMARY: Final = 30
 
 
+def _list_of(item: Struct) -> Struct:
+    return Struct(item.name + "List", (TYPE_META, field("metadata", 1, ListMeta, omit=False), field("items", 2, ListOf(item), omit=False)))
+
+
+_LIST: Final = Struct("io.k8s.api.core.v1.List", (TYPE_META, field("metadata", 1, ListMeta, omit=False), field("items", 2, ListOf(RAW), omit=False)))
+
+
 class Kinds:
-    """Every kind that a body can be of, by apiVersion and kind: versions of the catalog and bodies of subresources."""
+    """Every kind that a body can be of, by apiVersion and kind: versions of the catalog, their lists and bodies of subresources."""
 
     def __init__(self, catalog: Iterable[Resource]) -> None:
-        self._schemas: dict[tuple[str, str], Struct] = {}
+        self._schemas: dict[tuple[str, str], Struct] = {("v1", "List"): _LIST}
         for resource in catalog:
             for version in resource.versions:
                 self._schemas[api_version(resource.group, version.name), resource.kind] = version.schema
+                self._schemas[api_version(resource.group, version.name), resource.list_kind] = _list_of(version.schema)
             for sub in resource.subresources:
                 if sub.schema is not None and sub.kind:
                     group = resource.group if sub.group is None else sub.group
@@ -90,13 +99,21 @@ def _same(obj: Json) -> Json:
     return obj
 
 
+def load_body(body: bytes, media: str) -> Body:
+    """A body's value. What is no JSON fails where upstream looks for apiVersion and kind. Raises DecodeError."""
+    try:
+        return loads(body, media)
+    except DecodeError as error:
+        raise DecodeError(f"couldn't get version/kind; json parse error: {error}" if media == "application/json" else str(error)) from None
+
+
 def decode_body(ctx: Context, target: Target, kinds: Kinds, body: bytes, content_type: str, validation: str) -> Json:
     """The object of a body, in hub form without kind and apiVersion. Warnings go to the context."""
     media = check_media_type(content_type)
     if media == PROTOBUF:
         return _decode_message(ctx, target, kinds, body)
     try:
-        loaded = loads(body, media)
+        loaded = load_body(body, media)
         version, kind = interpret(loaded)
         if version.count("/") > 1:
             raise DecodeError(f"unexpected GroupVersion string: {version}")
@@ -167,8 +184,7 @@ def _decode_as(ctx: Context, target: Target, kinds: Kinds, body: Body | Envelope
     if problems and validation == "Strict":
         raise refuse("strict decoding error: " + ", ".join(problems))
     if kind != target.kind:
-        hub = "core" if not target.group else target.group.partition(".")[0]
-        raise refuse(f"converting ({schema.go}) to ({hub}.{target.kind}): unknown conversion")
+        raise refuse(f"converting ({schema.go}) to ({go_package(target.group)}.{target.kind}): unknown conversion")
     ctx.warnings += [warning for problem in problems for warning in warnings_of(problem)]
     if not own:
         raise bad_request(f"the API version in the data ({version}) does not match the expected API version ({target.api_version})")

@@ -48,7 +48,7 @@ def _refused(resource: Resource, name: str, what: str, wanted: str, found: str, 
         cause = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
         return conflict(resource.plural, resource.group, name, cause)
     cause = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). {hint}"
-    return conflict(resource.kind, resource.group, name, cause)
+    return conflict(resource.kind, resource.hub_group, name, cause)
 
 
 def begin(ctx: Context, obj: Json, options: DeleteOptions) -> Step:

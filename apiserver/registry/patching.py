@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.api.codec import Decoded, DecodeError, decode_changed, loads
-from apiserver.api.fielderrors import Path, invalid
+from apiserver.api.fielderrors import Path, go_quote, invalid
 from apiserver.api.gojson import Pairs, parse_with_spans
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
+from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.conversion import to_version
 from apiserver.registry.decoding import SCHEME, Target, to_hub, warnings_of
 from apiserver.registry.unstructured import go_format, misfit
@@ -135,6 +136,8 @@ def _read_document(ctx: Context, target: Target, document: Json, patched: Any, r
 
     if not isinstance(patched, dict):
         raise refuse(unmarshal_error(patched, "map[string]interface {}"))
+    if not patched.get("apiVersion"):
+        raise _unversioned(ctx, patched, validation, refuse)
     for name, wanted in (("apiVersion", target.api_version), ("kind", target.kind)):
         if patched.get(name, wanted) != wanted:
             kind, version = patched.get("kind", target.kind), patched.get("apiVersion", target.api_version)
@@ -146,10 +149,20 @@ def _read_document(ctx: Context, target: Target, document: Json, patched: Any, r
     return _finish(ctx, target, decoded, patched, repeated, validation, refuse)
 
 
+def _unversioned(ctx: Context, patched: Json, validation: str, refuse: Callable[[str], StatusError]) -> StatusError:
+    """A document without apiVersion is read as the hub's own type, which takes fields of metadata at the top, and so has no name there."""
+    _report(ctx, [f"unknown field {go_quote(name)}" for name in sorted(patched) if name not in _HUB_FIELDS], validation, refuse)
+    return bad_request(f"the name of the object ({ctx.name} based on URL) was undeterminable: name must be provided")
+
+
+_HUB_FIELDS: Final = frozenset({"kind", "apiVersion", *ObjectMeta.fields})
+
+
 def _finish(
     ctx: Context, target: Target, decoded: Decoded, patched: Json, repeated: list[str], validation: str, refuse: Callable[[str], StatusError]
 ) -> Json:
-    reset = (patched.get("metadata") or {}).get("managedFields") == []
+    metadata = patched.get("metadata")
+    reset = isinstance(metadata, dict) and metadata.get("managedFields") == []
     _report(ctx, repeated + decoded.problems, validation, refuse)
     return to_hub(ctx, target, decoded.obj, reset=reset)
 

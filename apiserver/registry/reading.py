@@ -50,27 +50,30 @@ class _ContinueExpired(StatusError):
         return {**super().to_dict(), "metadata": {"continue": self.token}}
 
 
-def too_large(revision: int, current: int) -> StatusError:
-    """504 for a revision that the store has not reached."""
+def too_large(revision: int, current: int, *, retry: bool = True) -> StatusError:
+    """504 for a revision that the store has not reached; upstream's watch cache says when to ask again, its storage does not."""
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    if not retry:
+        return StatusError(504, "Timeout", message, {"causes": causes})
     return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1}, (("Retry-After", "1"),))
 
 
-def parse_version(text: str) -> int:
-    """A resourceVersion parameter of a get or watch; a wrong one is upstream's bare 500."""
+def parse_version(text: str, *, cached: bool = True) -> int:
+    """A resourceVersion parameter of a get or watch; a wrong one is upstream's bare 500, a 400 where no cache answers."""
     if not text:
         return 0
     try:
         return parse_uint64(text)
     except ValueError as error:
-        raise StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {error}') from None
+        message = f'resourceVersion: Invalid value: "{text}": {error}'
+        raise (StatusError(500, "", message) if cached else bad_request(f"invalid resource version: {message}")) from None
 
 
 async def get_entry(store: Store, ctx: Context, options: GetOptions) -> Entry:
     cache = store.cache
     if options.resource_version:
-        await reached(cache, parse_version(options.resource_version))
+        await reached(cache, parse_version(options.resource_version, cached=store.resource.cached), cached=store.resource.cached)
     else:
         await store.registry.consistent()
     return present_entry(store, ctx)
@@ -89,13 +92,13 @@ def present_entries(store: Store, ctx: Context, options: ListOptions) -> Listing
     return _all_now(store.cache, select(store.resource, ctx.version, ctx.namespace, options, ctx.name))
 
 
-async def reached(cache: Cache, revision: int) -> None:
+async def reached(cache: Cache, revision: int, *, cached: bool = True) -> None:
     """Waits until the cache is not older than a revision."""
     if revision > cache.revision:
         try:
             await cache.wait_for(revision, WAIT_SECONDS)
         except FutureRevision as error:
-            raise too_large(revision, error.bound) from None
+            raise too_large(revision, error.bound, retry=cached) from None
 
 
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
@@ -124,10 +127,7 @@ async def _where(cache: Cache, selection: Selection, options: ListOptions) -> tu
         return max(revision, 0), start, limit
     if not version:
         return 0, "", limit
-    try:
-        revision = parse_version(version)
-    except StatusError as error:
-        raise bad_request(f"invalid resource version: {error.message}") from None
+    revision = parse_version(version, cached=False)
     if match == "Exact" or (not match and limit > 0 and revision > 0):
         return revision, "", limit
     await reached(cache, revision)

@@ -82,6 +82,11 @@ class Subresource:
     projection: Projection | None = None
 
 
+def go_package(group: str) -> str:
+    """The package of a group's hub types; events of either group are core's."""
+    return "core" if group in ("", "events.k8s.io") else group.partition(".")[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """One resource. Objects are stored in hub form under `/registry/{storage_prefix}/[namespace/]name`.
@@ -110,6 +115,8 @@ class Resource:
     unconditional_update: bool = True
     create_on_update: bool = False
     storage_hash: str = ""
+    #: Whether upstream reads single objects from its watch cache, whose errors have other words.
+    cached: bool = True
     #: A feature gate without which the resource is not served.
     gate: str = ""
     #: Serves POST of a resource that stores nothing of its own (bindings), as a Subresource's `create` does.
@@ -121,6 +128,16 @@ class Resource:
     #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind" label and
     #: group version kind, "label" label and kind.
     field_error_style: Literal["known", "plain", "kind", "label"] = "known"
+
+    @property
+    def hub_group(self) -> str:
+        """The group of the kind's hub type, which precondition failures name."""
+        return "" if go_package(self.group) == "core" else self.group
+
+    @property
+    def go_type(self) -> str:
+        """The kind's hub type, as conversion errors name it (`core.Pod`)."""
+        return f"{go_package(self.group)}.{self.kind}"
 
     @property
     def list_kind(self) -> str:

@@ -22,11 +22,13 @@ class Unsaved(Entry):
 
     __slots__ = ()
 
-    def __init__(self, key: str, obj: dict[str, Any], revision: int) -> None:
+    def __init__(self, key: str, obj: dict[str, Any], revision: int, version: str = "") -> None:
+        """`version` is the resourceVersion that an object of a dry run was sent with, and keeps."""
         value = encode_stored(obj)
         super().__init__(Record(revision, key, revision, 0, False, value), orjson.loads)
         if not revision:
-            self.tail = value[len(b'{"metadata":{') :]
+            shown = b'"resourceVersion":%b,' % orjson.dumps(version) if version else b""
+            self.tail = shown + value[len(b'{"metadata":{') :]
 
 
 @dataclass(frozen=True, slots=True)

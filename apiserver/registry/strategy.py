@@ -86,6 +86,10 @@ class Strategy:
     #: preconditions of DELETE are answered with the plural and the storage's words (namespaces).
     storage_preconditions: bool = False
 
+    def name_rule_of(self, ctx: Context) -> str:
+        """The rule for new names, where a feature gate changes it."""
+        return self.name_rule
+
     def prepare_for_create(self, ctx: Context, obj: Json) -> None: ...
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:

@@ -7,14 +7,14 @@ of these and render what comes back. Warnings gather in `ctx.warnings`, also whe
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.codec import DecodeError, decode, loads
-from apiserver.api.status import MODIFIED, bad_request, conflict, method_not_allowed
+from apiserver.api.codec import DecodeError, decode, interpret
+from apiserver.api.status import bad_request, conflict, method_not_allowed
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.registry import queries
 from apiserver.registry.apply import apply_change
-from apiserver.registry.decoding import PROTOBUF, Target, check_media_type, decode_body
+from apiserver.registry.decoding import PROTOBUF, Target, check_media_type, decode_body, load_body
 from apiserver.registry.managedfields import manager_name
 from apiserver.registry.metadata import deduplicate_owners, ensure_namespace
 from apiserver.registry.options import DeleteOptions, WriteOptions
@@ -200,9 +200,6 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
             raise conflict(store.resource.plural, store.resource.group, ctx.name, cause)
         ensure_namespace(metadata, namespace)
         _check_name(ctx, metadata)
-        if metadata.get("resourceVersion") == "0" and not apply:
-            # In a body "0" stands for none, in a patch it is a version, and no object has it.
-            raise conflict(store.resource.plural, store.resource.group, ctx.name, MODIFIED)
         return obj
 
     if projection is not None:
@@ -224,10 +221,23 @@ def _delete_options(request: Request) -> DeleteOptions:
 
             value: Any = protobuf.decode(DeleteOptionsType, protobuf.unwrap(request.body).raw)
             return queries.delete_options(body=decode(DeleteOptionsType, value).obj)
-        value = loads(request.body, media).value
+        loaded = load_body(request.body, media)
+        _check_options_kind(*interpret(loaded))
+        value = loaded.value
         return queries.delete_options(body=decode(DeleteOptionsType, value if value is not None else {}).obj)
     except DecodeError as error:
         raise bad_request(str(error)) from None
+
+
+_META_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+def _check_options_kind(version: str, kind: str) -> None:
+    """DeleteOptions are taken in whatever version a body names; nothing else is. Raises DecodeError."""
+    if version.count("/") > 1:
+        raise DecodeError(f"unexpected GroupVersion string: {version}")
+    if kind and kind != "DeleteOptions":
+        raise DecodeError(f'no kind "{kind}" is registered for version "{version or "meta.k8s.io/v1"}" in scheme "{_META_SCHEME}"')
 
 
 async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:

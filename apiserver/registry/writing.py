@@ -78,13 +78,13 @@ async def _insert(store: Store, ctx: Context, obj: Json, options: WriteOptions) 
     _prepare_new(store, ctx, obj)
     name = metadata["name"]
     await _validate(store, ctx, "CREATE", name, obj, None)
-    _no_version(metadata)
     key = store.resource.key(metadata.get("namespace", ""), name)
     await store.registry.idle(key)
     if options.dry_run:
         if store.cache.get(key) is not None:
             raise _exists(store, key, name, generated)
-        return Unsaved(key, obj, 0)
+        return Unsaved(key, obj, 0, metadata.get("resourceVersion", ""))
+    _no_version(metadata)
     try:
         return await store.append(Write(key, encode_stored(obj), 0))
     except KeyExists as refused:
@@ -120,7 +120,7 @@ def _prepare_new(store: Store, ctx: Context, obj: Json) -> None:
     metadata = obj["metadata"]
     errors = strategy.validate_first(ctx, obj, None)
     if strategy.checks_metadata:
-        errors += validate_metadata(metadata, resource.namespaced, strategy.name_rule, kind_rules=strategy.checks_finalizer_names)
+        errors += validate_metadata(metadata, resource.namespaced, strategy.name_rule_of(ctx), kind_rules=strategy.checks_finalizer_names)
     errors += strategy.validate(ctx, obj)
     if not errors and not strategy.checks_metadata:
         errors = validate_metadata(metadata, resource.namespaced, "path-segment", kind_rules=False)
@@ -303,7 +303,7 @@ def _metadata_errors(store: Store, ctx: Context, new: Json, old: Json, subresour
     errors += first
     if strategy.checks_metadata:
         if not subresource and strategy.revalidates_metadata:
-            errors += validate_metadata(metadata, namespaced, strategy.name_rule, kind_rules=kind_rules)
+            errors += validate_metadata(metadata, namespaced, strategy.name_rule_of(ctx), kind_rules=kind_rules)
         errors += validate_metadata_update(metadata, before, kind_rules=kind_rules)
     return errors
 
@@ -349,6 +349,8 @@ async def _write_update(store: Store, key: str, entry: Entry, new: Json, old: Js
                 pass
         return Unsaved(key, new, entry.revision)
     old["metadata"].pop("resourceVersion", None)
+    if not options.dry_run:
+        new["metadata"].pop("selfLink", None)  # a field that storing drops
     if new == old:
         return entry
     if options.dry_run:

@@ -17,6 +17,7 @@ from apiserver.api.types.events import Event
 from apiserver.registry.metadata import validate_metadata, validate_metadata_update
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.internal import internal
 
 Json = dict[str, Any]
 
@@ -161,7 +162,7 @@ class EventStrategy(CoreEventStrategy):
             value = obj.get(field, _EMPTY.get(field))
             if value != old.get(field, _EMPTY.get(field)):
                 shown = "reportingController" if field == "reportingComponent" else field
-                errors.append(invalid(Path(shown), value, "field is immutable"))
+                errors.append(invalid(Path(shown), internal(CoreEvent.fields[field].type, value), "field is immutable"))
         return errors
 
 
@@ -238,7 +239,7 @@ def _resource(group: str, version: Version, strategy: Strategy, fields: dict[str
     return Resource(
         group=group, kind="Event", plural="events", singular="event", namespaced=True, short_names=("ev",), versions=(version,),
         strategy=strategy, storage_prefix="events", storage_hash="r2yiGXH7wu8=", columns=_COLUMNS, create_on_update=True,
-        field_labels=fields, field_error_style="plain",
+        field_labels=fields, field_error_style="plain", cached=False,
     )  # fmt: skip
 
 

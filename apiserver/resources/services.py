@@ -68,8 +68,12 @@ def _complete_addresses(spec: Json) -> None:
 
 class ServiceStrategy(Strategy):
     name_rule = "dns1035-label"
+    revalidates_metadata = False
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
+
+    def name_rule_of(self, ctx: Context) -> str:
+        return "label" if ctx.features.enabled("RelaxedServiceNameValidation") else self.name_rule
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {"loadBalancer": {}}

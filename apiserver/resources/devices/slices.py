@@ -19,6 +19,8 @@ Json = dict[str, Any]
 
 
 class ResourceSliceStrategy(Strategy):
+    revalidates_metadata = False
+
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
         drop_from_slice(ctx, obj["spec"], None)
