@@ -21,14 +21,18 @@ ITEMS: Final = "[]"
 VALUES: Final = "{}"
 
 
+#: Whether a value lacks something, all the way down.
+Lacks = Callable[[Any], bool]
+
+
 class Rule(NamedTuple):
     """`gates` that must all be on, whether a stored section `uses` the feature, the `fields` it consists of as steps from the section.
-    `parents` are the same fields by the steps to what holds them."""
+    `lacks` tells quickly, for the fields of each parent, that a section has none of them."""
 
     gates: tuple[str, ...]
     uses: Callable[..., bool]
     fields: tuple[tuple[str, ...], ...]
-    parents: tuple[tuple[tuple[str, ...], frozenset[str]], ...]
+    lacks: tuple[Lacks, ...]
 
 
 def rule(gates: str, uses: Callable[..., bool], *fields: str) -> Rule:
@@ -38,32 +42,34 @@ def rule(gates: str, uses: Callable[..., bool], *fields: str) -> Rule:
     parents: dict[tuple[str, ...], set[str]] = {}
     for path in paths:
         parents.setdefault(path[:-1], set()).add(path[-1])
-    return Rule(tuple(gates.split(",")), uses, paths, tuple((parent, frozenset(names)) for parent, names in parents.items()))
+    return Rule(tuple(gates.split(",")), uses, paths, tuple(_lacks(parent, frozenset(names)) for parent, names in parents.items()))
+
+
+def _lacks(steps: tuple[str, ...], names: frozenset[str]) -> Lacks:
+    """Whether none of the fields stands in what the steps lead to, which are objects in normal form."""
+    if not steps:
+        return names.isdisjoint
+    step, below = steps[0], _lacks(steps[1:], names)
+    if step == ITEMS:
+        return lambda items: all(map(below, items))
+    if step == VALUES:
+        return lambda values: all(map(below, values.values()))
+
+    def in_field(value: Json) -> bool:
+        part = value.get(step)
+        return not part or below(part)
+
+    return in_field
 
 
 def drop(ctx: Context, rules: tuple[Rule, ...], section: Json, at: str, *stored: Json) -> None:
     """Takes from a section of a new object, in place, what disabled gates forbid; `stored` is what the rules' `uses` are asked about."""
     enabled = ctx.features.enabled
-    for gates, uses, fields, parents in rules:
+    for gates, uses, fields, lacks in rules:
         off = [gate for gate in gates if not enabled(gate)]
         # Most objects have nothing to drop: that is found out without paths.
-        if off and any(_holds(section, steps, names) for steps, names in parents) and not uses(*stored):
+        if off and not all(lack(section) for lack in lacks) and not uses(*stored):
             ctx.dropped += [DroppedField(path, off[0]) for steps in fields for path in _take(section, steps, at)]
-
-
-def _holds(value: Any, steps: tuple[str, ...], names: frozenset[str], at: int = 0) -> bool:
-    """Whether one of the fields stands in something that the steps lead to."""
-    for position in range(at, len(steps)):
-        if not value:
-            return False
-        step = steps[position]
-        if step in (ITEMS, VALUES):
-            for item in value if step == ITEMS else value.values():  # noqa: SIM110 - a generator costs more than the look
-                if _holds(item, steps, names, position + 1):
-                    return True
-            return False
-        value = value.get(step)
-    return bool(value) and not names.isdisjoint(value)
 
 
 def _take(value: Any, steps: tuple[str, ...], at: str) -> Iterator[str]:

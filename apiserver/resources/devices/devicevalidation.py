@@ -18,7 +18,7 @@ from apiserver.resources.internal import internal
 from apiserver.resources.nodeselectors import validate_node_selector
 from apiserver.resources.resource_names import is_native
 
-__all__ = ["has_list_attributes", "validate_counters", "validate_device", "validate_taint"]
+__all__ = ["has_list_attributes", "is_plain", "validate_counters", "validate_device", "validate_taint"]
 
 Json = dict[str, Any]
 
@@ -36,6 +36,8 @@ _VERSION: Final = "must be a string compatible with semver.org spec 2.0.0"
 _SCALARS: Final = ("bool", "int", "string", "version")
 _LISTS: Final = ("bools", "ints", "strings", "versions")
 _LIST_NAMES: Final = frozenset(_LISTS)
+_PLAIN_FIELDS: Final = frozenset({"name", "attributes", "capacity"})
+_NO_POLICY: Final = frozenset({"requestPolicy"}).isdisjoint
 _SELECTION: Final = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
 )
@@ -53,20 +55,34 @@ def _values(attribute: Json) -> int:
     return sum(len(attribute[name]) for name in _LISTS if attribute.get(name)) or 1
 
 
+def is_plain(device: Json) -> bool:
+    """A name and properties in which nothing can be wrong, as most devices have no more: that is told without a path."""
+    if not device.keys() <= _PLAIN_FIELDS:
+        return False
+    attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
+    return len(attributes) + len(capacity) <= PROPERTIES_LIMIT and _has_plain(attributes, capacity) and not dns_label(device["name"])
+
+
+def _has_plain(attributes: Json, capacity: Json) -> bool:
+    return (
+        all(map(_is_plain_attribute, attributes.values()))
+        and all(map(names.is_qualified_name, attributes))
+        and all(map(names.is_qualified_name, capacity))
+        and all(map(_NO_POLICY, capacity.values()))
+    )
+
+
 def validate_device(path: Path, device: Json, old: Json | None, per_device: bool) -> list[FieldError]:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     errors = names.label(path / "name", device.get("name", "")) if dns_label(device.get("name", "")) else []
     if len(attributes) + len(capacity) > PROPERTIES_LIMIT:
         detail = f"the total number of attributes and capacities must not exceed {PROPERTIES_LIMIT}"
         errors.append(invalid(path, len(attributes) + len(capacity), detail))
-    # Most properties are plain: looking at them must not cost a path.
-    plain = all(map(_is_plain_attribute, attributes.values()))
-    values = len(attributes) if plain else sum(map(_values, attributes.values()))
+    values = sum(map(_values, attributes.values()))
     if values > VALUES_LIMIT:
         errors.append(invalid(path, values, f"the total number of attribute values must not exceed {VALUES_LIMIT}"))
-    if not plain or not all(map(names.is_qualified_name, attributes)):
+    if not _has_plain(attributes, capacity):
         errors += bounded_map(path / "attributes", attributes, -1, _KEY_LIMIT, names.qualified_name, _attribute)
-    if any("requestPolicy" in amount for amount in capacity.values()) or not all(map(names.is_qualified_name, capacity)):
         shared = bool(device.get("allowMultipleAllocations"))
         errors += bounded_map(
             path / "capacity", capacity, -1, _KEY_LIMIT, names.qualified_name, lambda p, amount: validate_capacity(p, amount, shared)
