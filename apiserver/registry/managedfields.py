@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from apiserver.api.schema import Struct
@@ -143,18 +144,13 @@ class FieldTracker:
     """Field management of one resource. `forms` finds a version by its apiVersion, `resets` the fields that a write to the
     main resource ("") or to a subresource cannot own."""
 
-    __slots__ = ("_forms", "_resets")
+    __slots__ = ("_forms", "_hidden", "_resets")
 
     def __init__(self, forms: Callable[[str], Form | None], resets: Callable[[str], tuple[str, ...]]) -> None:
         self._forms = forms
-        reset_sets: dict[str, FieldSet] = {}
-
-        def reset_of(subresource: str) -> FieldSet:
-            if subresource not in reset_sets:
-                reset_sets[subresource] = of_paths(*resets(subresource))
-            return reset_sets[subresource]
-
-        self._resets = reset_of
+        self._resets = cache(lambda subresource: of_paths(*resets(subresource)))
+        #: whole sections among them, which need not be compared.
+        self._hidden = cache(lambda subresource: frozenset(path for path in resets(subresource) if "." not in path))
 
     def created(self, new: Json, version: str, manager: str, subresource: str, now: datetime) -> None:
         """Tracks a new object (hub form, system fields not yet filled). Sets metadata.managedFields."""
@@ -176,7 +172,7 @@ class FieldTracker:
         metadata = new["metadata"]
         given = metadata.pop("managedFields", None)
         kept = old["metadata"].get("managedFields")
-        if subresource or given is kept:
+        if subresource or given == kept:
             managers = decode(kept, trusted=True)
         elif is_reset(given):
             return
@@ -192,6 +188,9 @@ class FieldTracker:
         return form
 
     def _between(self, form: Form, old: Json, new: Json, subresource: str) -> tuple[FieldSet, FieldSet]:
+        hidden = self._hidden(subresource)
+        if hidden:
+            old, new = ({name: value for name, value in obj.items() if name not in hidden} for obj in (old, new))
         gained, lost = compare(form.schema, old, new)
         reset = self._resets(subresource)
         return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
