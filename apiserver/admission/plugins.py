@@ -16,6 +16,7 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
 from apiserver.admission.priority import Priority
+from apiserver.admission.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
 from apiserver.admission.storage_objects import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
@@ -46,7 +47,9 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "TaintNodesByCondition": TaintNodesByCondition,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
+    "DefaultStorageClass": DefaultStorageClass,
     "StorageObjectInUseProtection": StorageObjectInUseProtection,
+    "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
     "PodGroupProtection": PodGroupProtection,
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
 }

@@ -11,6 +11,7 @@ from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.pods.template import default_template, drop_from_template, template_to_hub, template_warnings, validate_template
+from apiserver.resources.scales import SCALE_BY_LABELS
 from apiserver.resources.workloads import count_generation, hostname_warnings, nonnegative, shown_labels, template_columns
 
 Json = dict[str, Any]
@@ -144,6 +145,6 @@ REPLICATION_CONTROLLERS: Final = Resource(
         AGE,
         *template_columns(_template, lambda obj: {"matchLabels": obj["spec"].get("selector") or {}}),
     ),
-    subresources=(Subresource(name="status"),),
+    subresources=(SCALE_BY_LABELS, Subresource(name="status")),
     field_labels={"status.replicas": lambda obj: str((obj.get("status") or {}).get("replicas", 0))}, field_error_style="plain",
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required, too_long
 from apiserver.api.names import label_key
+from apiserver.api.storageclasses import is_default_class
 from apiserver.api.types.storage import StorageClass, VolumeAttributesClass
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Context, Strategy
@@ -22,7 +23,6 @@ _RECLAIM_POLICIES: Final = ("Delete", "Retain")
 _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _TOPOLOGIES: Final = Path("allowedTopologies")
 _PARAMETERS: Final = Path("parameters")
-_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 #: In the order in which changes are refused.
 _FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
@@ -115,8 +115,7 @@ class VolumeAttributesClassStrategy(Strategy):
 
 def _name(obj: Json) -> str:
     name: str = obj["metadata"].get("name", "")
-    annotations = obj["metadata"].get("annotations") or {}
-    return f"{name} (default)" if any(annotations.get(key) == "true" for key in _DEFAULT) else name
+    return f"{name} (default)" if is_default_class(obj) else name
 
 
 STORAGE_CLASSES: Final = Resource(

@@ -8,12 +8,12 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.names import label_key
 from apiserver.api.quantity import Quantity
+from apiserver.api.storageclasses import CLASS_ANNOTATION
 from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec, PersistentVolumeMode
 from apiserver.registry.strategy import Context
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.internal import internal, shown_diff
 from apiserver.resources.resource_names import is_native, nonnegative
-from apiserver.resources.volumes.columns import CLASS_ANNOTATION
 from apiserver.resources.volumes.persistentspec import whole
 from apiserver.resources.workloads import immutable
 

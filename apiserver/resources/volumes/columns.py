@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.storageclasses import class_of
+
 __all__ = ["amount_text", "class_text", "modes_text", "phase_text", "unset"]
 
 Json = dict[str, Any]
 
-CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _SHORT: Final = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
@@ -22,9 +23,7 @@ def phase_text(obj: Json) -> str:
 
 
 def class_text(obj: Json) -> str:
-    """The storage class, of which an old annotation has the first word."""
-    found: str | None = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
-    return (obj["spec"].get("storageClassName") or "") if found is None else found
+    return class_of(obj) or ""
 
 
 def amount_text(amounts: Json | None) -> str:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import Path, go_quote
 from apiserver.api.quantity import Quantity
+from apiserver.api.storageclasses import CLASS_ANNOTATION
 from apiserver.resources.pods.warnings import OLD_LABELS
-from apiserver.resources.volumes.columns import CLASS_ANNOTATION
 
 __all__ = ["MOUNT_OPTIONS", "claim_warnings", "persistent_volume_warnings"]
 

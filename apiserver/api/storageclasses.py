@@ -1,0 +1,24 @@
+"""How claims and volumes name their storage class, and classes that they are the default one (pkg/apis/core/helper, pkg/apis/storage/util)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["CLASS_ANNOTATION", "class_of", "is_default_class"]
+
+Json = dict[str, Any]
+
+#: How a class was named before there was a field; where it stands it counts.
+CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+
+def class_of(obj: Json) -> str | None:
+    """Of a claim or a volume: the name, "" for the class of none; None where its author said nothing."""
+    annotated: str | None = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
+    return obj["spec"].get("storageClassName") if annotated is None else annotated
+
+
+def is_default_class(storage_class: Json) -> bool:
+    annotations = storage_class["metadata"].get("annotations") or {}
+    return any(annotations.get(key) == "true" for key in _DEFAULT)

@@ -1,0 +1,143 @@
+"""PersistentVolumes and claims on them: defaults, what is refused, what may change."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from apiserver.registry.table import row_of
+from tests.resources.conftest import NOW, Judge, find
+
+Json = dict[str, Any]
+
+STAMP = "2026-01-02T03:04:05Z"
+CSI = {"driver": "csi.example.com", "volumeHandle": "v"}
+
+
+def volume(**spec: Any) -> Json:
+    return {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **(spec or {"csi": CSI})}}
+
+
+def claim(**spec: Any) -> Json:
+    return {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}}
+
+
+def changed(judge: Judge, plural: str, old: Json, **spec: Any) -> list[str]:
+    return judge.update(plural, old, {"metadata": deepcopy(old["metadata"]), "spec": {**deepcopy(old["spec"]), **spec}})[1]
+
+
+def test_a_new_volume_is_pending_since_now_whatever_its_author_says_of_its_status(judge: Judge) -> None:
+    made, errors = judge.create("persistentvolumes", {**volume(), "status": {"phase": "Bound"}})
+    assert errors == []
+    assert made["status"] == {"phase": "Pending", "lastPhaseTransitionTime": STAMP}
+    assert (made["spec"]["persistentVolumeReclaimPolicy"], made["spec"]["volumeMode"]) == ("Retain", "Filesystem")
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"nfs": {}}, ["spec.nfs.server: Required value", "spec.nfs.path: Required value", 'spec.nfs.path: Invalid value: "": must be an absolute path']),
+        ({"local": {"path": "/a"}}, ["spec.nodeAffinity: Required value: Local volume requires node affinity"]),
+        ({"hostPath": {"path": "//"}, "persistentVolumeReclaimPolicy": "Recycle"},
+         ["spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'"]),
+        ({"hostPath": {"path": "/a"}, "nfs": {}, "cephfs": {}},
+         ["spec.nfs: Forbidden: may not specify more than 1 volume type", "spec.cephFS: Forbidden: may not specify more than 1 volume type"]),
+        ({"quobyte": {"registry": "a:1,[::1]:2,::1:3", "volume": "v"}},
+         ['spec.quobyte.registry: Invalid value: "a:1,[::1]:2,::1:3": must be a host:port pair or multiple pairs separated by commas']),
+        ({"iscsi": {"targetPortal": "p", "iqn": "iqn.2001-04.example", "lun": 256}},
+         ['spec.iscsi.iqn: Invalid value: "iqn.2001-04.example": must be valid format',
+          "spec.iscsi.lun: Invalid value: 256: must be between 0 and 255, inclusive"]),
+        ({"csi": {**CSI, "nodePublishSecretRef": {"name": "a"}, "nodeStageSecretRef": {}}}, ["spec.csi.nodePublishSecretRef.namespace: Required value"]),
+        ({"accessModes": ["ReadWriteOncePod", "ReadOnlyMany"], "csi": CSI},
+         ["spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes"]),
+    ],
+)  # fmt: skip
+def test_a_volume_has_one_source_that_says_what_it_needs(judge: Judge, spec: Json, wrong: list[str]) -> None:
+    assert judge.create("persistentvolumes", volume(**spec))[1] == wrong
+
+
+def test_the_source_of_a_volume_stays_and_one_secret_may_be_added_once(judge: Judge) -> None:
+    made, _ = judge.create("persistentvolumes", volume())
+    assert changed(judge, "persistentvolumes", made, csi={**CSI, "volumeHandle": "w"})[0].startswith(
+        "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n@@ -"
+    )
+    secret = {"name": "s", "namespace": "n"}
+    assert changed(judge, "persistentvolumes", made, csi={**CSI, "controllerExpandSecretRef": secret}) == []
+    kept, _ = judge.create("persistentvolumes", volume(csi={**CSI, "controllerExpandSecretRef": secret}))
+    assert changed(judge, "persistentvolumes", kept, csi=CSI) != []
+
+
+def test_a_label_of_the_node_affinity_may_become_its_successor_only(judge: Judge) -> None:
+    def affinity(key: str) -> Json:
+        return {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": ["x"]}]}]}}
+
+    made, _ = judge.create("persistentvolumes", volume(csi=CSI, nodeAffinity=affinity("failure-domain.beta.kubernetes.io/zone")))
+    assert changed(judge, "persistentvolumes", made, nodeAffinity=affinity("topology.kubernetes.io/zone")) == []
+    assert changed(judge, "persistentvolumes", made, nodeAffinity=affinity("topology.kubernetes.io/region")) != []
+    assert changed(Judge(gates={"MutablePVNodeAffinity": True}), "persistentvolumes", made, nodeAffinity=affinity("any")) == []
+
+
+def test_a_change_of_phase_is_stamped_unless_the_client_stamps_it(judge: Judge) -> None:
+    old = {"metadata": {"name": "a"}, "spec": volume()["spec"], "status": {"phase": "Pending", "lastPhaseTransitionTime": "2020-01-01T00:00:00Z"}}
+
+    def stamped(**status: Any) -> str | None:
+        new = {"metadata": dict(old["metadata"]), "spec": old["spec"], "status": {**old["status"], **status}}
+        moment: str | None = judge.update("persistentvolumes", old, new, status=True)[0]["status"].get("lastPhaseTransitionTime")
+        return moment
+
+    assert stamped(phase="Bound") == STAMP
+    assert stamped(phase="Bound", lastPhaseTransitionTime="2021-01-01T00:00:00Z") == "2021-01-01T00:00:00Z"
+    assert stamped(reason="r", lastPhaseTransitionTime=None) == "2020-01-01T00:00:00Z"
+
+
+def test_both_fields_for_the_source_of_a_claim_say_the_same(judge: Judge) -> None:
+    snapshot = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    other = {"apiGroup": "example.com", "kind": "Thing", "name": "t"}
+    assert judge.create("persistentvolumeclaims", claim(dataSource=snapshot))[0]["spec"]["dataSourceRef"] == snapshot
+    assert judge.create("persistentvolumeclaims", claim(dataSourceRef=other))[0]["spec"]["dataSource"] == other
+    assert "dataSource" not in judge.create("persistentvolumeclaims", claim(dataSource=other))[0]["spec"]
+    elsewhere, _ = judge.create("persistentvolumeclaims", claim(dataSourceRef={**other, "namespace": "n"}))
+    assert "dataSourceRef" not in elsewhere["spec"]
+    crossing = Judge(gates={"CrossNamespaceVolumeDataSource": True})
+    elsewhere, errors = crossing.create("persistentvolumeclaims", claim(dataSourceRef={**other, "namespace": "n"}))
+    assert (elsewhere["spec"]["dataSourceRef"]["namespace"], "dataSource" in elsewhere["spec"], errors) == ("n", False, [])
+
+
+def test_a_claim_asks_for_some_storage(judge: Judge) -> None:
+    assert judge.create("persistentvolumeclaims", claim(resources={}))[1] == ["spec.resources[storage]: Required value"]
+    assert judge.create("persistentvolumeclaims", claim(resources={"requests": {"storage": "0"}}))[1] == [
+        'spec.resources[storage]: Invalid value: "0": must be greater than zero'
+    ]
+
+
+def test_of_a_claim_the_volume_may_be_said_once_and_of_a_bound_one_the_size(judge: Judge) -> None:
+    made, _ = judge.create("persistentvolumeclaims", claim())
+    assert changed(judge, "persistentvolumeclaims", made, volumeName="v", storageClassName="s") == []
+    bigger = {"requests": {"storage": "2Gi"}}
+    assert changed(judge, "persistentvolumeclaims", made, resources=bigger)[0].startswith("spec: Forbidden: spec is immutable after creation except ")
+    bound = deepcopy(made)
+    bound["spec"]["volumeName"] = "v"
+    bound["status"] = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+    assert changed(judge, "persistentvolumeclaims", bound, resources=bigger) == []
+    assert changed(judge, "persistentvolumeclaims", bound, volumeName="w") != []
+    bound["spec"]["resources"] = bigger
+    less = {"requests": {"storage": "1500Mi"}}
+    assert changed(judge, "persistentvolumeclaims", bound, resources=less) == []
+    assert changed(judge, "persistentvolumeclaims", bound, resources={"requests": {"storage": "1Gi"}}) == [
+        "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
+    ]
+    assert changed(Judge((1, 33), {"RecoverVolumeExpansionFailure": False}), "persistentvolumeclaims", bound, resources=less) == [
+        "spec.resources.requests.storage: Forbidden: field can not be less than previous value"
+    ]
+
+
+def test_rows_of_volumes_and_claims_are_short(judge: Judge) -> None:
+    made, _ = judge.create("persistentvolumes", volume(csi=CSI, claimRef={"namespace": "ns", "name": "c"}, storageClassName="fast"))
+    assert row_of(find("persistentvolumes"), made, NOW)["cells"][1:9] == ["1Gi", "RWO", "Retain", "Pending", "ns/c", "fast", "<unset>", ""]
+    wanted, _ = judge.create("persistentvolumeclaims", claim())
+    assert row_of(find("persistentvolumeclaims"), wanted, NOW)["cells"][1:7] == ["Pending", "", "", "", "", "<unset>"]
+    wanted["spec"]["volumeName"] = "v"
+    wanted["status"] = {"phase": "Bound", "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "capacity": {"storage": "2Gi"}}
+    assert row_of(find("persistentvolumeclaims"), wanted, NOW)["cells"][1:5] == ["Bound", "v", "2Gi", "RWO,RWX"]
