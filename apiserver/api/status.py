@@ -3,7 +3,7 @@
     StatusError
       404 not_found · 409 already_exists, conflict · 422 invalid · 400 bad_request · 401 unauthorized · 403 forbidden
       405 method_not_allowed · 406 not_acceptable · 410 expired · 415 unsupported_media_type
-      500 internal_error (with reason), server_error (bare) · 503 unavailable
+      429 too_many_requests · 500 internal_error (with reason), server_error (bare) · 503 unavailable
     PlainError    an answer that is text/plain on the wire ("404 page not found")
 """
 
@@ -103,6 +103,12 @@ def unknown_resource() -> StatusError:
 
 def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
+
+
+def too_many_requests(message: str, retry_after: int, causes: list[Json]) -> StatusError:
+    """Not now: try again, after so many seconds if that is known (0 if not)."""
+    details: Json = {"causes": causes}
+    return StatusError(429, "TooManyRequests", message, {**details, "retryAfterSeconds": retry_after} if retry_after else details)
 
 
 def server_error(message: str) -> StatusError:

@@ -9,6 +9,7 @@ from apiserver.resources.apps.daemonsets import DAEMON_SETS
 from apiserver.resources.apps.deployments import DEPLOYMENTS, REPLICA_SETS
 from apiserver.resources.apps.revisions import CONTROLLER_REVISIONS
 from apiserver.resources.apps.statefulsets import STATEFUL_SETS
+from apiserver.resources.batch.cronjobs import CRON_JOBS
 from apiserver.resources.batch.jobs import JOBS
 from apiserver.resources.configmaps import CONFIG_MAPS
 from apiserver.resources.devices.claims import RESOURCE_CLAIMS
@@ -22,6 +23,7 @@ from apiserver.resources.leases import LEASES
 from apiserver.resources.namespaces import NAMESPACES
 from apiserver.resources.nodes import NODES
 from apiserver.resources.pods import BINDINGS, PODS
+from apiserver.resources.policy.budgets import POD_DISRUPTION_BUDGETS
 from apiserver.resources.priorityclasses import PRIORITY_CLASSES
 from apiserver.resources.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from apiserver.resources.replicationcontrollers import REPLICATION_CONTROLLERS
@@ -43,9 +45,10 @@ CATALOG: Final[tuple[Resource, ...]] = (
     SERVICE_ACCOUNTS, SERVICES,
     CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS,
     *AUTHENTICATION_REVIEWS, *AUTHORIZATION_REVIEWS,
-    JOBS,
+    CRON_JOBS, JOBS,
     LEASES,
     EVENTS,
+    POD_DISRUPTION_BUDGETS,
     CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES,
     DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES,
     POD_GROUPS, PRIORITY_CLASSES, WORKLOADS,

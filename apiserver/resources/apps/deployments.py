@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
-from apiserver.api.names import dns_label
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.apps import Deployment, DeploymentSpec, DeploymentStrategy, ReplicaSet, ReplicaSetSpec
 from apiserver.api.types.meta import LabelSelector
@@ -16,7 +15,6 @@ from apiserver.resources.apps.rules import (
     at_most_100_percent,
     collisions_only_grow,
     counts,
-    hostname_warning,
     int_or_percent,
     number,
     selector_and_template,
@@ -26,7 +24,7 @@ from apiserver.resources.apps.strategy import WorkloadStrategy, drop_terminating
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.internal import internal
 from apiserver.resources.scales import SCALE
-from apiserver.resources.workloads import immutable, nonnegative, template_columns
+from apiserver.resources.workloads import hostname_warnings, immutable, nonnegative, template_columns
 
 __all__ = ["DEPLOYMENTS", "REPLICA_SETS"]
 
@@ -43,7 +41,7 @@ _REPLICA_SET_COUNTS: Final = ("replicas", "fullyLabeledReplicas", "readyReplicas
 
 class _ReplicasStrategy(WorkloadStrategy):
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
-        return hostname_warning(dns_label(obj["metadata"]["name"])) + super().warnings_on_create(ctx, obj)
+        return hostname_warnings(obj) + super().warnings_on_create(ctx, obj)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         super().prepare_for_status_update(ctx, obj, old)

@@ -13,7 +13,7 @@ from apiserver.resources.pods.template import validate_template
 from apiserver.resources.workloads import nonnegative, selects_template, validate_required_selector
 
 __all__ = [
-    "always_runs", "at_most_100_percent", "collisions_only_grow", "counts", "hostname_warning", "int_or_percent", "is_empty", "number",
+    "always_runs", "at_most_100_percent", "collisions_only_grow", "counts", "int_or_percent", "is_empty", "number",
     "selector_and_template", "shown_number",
 ]  # fmt: skip
 
@@ -94,9 +94,3 @@ def collisions_only_grow(status: Json, old: Json) -> list[FieldError]:
     if before is None or (count is not None and count >= before):
         return []
     return [invalid(Path("status.collisionCount"), count or 0, "cannot be decremented")]
-
-
-def hostname_warning(texts: list[str]) -> list[str]:
-    """`texts`: why the name is no DNS label."""
-    what = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
-    return [f"metadata.name: {what}: [{' '.join(texts)}]"] if texts else []

@@ -9,10 +9,11 @@ from apiserver.api.types.core.pods import Binding, Pod
 from apiserver.api.types.policy import Eviction
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
-from apiserver.resources.pods.binding import bind, create_binding, evict
+from apiserver.resources.pods.binding import bind, create_binding
 from apiserver.resources.pods.columns import COLUMNS, row_conditions
 from apiserver.resources.pods.connections import attach, execute, log, port_forward, proxy
 from apiserver.resources.pods.defaults import default, to_hub
+from apiserver.resources.pods.eviction import evict
 from apiserver.resources.pods.strategy import PodStrategy
 
 __all__ = ["BINDINGS", "PODS"]

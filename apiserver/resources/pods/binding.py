@@ -1,18 +1,12 @@
-"""POST pods/binding and pods/eviction: how a pod gets its node, and how it is asked to leave.
-
-Rules: pkg/registry/core/pod/storage. A disruption budget is no kind here, so no eviction is refused for one.
-"""
+"""POST pods/binding: how a pod gets its node. Rules: pkg/registry/core/pod/storage."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api.fielderrors import FieldError, Path, aggregate, not_supported, required
-from apiserver.api.status import StatusError, bad_request, conflict, not_found
-from apiserver.registry.attributes import Attributes
+from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.registry.metadata import timestamp
-from apiserver.registry.options import DeleteOptions, Preconditions
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
@@ -20,7 +14,7 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Store
     from apiserver.registry.strategy import Context
 
-__all__ = ["bind", "create_binding", "evict"]
+__all__ = ["bind", "create_binding"]
 
 Json = dict[str, Any]
 
@@ -87,48 +81,3 @@ async def create_binding(store: Store, ctx: Context, body: Json, options: WriteO
     name = (body.get("metadata") or {}).get("name", "")
     await store.replace(ctx, name, lambda pod: assign(ctx, body, pod), dry_run=options.dry_run)
     return _success(bare=True)
-
-
-def _eviction_options(body: Json, dry_run: bool) -> DeleteOptions:
-    given = body.get("deleteOptions") or {}
-    conditions = given.get("preconditions") or {}
-    preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion")) if conditions else None
-    return DeleteOptions(
-        grace_period=given.get("gracePeriodSeconds"), preconditions=preconditions, propagation=given.get("propagationPolicy") or "",
-        orphan=given.get("orphanDependents"), dry_run=dry_run or "All" in (given.get("dryRun") or ()),
-    )  # fmt: skip
-
-
-async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """POST pods/NAME/eviction: a deletion that a disruption budget could refuse."""
-    name = (body.get("metadata") or {}).get("name", "")
-    if name != ctx.name:
-        raise bad_request("name in URL does not match name in Eviction object")
-    await store.admission.admit(Attributes("CREATE", ctx, ctx.name, body))
-    if store.cache.get(store.resource.key(ctx.namespace, ctx.name)) is None:
-        raise not_found("pods", "", ctx.name)
-    deletion = _eviction_options(body, options.dry_run)
-    if not deletion.dry_run:
-        marked = await store.replace(ctx, ctx.name, lambda pod: _disrupted(ctx, pod, deletion.preconditions))
-        if deletion.preconditions is not None and deletion.preconditions.resource_version:
-            deletion = replace(deletion, preconditions=replace(deletion.preconditions, resource_version=str(marked.revision)))
-    await store.delete(ctx, deletion)
-    return _success()
-
-
-def _disrupted(ctx: Context, pod: Json, preconditions: Preconditions | None) -> Json:
-    """The pod with the reason of its end, if it still is the one that is meant."""
-    metadata = pod["metadata"]
-    if preconditions is not None:
-        for what, wanted, found, why in (
-            ("UID", preconditions.uid, metadata["uid"], "deleted and then recreated"),
-            ("ResourceVersion", preconditions.resource_version, metadata.get("resourceVersion"), "modified"),
-        ):
-            if wanted and wanted != found:
-                cause = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {why}"
-                raise conflict("Pod", "", metadata["name"], cause)
-    set_condition(
-        pod.setdefault("status", {}), "DisruptionTarget", "True", timestamp(ctx.now), reason="EvictionByEvictionAPI",
-        message="Eviction API: evicting",
-    )  # fmt: skip
-    return pod

@@ -1,0 +1,174 @@
+"""CronJobs of batch/v1. Facts: pkg/apis/batch/validation, pkg/registry/batch/cronjob."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.durations import age
+from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported, required
+from apiserver.api.types.batch import CronJob, CronJobSpec
+from apiserver.api.types.meta import LabelSelector
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.batch.defaults import cron_job_to_hub, default_cron_job
+from apiserver.resources.batch.jobs import job_spec_warnings
+from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.internal import internal
+from apiserver.resources.pods.template import drop_from_template
+from apiserver.resources.workloads import count_generation, hostname_warnings, nonnegative, template_columns
+
+__all__ = ["CRON_JOBS"]
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_JOB: Final = _SPEC / "jobTemplate" / "spec"
+#: A job's name is the CronJob's with eleven characters more.
+_NAME_LENGTH: Final = 52
+_POLICIES: Final = ("Allow", "Forbid", "Replace")
+_ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}", re.ASCII)
+_ZONE_IN_SCHEDULE: Final = (
+    "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
+
+
+def _template(obj: Json) -> Json:
+    template: Json = obj["spec"]["jobTemplate"]["spec"]["template"]
+    return template
+
+
+class CronJobStrategy(Strategy):
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+    revalidates_metadata = False
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {}
+        obj["metadata"]["generation"] = 1
+        drop_from_template(ctx, _template(obj), None, f"{_JOB}.template")
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        drop_from_template(ctx, _template(obj), _template(old), f"{_JOB}.template")
+        count_generation(CronJobSpec, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        name = obj["metadata"].get("name", "")
+        errors = _spec_errors(obj["spec"], None)
+        if len(name.encode()) > _NAME_LENGTH:
+            errors.append(invalid(Path("metadata.name"), name, f"must be no more than {_NAME_LENGTH} characters"))
+        return errors
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return _spec_errors(obj["spec"], old["spec"])
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return hostname_warnings(obj) + job_spec_warnings(_JOB, obj["spec"]["jobTemplate"]["spec"])
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        changed = obj["metadata"].get("generation") != old["metadata"].get("generation")
+        warnings = job_spec_warnings(_JOB, obj["spec"]["jobTemplate"]["spec"]) if changed else []
+        return warnings + ([_ZONE_IN_SCHEDULE] if "TZ" in obj["spec"].get("schedule", "") else [])
+
+
+def _spec_errors(spec: Json, old: Json | None) -> list[FieldError]:
+    from apiserver.resources.batch.jobvalidation import validate_template_job_spec
+
+    schedule = spec.get("schedule", "")
+    if schedule:
+        errors = _schedule(_SPEC / "schedule", schedule, spec.get("timeZone"), with_zone=old is not None and "TZ" in old.get("schedule", ""))
+    else:
+        errors = [required(_SPEC / "schedule")]
+    errors += nonnegative(_SPEC / "startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
+    if old is None or old.get("timeZone") != spec.get("timeZone"):
+        errors += _time_zone(_SPEC / "timeZone", spec.get("timeZone"))
+    policy = spec.get("concurrencyPolicy", "")
+    if policy not in _POLICIES:
+        at = _SPEC / "concurrencyPolicy"
+        errors.append(not_supported(at, Named(policy), _POLICIES) if policy else required(at))
+    job = spec["jobTemplate"]["spec"]
+    errors += validate_template_job_spec(_JOB, job)
+    if job.get("selector") is not None:
+        errors.append(invalid(_JOB / "selector", internal(LabelSelector, job["selector"]), "`selector` will be auto-generated"))
+    if job.get("manualSelector"):
+        errors.append(not_supported(_JOB / "manualSelector", True, ("nil", "false")))
+    for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        errors += nonnegative(_SPEC / field, spec.get(field))
+    return errors
+
+
+def _schedule(path: Path, schedule: str, zone: str | None, *, with_zone: bool) -> list[FieldError]:
+    """`with_zone`: the stored schedule has a time zone, as once was allowed."""
+    from apiserver.resources.batch.schedules import ScheduleError, check_schedule
+
+    errors: list[FieldError] = []
+    try:
+        check_schedule(schedule)
+    except ScheduleError as error:
+        errors.append(invalid(path, schedule, str(error)))
+    if "TZ" in schedule:
+        if not with_zone:
+            errors.append(invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+        elif zone is not None:
+            errors.append(invalid(path, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
+    return errors
+
+
+def _time_zone(path: Path, zone: str | None) -> list[FieldError]:
+    from apiserver.resources.batch.schedules import ScheduleError, check_location
+
+    if zone is None:
+        return []
+    if not zone:
+        return [invalid(path, zone, "timeZone must be nil or non-empty string")]
+    if any(part in (".", "..") or part.startswith("-") or not _ZONE_PART.fullmatch(part) for part in zone.split("/")):
+        return [invalid(path, zone, f"unknown time zone {zone}")]
+    errors: list[FieldError] = []
+    if zone.lower() == "local":
+        errors.append(invalid(path, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+    try:
+        check_location(zone)
+    except ScheduleError as error:
+        errors.append(invalid(path, zone, str(error)))
+    return errors
+
+
+# --- columns -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _last_schedule(obj: Json, now: datetime) -> str:
+    last = (obj.get("status") or {}).get("lastScheduleTime")
+    return age(last, now) if last else "<none>"
+
+
+def _suspended(obj: Json) -> str:
+    suspended = obj["spec"].get("suspend")
+    return "<unset>" if suspended is None else str(suspended)
+
+
+def _zone(obj: Json) -> str:
+    zone: str | None = obj["spec"].get("timeZone")
+    return "<none>" if zone is None else zone
+
+
+CRON_JOBS: Final = Resource(
+    group="batch", kind="CronJob", plural="cronjobs", singular="cronjob", namespaced=True, short_names=("cj",), categories=("all",),
+    versions=(Version(name="v1", schema=CronJob, default=default_cron_job, to_hub=cron_job_to_hub),),
+    strategy=CronJobStrategy(), storage_prefix="cronjobs", storage_hash="sd5LIXh4Fjs=", subresources=(Subresource(name="status"),),
+    columns=(
+        NAME,
+        Column(name="Schedule", cell=lambda obj: obj["spec"].get("schedule", ""), description="When jobs are made."),
+        Column(name="Timezone", cell=_zone, description="In which time zone the schedule is meant."),
+        Column(name="Suspend", cell=_suspended, type="boolean", description="Whether no jobs are made for now."),
+        Column(name="Active", cell=lambda obj: len((obj.get("status") or {}).get("active") or ()), type="integer", description="Jobs that run."),
+        Column(name="Last Schedule", cell=_last_schedule, timed=True, description="Time since a job was last made."),
+        AGE,
+        *template_columns(_template, lambda obj: obj["spec"]["jobTemplate"]["spec"].get("selector")),
+    ),
+)  # fmt: skip

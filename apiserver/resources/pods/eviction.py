@@ -1,0 +1,220 @@
+"""POST pods/eviction: a pod is asked to leave, and may if its disruption budget allows it.
+
+    a pod that ended, ends or waits     goes
+    no budget                           goes
+    two budgets                         a Status that says that this is not supported
+    one budget                          goes when the pod is unhealthy and the budget does not mind, or when a disruption is left, which is
+                                        taken from the budget's status first; 429 otherwise
+
+Rules: pkg/registry/core/pod/storage/eviction.go. What a budget allows is what its status says: nothing here counts pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.fielderrors import Path, invalid
+from apiserver.api.selectors import SelectorError, from_object
+from apiserver.api.status import StatusError, bad_request, conflict, forbidden, not_found, too_many_requests
+from apiserver.api.status import invalid as invalid_status
+from apiserver.messages import User
+from apiserver.registry.attributes import Attributes
+from apiserver.registry.metadata import timestamp
+from apiserver.registry.options import DeleteOptions, Preconditions, WriteOptions
+from apiserver.resources.pods.conditions import set_condition
+
+if TYPE_CHECKING:
+    from apiserver.registry.store import Store
+    from apiserver.registry.strategy import Context
+
+__all__ = ["evict"]
+
+Json = dict[str, Any]
+
+#: Evictions that a budget may have been told of and its controller not seen yet.
+_MOST_DISRUPTED: Final = 2000
+_RETRY_SECONDS: Final = 10
+_VIOLATION: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_TWO_BUDGETS: Final = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+#: Budgets are written as by upstream's own client, not by whoever evicts.
+_SERVER: Final = User("system:apiserver", groups=("system:masters",))
+_MANAGER: Final = "kube-apiserver"
+_UNREADABLE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
+
+
+async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+    name = (body.get("metadata") or {}).get("name", "")
+    if name != ctx.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    if (body.get("deleteOptions") or {}).get(_UNREADABLE):
+        error = invalid(Path("deleteOptions") / _UNREADABLE, True, "can not be set for pod eviction, try after removing the option")
+        raise invalid_status("Eviction", "policy", name, [error])
+    await store.admission.admit(Attributes("CREATE", ctx, ctx.name, body))
+    await store.registry.consistent()
+    entry = store.cache.get(store.resource.key(ctx.namespace, name))
+    if entry is None:
+        raise not_found("pods", "", name)
+    deletion, pod, budget = _options(body, options.dry_run), entry.obj, None
+    if not _goes_anyway(pod):
+        budgets = _budgets_of(store, ctx.namespace, pod)
+        if len(budgets) > 1:
+            return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": _TWO_BUDGETS, "code": 500}
+        budget = budgets[0] if budgets else None
+    if budget is None:
+        await _delete(store, ctx, deletion)
+    elif _is_spare(pod, budget):
+        await _delete_as_seen(store, ctx, deletion, pod, budget["metadata"]["name"])
+    else:
+        await _take_disruption(store, ctx, name, budget["metadata"]["name"], deletion.dry_run)
+        await _delete(store, ctx, deletion)
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _options(body: Json, dry_run: bool) -> DeleteOptions:
+    given = body.get("deleteOptions") or {}
+    conditions = given.get("preconditions") or {}
+    preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion")) if conditions else None
+    return DeleteOptions(
+        grace_period=given.get("gracePeriodSeconds"), preconditions=preconditions, propagation=given.get("propagationPolicy") or "",
+        orphan=given.get("orphanDependents"), dry_run=dry_run or "All" in (given.get("dryRun") or ()),
+    )  # fmt: skip
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def _goes_anyway(pod: Json) -> bool:
+    """No budget counts a pod that has ended, ends or does not run yet."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
+
+
+def _budgets_of(store: Store, namespace: str, pod: Json) -> list[Json]:
+    """Those whose selector finds the pod; one that cannot be read finds none."""
+    budgets = store.registry.stores.get(("policy", "poddisruptionbudgets"))
+    found: list[Json] = []
+    for entry in budgets.cache.list(budgets.resource.prefix(namespace)).entries if budgets is not None else ():
+        try:
+            if from_object(entry.obj["spec"].get("selector")).matches(pod["metadata"].get("labels") or {}):
+                found.append(entry.obj)
+        except SelectorError:
+            continue
+    return found
+
+
+def _is_spare(pod: Json, budget: Json) -> bool:
+    """Whether the pod does not work and the budget lets such pods go: always, or while enough others work."""
+    if any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in (pod.get("status") or {}).get("conditions") or ()):
+        return False
+    status = budget.get("status") or {}
+    healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    always: bool = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+    return always or healthy >= wanted > 0
+
+
+async def _take_disruption(store: Store, ctx: Context, pod: str, name: str, dry_run: bool) -> None:
+    """Takes one disruption from what the budget allows, or raises 429."""
+    budgets = store.registry.store("policy", "poddisruptionbudgets")
+    about = budgets.context(
+        user=_SERVER, version="v1", verb="update", namespace=ctx.namespace, name=name, subresource="status", manager=_MANAGER,
+    )  # fmt: skip
+
+    def change(budget: Json | None) -> Json:
+        assert budget is not None, "the budget was found"
+        _check(budget)
+        status, now = budget["status"], timestamp(ctx.now)
+        status["disruptionsAllowed"] -= 1
+        if not status["disruptionsAllowed"]:
+            _allow_no_more(status, now)
+        status.setdefault("disruptedPods", {})[pod] = now
+        return budget
+
+    await budgets.update(about, name, change, WriteOptions(dry_run=dry_run), "status")
+
+
+def _check(budget: Json) -> None:
+    metadata, status = budget["metadata"], budget.setdefault("status", {})
+    name = metadata["name"]
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+        raise _not_now(f"The disruption budget {name} is still being processed by the server.", _RETRY_SECONDS)
+    if status.get("disruptionsAllowed", 0) < 0:
+        raise forbidden("poddisruptionbudget", "policy", name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED:
+        cause = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden("poddisruptionbudget", "policy", name, cause)
+    if not status.get("disruptionsAllowed", 0):
+        raise _not_now(_why_not(name, status), 0)
+
+
+def _not_now(cause: str, retry_after: int) -> StatusError:
+    return too_many_requests(_VIOLATION, retry_after, [{"reason": "DisruptionBudget", "message": cause}])
+
+
+def _why_not(name: str, status: Json) -> str:
+    found: Json = next((condition for condition in status.get("conditions") or () if condition.get("type") == "DisruptionAllowed"), {})
+    reason, message = found.get("reason", ""), found.get("message", "") if found.get("status") == "False" else ""
+    healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    if message and reason == "SyncFailed":
+        return f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+    if healthy <= wanted:
+        return f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+    if message:
+        return f"The disruption budget {name} does not allow evicting pods currently ({reason}): {message}"
+    return f"The disruption budget {name} does not allow evicting pods currently"
+
+
+def _allow_no_more(status: Json, now: str) -> None:
+    """The condition says that no disruption is left; it keeps its time where it said so before."""
+    conditions = status.setdefault("conditions", [])
+    at = next((index for index, condition in enumerate(conditions) if condition.get("type") == "DisruptionAllowed"), None)
+    condition: Json = {"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": now, "reason": "InsufficientPods", "message": ""}
+    if status.get("observedGeneration"):
+        condition["observedGeneration"] = status["observedGeneration"]
+    if at is None:
+        conditions.append(condition)
+        return
+    if conditions[at].get("status") == "False":
+        condition["lastTransitionTime"] = conditions[at].get("lastTransitionTime")
+    conditions[at] = condition
+
+
+# --- the end ---------------------------------------------------------------------------------------------------------------------------------
+
+
+async def _delete_as_seen(store: Store, ctx: Context, deletion: DeleteOptions, pod: Json, budget: str) -> None:
+    """Deletes the pod if it still is as it was when the budget was asked: it may work by now, which counts as a conflict with the budget."""
+    given = deletion.preconditions
+    conditions = Preconditions(given.uid if given else None, pod["metadata"]["resourceVersion"])
+    try:
+        await _delete(store, ctx, replace(deletion, preconditions=conditions))
+    except StatusError as error:
+        if error.reason == "Conflict" and (given is None or given.resource_version is None):
+            raise _not_now(f"The disruption budget {budget} is still being processed by the server.", _RETRY_SECONDS) from None
+        raise
+
+
+async def _delete(store: Store, ctx: Context, deletion: DeleteOptions) -> None:
+    """Says in the pod's status why it ends, and deletes it."""
+    if not deletion.dry_run:
+        marked = await store.replace(ctx, ctx.name, lambda pod: _disrupted(ctx, pod, deletion.preconditions))
+        if deletion.preconditions is not None and deletion.preconditions.resource_version:
+            deletion = replace(deletion, preconditions=replace(deletion.preconditions, resource_version=str(marked.revision)))
+    await store.delete(ctx, deletion)
+
+
+def _disrupted(ctx: Context, pod: Json, preconditions: Preconditions | None) -> Json:
+    """The pod with the reason of its end, if it still is the one that is meant."""
+    metadata = pod["metadata"]
+    if preconditions is not None:
+        for what, wanted, found, why in (
+            ("UID", preconditions.uid, metadata["uid"], "deleted and then recreated"),
+            ("ResourceVersion", preconditions.resource_version, metadata.get("resourceVersion"), "modified"),
+        ):
+            if wanted and wanted != found:
+                cause = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {why}"
+                raise conflict("Pod", "", metadata["name"], cause)
+    set_condition(
+        pod.setdefault("status", {}), "DisruptionTarget", "True", timestamp(ctx.now), reason="EvictionByEvictionAPI",
+        message="Eviction API: evicting",
+    )  # fmt: skip
+    return pod

@@ -1,0 +1,90 @@
+"""PodDisruptionBudgets of policy/v1. Nothing here counts pods: their status is what somebody writes. Evictions look at it.
+
+Facts: pkg/apis/policy/validation, pkg/registry/policy/poddisruptionbudget.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported
+from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.apps.rules import at_most_100_percent, int_or_percent
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.conditions import validate_conditions
+from apiserver.resources.internal import internal
+from apiserver.resources.pods.scheduling import validate_label_selector
+from apiserver.resources.workloads import count_generation, nonnegative
+
+__all__ = ["POD_DISRUPTION_BUDGETS"]
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_STATUS: Final = Path("status")
+_BOUNDS: Final = ("minAvailable", "maxUnavailable")
+_POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
+_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+class PodDisruptionBudgetStrategy(Strategy):
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+    checks_metadata = False
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = dict.fromkeys(_COUNTS, 0)
+        obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        count_generation(PodDisruptionBudgetSpec, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        spec = obj["spec"]
+        errors: list[FieldError] = []
+        if all(spec.get(field) is not None for field in _BOUNDS):
+            errors.append(invalid(_SPEC, internal(PodDisruptionBudgetSpec, spec), "minAvailable and maxUnavailable cannot be both set"))
+        for field in _BOUNDS:
+            if spec.get(field) is not None:
+                errors += int_or_percent(_SPEC / field, spec[field]) + at_most_100_percent(_SPEC / field, spec[field])
+        errors += validate_label_selector(_SPEC / "selector", spec.get("selector"))
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None and policy not in _POLICIES:
+            errors.append(not_supported(_SPEC / "unhealthyPodEvictionPolicy", Named(policy), _POLICIES))
+        return errors
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return self.validate(ctx, obj)
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        status = obj.get("status") or {}
+        errors = validate_conditions(_STATUS / "conditions", status.get("conditions"))
+        for field in _COUNTS:
+            errors += nonnegative(_STATUS / field, status.get(field))
+        return errors
+
+
+def _bound(field: str) -> Any:
+    return lambda obj: "N/A" if obj["spec"].get(field) is None else str(obj["spec"][field])
+
+
+POD_DISRUPTION_BUDGETS: Final = Resource(
+    group="policy", kind="PodDisruptionBudget", plural="poddisruptionbudgets", singular="poddisruptionbudget", namespaced=True, short_names=("pdb",),
+    versions=(Version(name="v1", schema=PodDisruptionBudget),),
+    strategy=PodDisruptionBudgetStrategy(), storage_prefix="poddisruptionbudgets", storage_hash="EVWiDmWqyJw=", unconditional_update=False,
+    columns=name_and_age(
+        Column(name="Min Available", cell=_bound("minAvailable"), description="Pods that must be available, at least."),
+        Column(name="Max Unavailable", cell=_bound("maxUnavailable"), description="Pods that may be unavailable, at most."),
+        Column(
+            name="Allowed Disruptions", cell=lambda obj: (obj.get("status") or {}).get("disruptionsAllowed", 0), type="integer",
+            description="Pods that may be disrupted at this time.",
+        ),
+    ),
+    subresources=(Subresource(name="status"),),
+)  # fmt: skip
