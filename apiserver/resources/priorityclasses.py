@@ -15,7 +15,7 @@ from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.columns import AGE, NAME
 
-__all__ = ["PRIORITY_CLASSES", "SYSTEM_CLASSES"]
+__all__ = ["HIGHEST", "PRIORITY_CLASSES", "SYSTEM_CLASSES"]
 
 Json = dict[str, Any]
 
@@ -23,7 +23,7 @@ _PREEMPT: Final = "PreemptLowerPriority"
 _POLICIES: Final = (_PREEMPT, "Never")
 _SYSTEM: Final = "system-"
 #: The highest priority that users may define.
-_HIGHEST: Final = 1_000_000_000
+HIGHEST: Final = 1_000_000_000
 #: The system's own classes: value and description by name.
 SYSTEM_CLASSES: Final[dict[str, tuple[int, str]]] = {
     "system-node-critical": (2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
@@ -59,8 +59,8 @@ class PriorityClassStrategy(Strategy):
             if problem := _system_problem(obj):
                 text = f"priority class names with '{_SYSTEM}' prefix are reserved for system use only. error: {problem}"
                 errors.append(forbidden(Path("metadata.name"), text))
-        elif obj.get("value", 0) > _HIGHEST:
-            errors.append(forbidden(Path("value"), f"maximum allowed value of a user defined priority is {_HIGHEST}"))
+        elif obj.get("value", 0) > HIGHEST:
+            errors.append(forbidden(Path("value"), f"maximum allowed value of a user defined priority is {HIGHEST}"))
         policy = obj.get("preemptionPolicy")
         if policy is not None and policy not in _POLICIES:
             at = Path("preemptionPolicy")

@@ -1,4 +1,4 @@
-"""Writes docs/reference/kinds/<Kind>.md, a page for each kind of resource.k8s.io, from its schema, the table of gates and the tables below."""
+"""Writes docs/reference/kinds/<Kind>.md, pages for the kinds of resource.k8s.io and scheduling.k8s.io: schema, table of gates, tables below."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from apiserver.api.schema import Field, Struct, Type
-    from apiserver.registry.resource import Resource
+    from apiserver.registry.resource import Resource, Version
 
 DIRECTORY = Path(__file__).with_name("kinds")
-GROUP = "resource.k8s.io"
-_OWN = "io.k8s.api.resource."
+GROUPS = ("resource.k8s.io", "scheduling.k8s.io")
+_OWN = ("io.k8s.api.resource.", "io.k8s.api.scheduling.")
 _HEAD = """\
 # {kind}
 
@@ -41,6 +41,7 @@ DEFAULTS = {
     "ExactDeviceRequest.allocationMode": "`ExactCount`", "ExactDeviceRequest.count": "1 with `ExactCount`",
     "DeviceSubRequest.allocationMode": "`ExactCount`", "DeviceSubRequest.count": "1 with `ExactCount`", "DeviceToleration.operator": "`Equal`",
     "DeviceTaint.timeAdded": "now", "NodeAllocatableResourceMapping.allocationMultiplier": "1", "ResourcePoolStatusRequestSpec.limit": "100",
+    "PodGroupSpec.disruptionMode": "`Pod`", "PriorityClass.preemptionPolicy": "`PreemptLowerPriority`",
 }  # fmt: skip
 
 
@@ -50,6 +51,8 @@ def limits() -> dict[str, str]:
     from apiserver.resources.devices import bindingconditions, capacitypolicy, claimstatus, names, poolstatus, slicevalidation, taintrules
     from apiserver.resources.devices import claimvalidation as claim
     from apiserver.resources.devices import devicevalidation as device
+    from apiserver.resources.priorityclasses import HIGHEST
+    from apiserver.resources.scheduling import groupvalidation as groups
 
     found: dict[str, int | str] = {
         "DeviceClaim.requests": claim.REQUESTS_LIMIT, "DeviceClaim.constraints": claim.CONSTRAINTS_LIMIT, "DeviceClaim.config": claim.CONFIG_LIMIT,
@@ -80,7 +83,11 @@ def limits() -> dict[str, str]:
         "DeviceTaintSelector.pool": names.POOL_LIMIT, "ResourcePoolStatusRequestSpec.limit": f"1 to {poolstatus.LIMIT_MOST}",
         "ResourcePoolStatusRequestSpec.poolName": poolstatus.POOL_NAME_LIMIT, "ResourcePoolStatusRequestStatus.pools": poolstatus.POOLS_LIMIT,
         "ResourcePoolStatusRequestStatus.conditions": poolstatus.CONDITIONS_LIMIT, "PoolStatus.poolName": poolstatus.POOL_NAME_LIMIT,
-        "PoolStatus.validationError": poolstatus.ERROR_LIMIT,
+        "PoolStatus.validationError": poolstatus.ERROR_LIMIT, "WorkloadSpec.podGroupTemplates": groups.TEMPLATES_LIMIT,
+        "GangSchedulingPolicy.minCount": "at least 1", "PodGroupSchedulingConstraints.topology": groups.TOPOLOGY_LIMIT,
+        "PodGroupStatus.resourceClaimStatuses": groups.CLAIMS_LIMIT, "PriorityClass.value": f"at most {HIGHEST}",
+        **{f"{owner}.resourceClaims": groups.CLAIMS_LIMIT for owner in ("PodGroupSpec", "PodGroupTemplate")},
+        **{f"{owner}.priority": f"at most {groups.PRIORITY_LIMIT}" for owner in ("PodGroupSpec", "PodGroupTemplate")},
     }  # fmt: skip
     return {name: str(limit) for name, limit in found.items()}
 
@@ -88,7 +95,7 @@ def limits() -> dict[str, str]:
 def resources() -> list[Resource]:
     from apiserver.resources import CATALOG
 
-    return [resource for resource in CATALOG if resource.group == GROUP]
+    return [resource for resource in CATALOG if resource.group in GROUPS]
 
 
 def pages() -> dict[str, str]:
@@ -99,12 +106,24 @@ def pages() -> dict[str, str]:
 def _page(resource: Resource) -> str:
     known = limits()
     schema = resource.versions[0].schema
-    versions = "".join(f"| {v.name} | {_span(v.introduced, v.removed)} | {'served' if v.on_by_default else 'not served'} |\n" for v in resource.versions)
+    versions = "".join(f"| {v.name} | {_span(_since_gate(resource, v), v.removed)} | {_by_default(resource, v)} |\n" for v in resource.versions)
     head = _HEAD.format(
         kind=resource.kind, doc=schema.doc.rstrip("."), scope="It lives in a namespace" if resource.namespaced else "It belongs to the whole cluster",
         plural=resource.plural, versions=versions, shown=resource.versions[0].name, flat=_FLAT.get(resource.kind, ""),
     )  # fmt: skip
     return head + "".join(_row(path, owner, item, known) for path, owner, item in fields(schema))
+
+
+def _since_gate(resource: Resource, version: Version) -> tuple[int, int]:
+    from apiserver.api.features import GATES
+
+    return max(version.introduced, GATES[resource.gate].stages[0][0]) if resource.gate else version.introduced
+
+
+def _by_default(resource: Resource, version: Version) -> str:
+    if version.on_by_default:
+        return "served"
+    return f"not served; needs the gate `{resource.gate}` as well" if resource.gate else "not served"
 
 
 def _span(first: tuple[int, int], removed: tuple[int, int] | None) -> str:

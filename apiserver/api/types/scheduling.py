@@ -13,7 +13,7 @@ _ALPHA = "io.k8s.api.scheduling.v1alpha2."
 PriorityClass = Struct(_V1 + "PriorityClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("value", 2, INT32, omit=False, required=True, doc="The priority that pods of the class get; more is served first."),
+    field("value", 2, INT32, omit=False, doc="The priority that pods of the class get; more is served first."),
     field("globalDefault", 3, BOOL, doc="Whether pods without a class are of this one; at most one class says so."),
     field("description", 4, STRING, doc="What the class is for."),
     field("preemptionPolicy", 5, PreemptionPolicy, pointer=True, doc="Whether pods of the class may take the place of others: Never or PreemptLowerPriority."),

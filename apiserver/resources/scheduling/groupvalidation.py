@@ -12,16 +12,16 @@ from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invali
 from apiserver.api.names import Check, label_key, long_name, path_segment, short_name
 
 __all__ = [
-    "CLAIMS_LIMIT", "DISRUPTION_MODES", "TEMPLATES_LIMIT", "claim_statuses", "controller_reference", "immutable", "list_map", "scheduling_fields",
-    "template", "template_reference",
+    "CLAIMS_LIMIT", "DISRUPTION_MODES", "PRIORITY_LIMIT", "TEMPLATES_LIMIT", "TOPOLOGY_LIMIT", "claim_statuses", "controller_reference", "immutable",
+    "list_map", "scheduling_fields", "template", "template_reference",
 ]  # fmt: skip
 
 Json = dict[str, Any]
 
 CLAIMS_LIMIT: Final = 4
 TEMPLATES_LIMIT: Final = 8
-_TOPOLOGY_LIMIT: Final = 1
-_PRIORITY_LIMIT: Final = 1_000_000_000
+TOPOLOGY_LIMIT: Final = 1
+PRIORITY_LIMIT: Final = 1_000_000_000
 DISRUPTION_MODES: Final = ("Pod", "PodGroup")
 
 
@@ -73,8 +73,8 @@ def _policy(path: Path, policy: Json) -> list[FieldError]:
 def _constraints(path: Path, constraints: Json | None) -> list[FieldError]:
     topology = (constraints or {}).get("topology") or []
     at = path / "topology"
-    if len(topology) > _TOPOLOGY_LIMIT:
-        return [too_many(at, len(topology), _TOPOLOGY_LIMIT)]
+    if len(topology) > TOPOLOGY_LIMIT:
+        return [too_many(at, len(topology), TOPOLOGY_LIMIT)]
     return [error for index, item in enumerate(topology) for error in _name(at[index] / "key", item.get("key", ""), label_key)]
 
 
@@ -95,8 +95,8 @@ def scheduling_fields(path: Path, spec: Json) -> list[FieldError]:
     if mode is not None and mode not in DISRUPTION_MODES:
         errors.append(not_supported(path / "disruptionMode", Named(mode), DISRUPTION_MODES))
     errors += _optional_name(path / "priorityClassName", spec.get("priorityClassName") or None, long_name)
-    if priority is not None and priority > _PRIORITY_LIMIT:
-        errors.append(invalid(path / "priority", priority, f"must be less than or equal to {_PRIORITY_LIMIT}"))
+    if priority is not None and priority > PRIORITY_LIMIT:
+        errors.append(invalid(path / "priority", priority, f"must be less than or equal to {PRIORITY_LIMIT}"))
     return errors
 
 
