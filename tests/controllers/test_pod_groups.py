@@ -1,7 +1,10 @@
 """Groups of pods on a running control plane: they stay while a pod belongs to them."""
 
+from pathlib import Path
+
 import pytest
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pod-groups" / "shared-claim.yaml"
 GATES = {"GenericWorkload": True}
 ON = pytest.mark.kube(own=True, feature_gates=GATES, runtime_config="scheduling.k8s.io/v1alpha2=true")
 ONCE = {"kubedra.dev/exit-after": "0.05"}
@@ -125,20 +128,19 @@ def test_a_member_put_on_a_node_by_hand_has_the_claim_reserved_for_its_group(kub
 
 
 @CLAIMS_ON
-def test_a_claim_is_reserved_for_the_group_once_and_given_up_with_it(kube):
+def test_the_claim_of_the_example_is_reserved_for_the_group_once_and_given_up_with_it(kube):
     kube.add_node("worker", devices=1)
-    kube.apply([CLASS, TEMPLATE, group("g", resourceClaims=[ENTRY])])
-    kube.apply([member(name, "g", resourceClaims=[ENTRY]) for name in "ab"])
-    for name in "ab":
+    kube.apply(EXAMPLE)
+    for name in ("worker-0", "worker-1"):
         kube.wait(f"pod/{name}", "phase=Running")
-    made = kube.get("podgroup/g")
+    made = kube.get("podgroup/training")
     claim = names(made)["shared"]
-    consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": made["metadata"]["uid"]}
+    consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "training", "uid": made["metadata"]["uid"]}
     assert kube.get(f"resourceclaim/{claim}")["status"]["reservedFor"] == [consumer]
-    kube.delete("pod/a")
-    kube.delete("pod/b")
-    kube.wait("pod/b", "delete")
+    for name in ("worker-0", "worker-1"):
+        kube.delete(f"pod/{name}")
+        kube.wait(f"pod/{name}", "delete")
     assert "allocation" in kube.get(f"resourceclaim/{claim}")["status"]
-    kube.delete("podgroup/g")
-    kube.wait("podgroup/g", "delete")
+    kube.delete("podgroup/training")
+    kube.wait("podgroup/training", "delete")
     kube.wait(f"resourceclaim/{claim}", "delete")
