@@ -43,7 +43,7 @@ _IN_A_ROW: Final = 16
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TEXT: Final = "text/plain; charset=utf-8"
 #: Methods that the parser has never heard of, where a Kubernetes path is asked for.
-_WORD: Final = re.compile(rb"[A-Z]+ /apis?/\S+ HTTP/1\.[01]\r\n")
+_WORD: Final = re.compile(rb"[A-Z]+ /apis?/[!-~]+ HTTP/1\.[01]\r\n")
 
 
 class _Asked:

@@ -168,6 +168,11 @@ def test_nonsense_after_a_request_is_refused_after_its_answer(wire: Wire) -> Non
     assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"201", b"400"]
 
 
+@pytest.mark.parametrize("target", [b"/api/v1/\x00pods", b"/api/v1/p\xc3\xb6ds", b"/api/v1/pods HTTP/9.9"])
+def test_what_is_wrong_with_a_path_is_not_blamed_on_the_method(wire: Wire, target: bytes) -> None:
+    assert exchange(wire, b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % target).startswith(b"HTTP/1.1 400 ")
+
+
 def test_permission_for_a_body_comes_after_the_answers_before_it(wire: Wire) -> None:
     body = b'{"metadata":{"generateName":"permitted-"}}'
     with connected(wire) as connection:
