@@ -105,13 +105,11 @@ class Application:
     async def _pump(self, answer: Stream, send: Send) -> None:
         """Send chunk by chunk, at the pace of all streams."""
         chunks = answer.chunks
-        self.pace.streams += 1
         try:
             async for chunk in chunks:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await self.pace.rest()
         finally:
-            self.pace.streams -= 1
             close = getattr(chunks, "aclose", None)
             if close is not None:
                 await close()

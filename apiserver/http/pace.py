@@ -5,34 +5,36 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-#: Seconds for which a stream rests after a chunk, for each stream that is open, and at most.
+#: Seconds for which streams rest after a chunk, for each that had something to send of late, and at most.
 _REST: Final = 0.0002
-_LONGEST_REST: Final = 0.01
+_LONGEST_REST: Final = 0.02
 #: Bytes of a frame that is kept for the next stream.
 _KEPT: Final = 1024 * 1024
 
 
 class Pace:
-    """After each chunk a stream rests for a moment that grows with the number of streams: what happens meanwhile goes into one chunk, so that many
-    watchers of a busy kind do not each wake for every event. An event after a quiet moment is sent at once. `streams` are open.
+    """After each chunk a stream rests for a moment that grows with the number of streams that do: what happens meanwhile goes into one chunk, so that
+    many watchers of a busy kind do not each wake for every event. An event after a quiet moment is sent at once, and streams that are silent slow
+    nobody down.
 
     All that rest go on together, so that they find the same events: what is made of these is made once."""
 
     def __init__(self) -> None:
-        self.streams = 0
         self._resting: list[asyncio.Future[None]] = []
+        self._busy = 1
         self._framed = (b"", b"")
 
     async def rest(self) -> None:
         loop = asyncio.get_running_loop()
         resting = loop.create_future()
         if not self._resting:
-            loop.call_later(min(self.streams * _REST, _LONGEST_REST), self._go_on)
+            loop.call_later(min(self._busy * _REST, _LONGEST_REST), self._go_on)
         self._resting.append(resting)
         await resting
 
     def _go_on(self) -> None:
         resting, self._resting = self._resting, []
+        self._busy = len(resting)
         for each in resting:
             if not each.done():
                 each.set_result(None)

@@ -297,11 +297,9 @@ class Protocol(asyncio.Protocol):
     async def _stream(self, asked: _Asked, answer: Stream) -> None:
         """Chunks until they end or the client goes; either way the iterator is closed.
 
-        After each chunk a stream rests for a moment that grows with the number of streams: what happens meanwhile goes into one chunk, so that many
-        watchers of a busy kind do not each wake for every event. An event after a quiet moment is sent at once."""
+        All streams keep one pace, by which what happens in a few milliseconds goes into one chunk."""
         transport, pace = self.transport, self._app.pace
         transport.write(heads.of_stream(answer, chunked=not asked.old, close=not asked.keep))
-        pace.streams += 1
         try:
             async for chunk in answer.chunks:
                 transport.write(chunk if asked.old else pace.frame(chunk))
@@ -309,7 +307,6 @@ class Protocol(asyncio.Protocol):
                     await asyncio.shield(self._writable)
                 await pace.rest()
         finally:
-            pace.streams -= 1
             await _close_stream(answer)
         if not asked.old:
             transport.write(b"0\r\n\r\n")
