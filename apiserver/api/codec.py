@@ -23,7 +23,7 @@ from apiserver.api.scalars import READERS, Odd, Reader, read_string
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
 __all__ = [
-    "Body", "DecodeError", "Decoded", "decode", "decode_changed", "encode", "encode_exactly", "interpret", "loads", "raw_size", "restore_raws", "settled",
+    "Body", "DecodeError", "Decoded", "decode", "decode_changed", "encode", "encode_exactly", "interpret", "loads", "raw_names", "raw_size", "restore_raws", "settled",
     "zero",
 ]  # fmt: skip
 
@@ -179,22 +179,22 @@ def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
         return False
     if text.count(b'":') != again.count(b'":') or b'" :' in text or b"u0022" in text:
         return True
-    return any(name in text for name in _raw_names(schema)) and again != text.rstrip(b"\n")
+    return any(name in text for name in raw_names(schema)) and again != text.rstrip(b"\n")
 
 
-def _raw_names(type: Type) -> frozenset[bytes]:
+def raw_names(type: Type) -> frozenset[bytes]:
     """Names of the fields that hold raw values, as a text has them."""
     if isinstance(type, ListOf):
-        return _raw_names(type.item)
+        return raw_names(type.item)
     if isinstance(type, MapOf):
-        return _raw_names(type.value)
+        return raw_names(type.value)
     if isinstance(type, Scalar):
         return frozenset()
     known: frozenset[bytes] | None = type.cache.get("raw_names")
     if known is None:
         type.cache["raw_names"] = frozenset()
         own = {b'"%s"' % name.encode() for name, item in type.fields.items() if isinstance(item.type, Scalar) and item.type.name == "raw"}
-        known = type.cache["raw_names"] = frozenset(own).union(*(_raw_names(item.type) for item in type.fields.values()))
+        known = type.cache["raw_names"] = frozenset(own).union(*(raw_names(item.type) for item in type.fields.values()))
     return known
 
 

@@ -105,7 +105,7 @@ class Field:
     `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is never
     empty for Go and has `omit=False` even where the tag says omitempty.
 
-    `keep_empty`: decoding keeps an empty list, because the kind's validation tells it from an absent one; the kind drops it before it is
+    `keep_empty`: decoding keeps an empty list or map, because validation tells it from an absent one or shows it; it goes when the object is
     stored.
     """
 

@@ -26,6 +26,7 @@ from apiserver.registry.fieldwalk import compare, stated
 from apiserver.registry.managedfields import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.patching import repeated_fields
+from apiserver.registry.unstructured import Misfit, restored
 
 if TYPE_CHECKING:
     from apiserver.registry.options import WriteOptions
@@ -278,9 +279,10 @@ class _Applier:
 
     def _decoded(self, merged: Json) -> Json:
         try:
-            decoded = decode(self.schema, copy_of(merged))
-        except DecodeError as error:
-            message = f"failed to convert new typed object ({self._shown()}) to object: {error}"
+            decoded = decode(self.schema, restored(self.schema, merged, []))
+        except (Misfit, DecodeError) as error:
+            kind = _gvk(self.api_version, self.target.kind)
+            message = f"failed to convert new object ({self._shown()}) to proper version: unable to convert unstructured object to {kind}: {error}"
             raise StatusError(500, "", message) from None
         return to_hub(self.ctx, self.target, decoded.obj, reset=False)
 

@@ -106,13 +106,11 @@ class _Container(Walker):
 
 
 class _StructWalker(_Container):
-    __slots__ = ("_fields", "_kept", "_struct")
+    __slots__ = ("_fields", "_struct")
 
     def __init__(self, struct: Struct) -> None:
         self._struct = struct
         self._fields: dict[str, tuple[str, Walker]] = {}
-        # Their empty lists are there for validation alone; the encoding leaves them out.
-        self._kept = tuple(name for name, item in struct.fields.items() if item.keep_empty)
 
     @property
     def fields(self) -> dict[str, tuple[str, Walker]]:
@@ -122,16 +120,8 @@ class _StructWalker(_Container):
                 self._fields[name] = ("f:" + name, _LEAF if item.atomic else walker_of(item.type))
         return self._fields
 
-    def encoded(self, value: Any) -> Any:
-        """A value without what its encoding leaves out."""
-        if any(value.get(name) == [] for name in self._kept):
-            return {name: item for name, item in value.items() if item != [] or name not in self._kept}
-        return value
-
     def between(self, old: Any, new: Any) -> Change:
         fields = self._fields or self.fields
-        if self._kept:
-            old, new = self.encoded(old), self.encoded(new)
         gained: FieldSet = {}
         lost: FieldSet = {}
         for name in sorted(new):
@@ -154,8 +144,6 @@ class _StructWalker(_Container):
         if not value:
             return {}
         fields = self._fields or self.fields
-        if self._kept:
-            value = self.encoded(value)
         out: FieldSet = {".": {}}
         for name in sorted(value):
             if name in fields:
@@ -165,8 +153,6 @@ class _StructWalker(_Container):
 
     def stated(self, value: Any) -> FieldSet:
         out: FieldSet = {}
-        if value and self._kept:
-            value = self.encoded(value)
         for name in sorted(value or ()):
             if name in self.fields:
                 element, walker = self.fields[name]

@@ -22,6 +22,7 @@ from apiserver.api.status import StatusError
 from apiserver.registry.fieldset import FieldSet, difference, of_paths, ordered, union, without
 from apiserver.registry.fieldwalk import compare
 from apiserver.registry.metadata import timestamp
+from apiserver.registry.settling import written
 
 __all__ = ["FieldTracker", "Form", "Manager", "Owned", "decode", "decode_strictly", "encode", "manager_name"]
 
@@ -191,7 +192,7 @@ class FieldTracker:
         hidden = self._hidden(subresource)
         if hidden:
             old, new = ({name: value for name, value in obj.items() if name not in hidden} for obj in (old, new))
-        gained, lost = compare(form.schema, old, new)
+        gained, lost = compare(form.schema, old, written(form.schema, new))
         reset = self._resets(subresource)
         return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
 

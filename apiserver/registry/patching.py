@@ -23,7 +23,7 @@ from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.conversion import to_version
 from apiserver.registry.decoding import SCHEME, Target, to_hub, warnings_of
-from apiserver.registry.unstructured import go_format, misfit
+from apiserver.registry.unstructured import Misfit, go_format, restored_changes
 
 if TYPE_CHECKING:
     from apiserver.registry.options import WriteOptions
@@ -195,11 +195,14 @@ def _strategic(ctx: Context, target: Target, version: Version, body: bytes, vali
             patched = strategic_merge_patch(target.schema, document, patch)
         except PatchError as error:
             raise _failed(error) from None
+        unknown: list[str] = []
         try:
-            decoded = decode_changed(target.schema, patched, document)
-        except DecodeError as error:
-            raise refuse(misfit(target.schema, patched) or str(error)) from None
-        return _finish(ctx, target, decoded, patched, repeated, validation, refuse)
+            fitting = restored_changes(target.schema, patched, document, unknown)
+            decoded = decode_changed(target.schema, fitting, document)
+        except (Misfit, DecodeError) as error:
+            raise refuse(str(error)) from None
+        found = repeated + [f'unknown field "{path}"' for path in sorted(unknown)]
+        return _finish(ctx, target, decoded, patched, found, validation, refuse)
 
     return change
 

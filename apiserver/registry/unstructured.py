@@ -1,76 +1,162 @@
-"""What upstream says of a strategic merge whose result does not fit its type.
+"""Reading objects that came about as values and not as text: results of strategic merge and of apply.
 
-Such a result is read by a converter of its own (runtime.DefaultUnstructuredConverter), not by the JSON decoder, and its errors
-have their own words. The result itself is decoded here like any other; only when that fails, the words are found.
+Upstream reads them with a converter of its own (runtime.DefaultUnstructuredConverter), not with the JSON decoder. It differs in its words, takes
+whole fractions for integers, lets integers that are too large wrap around, names unknown fields without keys of maps, and writes raw extensions
+anew with sorted keys. `restored` does what it does, so that the result can be decoded like any other.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
+from apiserver.api.codec import raw_names
+from apiserver.api.gojson import base64_error
+from apiserver.api.quantity import Quantity
 from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.times import micro_time, time
 
-__all__ = ["go_format", "misfit"]
+__all__ = ["Misfit", "go_format", "misfit", "restored", "restored_changes"]
 
-_NUMBERS = ("int32", "int64", "float64")
+Json = dict[str, Any]
+
+_BITS = {"int32": 32, "int64": 64}
+#: Integers that Go's decoder keeps as such; larger ones become floats.
+_INT64 = (-(2**63), 2**63 - 1)
+_KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
+_JSON_KINDS = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+#: From here on Go writes a whole float with an exponent.
+_EXPONENT = 1e21
+
+
+class Misfit(ValueError):
+    """A value does not fit its type; the text is the converter's."""
 
 
 def misfit(type_: Type, value: Any) -> str | None:
     """The converter's words for the first value that does not fit, in the type's order of fields; None if all do."""
-    if value is None:
-        return None
-    if isinstance(type_, Struct):
-        return _struct_misfit(type_, value)
-    if isinstance(type_, MapOf):
-        if not isinstance(value, dict):
-            return f"cannot restore map from {_kind(value)}"
-        return _first(misfit(type_.value, value[key]) for key in sorted(value))
-    if isinstance(type_, ListOf):
-        if not isinstance(value, list):
-            return f"cannot restore slice from {_kind(value)}"
-        return _first(misfit(type_.item, item) for item in value)
-    return _scalar_misfit(type_, value)
-
-
-def _struct_misfit(struct: Struct, value: Any) -> str | None:
-    if not isinstance(value, dict):
-        return f"cannot restore struct from: {_kind(value)}"
-    return _first(misfit(item.type, value[name]) for name, item in struct.fields.items() if name in value)
-
-
-def _first(found: Any) -> str | None:
-    return next((text for text in found if text is not None), None)
-
-
-def _scalar_misfit(type_: Scalar, value: Any) -> str | None:
-    kind, name = _kind(value), type_.name
-    if name == "string":
-        return None if isinstance(value, str) else _cannot(kind, type_.go)
-    if name == "bool":
-        return None if isinstance(value, bool) else _cannot(kind, type_.go)
-    if name in _NUMBERS:
-        if isinstance(value, int | float) and not isinstance(value, bool) and (name == "float64" or float(value).is_integer()):
-            return None
-        return _cannot(kind, type_.go) if kind in ("int64", "float64") else f"unrecognized type: {type_.go}"
-    if name == "bytes" and not isinstance(value, str):
-        return f"cannot restore slice from {kind}"
+    try:
+        restored(type_, value, [])
+    except Misfit as error:
+        return str(error)
     return None
 
 
-def _cannot(given: str, wanted: str) -> str:
-    return f"cannot convert {given} to {wanted}" if given not in ("map", "slice") else f"unrecognized type: {wanted}"
+def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any:
+    """A copy of a value in which everything fits its type, without fields that the type does not have: their paths are added to `unknown`.
+    Raises Misfit."""
+    if value is None:
+        return None
+    if isinstance(type_, Struct):
+        return _struct(type_, value, unknown, path)
+    if isinstance(type_, MapOf):
+        if not isinstance(value, dict):
+            raise Misfit(f"cannot restore map from {_kind(value)}")
+        return {key: restored(type_.value, value[key], unknown, path) for key in sorted(value)}
+    if isinstance(type_, ListOf):
+        if not isinstance(value, list):
+            raise Misfit(f"cannot restore slice from {_kind(value)}")
+        return [restored(type_.item, item, unknown, f"{path}[{index}]") for index, item in enumerate(value)]
+    return _scalar(type_, value)
+
+
+def restored_changes(schema: Struct, value: Json, before: Json, unknown: list[str]) -> Json:
+    """As `restored`, of what a patch made of an object in normal form: fields that it left alone fit, but raw values below them are written anew."""
+    left = {name for name, item in value.items() if before.get(name) is item and name in schema.fields and not raw_names(schema.fields[name].type)}
+    made = restored(schema, {name: item for name, item in value.items() if name not in left}, unknown)
+    return {name: value[name] if name in left else made[name] for name in value if name in left or name in made}
+
+
+def _struct(struct: Struct, value: Any, unknown: list[str], path: str) -> Json:
+    if not isinstance(value, dict):
+        raise Misfit(f"cannot restore struct from: {_kind(value)}")
+    prefix = f"{path}." if path else ""
+    made = {name: restored(item.type, value[name], unknown, prefix + name) for name, item in struct.fields.items() if name in value}
+    if len(made) < len(value):
+        unknown += [prefix + name for name in value if name not in made]
+    return made
+
+
+def _scalar(type_: Scalar, value: Any) -> Any:
+    name = type_.name
+    if name == "string" or name == "bool":
+        return _plain(type_, value, str if name == "string" else bool)
+    if name in _BITS:
+        return _integer(type_, value, _BITS[name])
+    if name == "float64" and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise Misfit(f"unrecognized type: {name}")
+    if name == "bytes":
+        return _bytes(value)
+    if name == "raw" or name == "any":
+        return rewritten(value)
+    _parse(name, value)
+    return value
+
+
+def _plain(type_: Scalar, value: Any, wanted: type) -> Any:
+    """Strings and truth values; Go could convert an integer to a string, and refuses that in its own words."""
+    if isinstance(value, wanted):
+        return value
+    if wanted is str and _kind(value) == "int64":
+        raise Misfit(f"cannot convert int64 to {type_.go}")
+    raise Misfit(f"unrecognized type: {type_.name}")
+
+
+def _integer(type_: Scalar, value: Any, bits: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Misfit(f"unrecognized type: {type_.name}")
+    if _kind(value) == "float64":
+        if not float(value).is_integer():
+            raise Misfit(f"cannot convert float64 to {type_.go}")
+        # A float beyond the range of its integer is the least of them.
+        whole = int(value)
+        value = whole if _INT64[0] <= whole <= _INT64[1] else _INT64[0]
+    half = 1 << (bits - 1)
+    return (int(value) + half) % (1 << bits) - half
+
+
+def _bytes(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise Misfit(f"cannot restore slice from {_kind(value)}")
+    wrong = base64_error(value)
+    if wrong:
+        raise Misfit(f"error decoding from json: {wrong}")
+    return value
+
+
+def _parse(name: str, value: Any) -> None:
+    """Types that read themselves, from a value's JSON."""
+    try:
+        if name == "quantity":
+            Quantity.parse((value if isinstance(value, str) else orjson.dumps(value).decode()).strip())
+        elif name in ("time", "microTime", "duration"):
+            if not isinstance(value, str):
+                raise Misfit(f"json: cannot unmarshal {_JSON_KINDS[type(value)]} into Go value of type string")
+            if name != "duration":
+                (time if name == "time" else micro_time)(value)
+        elif name == "intOrString" and not isinstance(value, str) and (isinstance(value, bool) or not isinstance(value, int)):
+            shown = f" {go_format(value)}" if isinstance(value, float) else ""
+            raise Misfit(f"json: cannot unmarshal {_JSON_KINDS[type(value)]}{shown} into Go value of type int32")
+    except ValueError as error:
+        raise Misfit(str(error)) from None
+
+
+def rewritten(value: Any) -> Any:
+    """A value of no type as Go writes it: keys sorted, whole numbers without a fraction."""
+    if isinstance(value, dict):
+        return {key: rewritten(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [rewritten(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXPONENT:
+        return int(value)
+    return value
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int64"
-    if isinstance(value, float):
+    if type(value) is int and not _INT64[0] <= value <= _INT64[1]:
         return "float64"
-    if isinstance(value, str):
-        return "string"
-    return "slice" if isinstance(value, list) else "map"
+    return next((name for kind, name in _KINDS.items() if isinstance(value, kind)), "invalid")
 
 
 def go_format(value: Any) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import orjson
 import pytest
 
-from apiserver.api.schema import INT64, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
 from apiserver.registry.decoding import summary, warnings_of
-from apiserver.registry.unstructured import go_format, misfit
+from apiserver.registry.unstructured import go_format, misfit, restored
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -174,7 +175,10 @@ def test_unknown_fields_in_a_patch(play: Play) -> None:
     play(scenario)
 
 
-THING = Struct("io.test.v1.Thing", (field("name", 1, STRING), field("size", 2, INT64), field("all", 3, ListOf(STRING)), field("map", 4, MapOf(INT64))))
+THING = Struct("io.test.v1.Thing", (
+    field("name", 1, STRING), field("size", 2, INT64), field("all", 3, ListOf(STRING)), field("map", 4, MapOf(INT64)), field("at", 5, TIME, pointer=True),
+    field("much", 6, QUANTITY), field("raw", 7, RAW), field("few", 8, INT32),
+))  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -182,11 +186,22 @@ THING = Struct("io.test.v1.Thing", (field("name", 1, STRING), field("size", 2, I
     [
         ("x", "cannot restore struct from: string"), ({"name": 1}, "cannot convert int64 to string"), ({"size": "x"}, "unrecognized type: int64"),
         ({"size": 1.5}, "cannot convert float64 to int64"), ({"all": {}}, "cannot restore slice from map"), ({"map": []}, "cannot restore map from slice"),
-        ({"all": [True]}, "cannot convert bool to string"), ({"name": None, "size": 2.0, "map": {"a": 1}}, None),
+        ({"all": [True]}, "unrecognized type: string"), ({"all": [1.5]}, "unrecognized type: string"),
+        ({"at": 5}, "json: cannot unmarshal number into Go value of type string"),
+        ({"at": "x"}, 'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"'),
+        ({"much": True}, "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+        ({"name": None, "size": 2.0, "map": {"a": 1}}, None),
     ],
 )  # fmt: skip
 def test_misfits_of_a_strategic_merge(value: Any, words: str | None) -> None:
     assert misfit(THING, value) == words
+
+
+def test_a_merged_object_is_read_as_a_value_and_not_as_text() -> None:
+    unknown: list[str] = []
+    given = {"size": 2.0, "few": 2**32 + 5, "map": {"a": 2**63}, "raw": {"b": 1.0, "a": [{"d": 1, "c": 2}]}, "x": 1}
+    assert orjson.dumps(restored(THING, given, unknown)) == b'{"size":2,"map":{"a":-9223372036854775808},"raw":{"a":[{"c":2,"d":1}],"b":1},"few":5}'
+    assert unknown == ["x"]
 
 
 def test_values_as_go_prints_them() -> None:

@@ -1,4 +1,5 @@
-"""JSON merge patch (RFC 7386) as upstream's library does it: nulls vanish from objects that are added, but stay in lists."""
+"""JSON merge patch (RFC 7386) as upstream's library does it: nulls vanish from objects that are added, but stay in lists; the keys of every
+object that the patch touches are sorted (raw extensions show it)."""
 
 from __future__ import annotations
 
@@ -33,12 +34,12 @@ def _merged(current: Any, patch: Any) -> Any:
             out[key] = _without_nulls(value)
         else:
             out[key] = _merged(out[key], value)
-    return out
+    return {key: out[key] for key in sorted(out)}
 
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _without_nulls(value[key]) for key in sorted(value) if value[key] is not None}
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value

@@ -16,7 +16,7 @@ from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.access import admin_access_of_requests
 from apiserver.resources.devices.columns import CLAIM_COLUMNS
 from apiserver.resources.devices.defaults import default_claim, default_flat_claim
-from apiserver.resources.devices.dropping import drop_empty_status_lists, drop_from_claim_spec, drop_from_claim_status
+from apiserver.resources.devices.dropping import drop_from_claim_spec, drop_from_claim_status
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
@@ -36,9 +36,6 @@ class ResourceClaimStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return claimvalidation.validate_spec(ctx, obj["spec"], claimvalidation.SPEC)
-
-    def canonicalize(self, ctx: Context, obj: Json) -> None:
-        drop_empty_status_lists(obj.get("status") or {})
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})

@@ -9,8 +9,8 @@ from apiserver.registry.strategy import Context
 from apiserver.resources.gating import Rule, drop, rule
 
 __all__ = [
-    "CLAIM_RULES", "CLASS_RULES", "SLICE_RULES", "STATUS_RULES", "drop_empty_lists", "drop_empty_status_lists",
-    "drop_from_claim_spec", "drop_from_claim_status", "drop_from_class", "drop_from_slice", "uses_admin_access",
+    "CLAIM_RULES", "CLASS_RULES", "SLICE_RULES", "STATUS_RULES", "drop_from_claim_spec", "drop_from_claim_status", "drop_from_class",
+    "drop_from_slice", "uses_admin_access",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -165,26 +165,3 @@ CLASS_RULES: Final[tuple[Rule, ...]] = (
 
 def drop_from_class(ctx: Context, spec: Json, old: Json | None) -> None:
     drop(ctx, CLASS_RULES, spec, "spec", old or {})
-
-
-# Validation tells an empty list from none; what is stored does not.
-
-
-def _drop_empty(holder: Json, *fields: str) -> None:
-    for field in fields:
-        if holder.get(field) == []:
-            del holder[field]
-
-
-def drop_empty_lists(spec: Json) -> None:
-    """A slice's spec, in place."""
-    _drop_empty(spec, "devices", "sharedCounters")
-    for device in _devices(spec):
-        if "bindingConditions" in device or "bindingFailureConditions" in device:
-            _drop_empty(device, "bindingConditions", "bindingFailureConditions")
-
-
-def drop_empty_status_lists(status: Json) -> None:
-    """A claim's status, in place."""
-    for result in _results(status):
-        _drop_empty(result, "bindingConditions", "bindingFailureConditions")

@@ -87,6 +87,7 @@ def _answer(status: Json) -> list[FieldError]:
 
 
 class ResourcePoolStatusRequestStrategy(Strategy):
+    revalidates_metadata = False
     reset_fields = ("status",)
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:

@@ -11,7 +11,7 @@ from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
 from apiserver.resources.devices.defaults import default_flat_slice, default_slice
-from apiserver.resources.devices.dropping import drop_empty_lists, drop_from_slice
+from apiserver.resources.devices.dropping import drop_from_slice
 from apiserver.resources.devices.slicevalidation import validate_slice_spec
 from apiserver.resources.equality import semantic_equal
 
@@ -36,9 +36,6 @@ class ResourceSliceStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return validate_slice_spec(obj["spec"], old["spec"])
-
-    def canonicalize(self, ctx: Context, obj: Json) -> None:
-        drop_empty_lists(obj["spec"])
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         driver = obj["spec"].get("driver", "")

@@ -40,6 +40,7 @@ def _validate_spec(spec: Json, old: Json | None) -> list[FieldError]:
 
 
 class DeviceTaintRuleStrategy(Strategy):
+    revalidates_metadata = False
     reset_fields = ("status",)
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:

@@ -18,6 +18,9 @@ def _request_to_hub(request: Json) -> Json:
     exactly = {name: request[name] for name in _EXACT if name in request and request[name] != ""}
     hub: Json = {"name": request.get("name", "")}
     if exactly:
+        # Any of the fields makes an exact request, even an empty list; that of tolerations does not survive the way.
+        if not exactly.get("tolerations", True):
+            del exactly["tolerations"]
         hub["exactly"] = {"deviceClassName": "", **exactly}
     if "firstAvailable" in request:
         hub["firstAvailable"] = request["firstAvailable"]

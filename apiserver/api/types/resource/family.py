@@ -37,7 +37,15 @@ class Family:
         self._kinds()
 
     def _struct(self, name: str, build: Callable[[], tuple[Field, ...]], doc: str = "") -> Struct:
-        return Struct(f"io.k8s.api.resource.{self.version}.{name}", build, doc=doc)
+        """A struct whose empty lists and maps are kept until the object is stored: rules tell some of them from absent ones, and errors show all."""
+
+        def fields() -> tuple[Field, ...]:
+            made = build()
+            for each in made:
+                each.keep_empty = each.omit and isinstance(each.type, ListOf | MapOf)
+            return made
+
+        return Struct(f"io.k8s.api.resource.{self.version}.{name}", fields, doc=doc)
 
     def _kind(self, name: str, build: Callable[[], tuple[Field, ...]], doc: str = "") -> Struct:
         return Struct(f"io.k8s.api.resource.{self.version}.{name}", build, gvk=(GROUP, self.version, name), doc=doc)
@@ -56,9 +64,9 @@ class Family:
             field("taints", 8, ListOf(self.DeviceTaint), gate="DRADeviceTaints", doc="Taints that the driver has put on the device."),
             field("bindsToNode", 9, BOOL, pointer=True, gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="True when an allocation is only valid on the node that was chosen."),
-            field("bindingConditions", 10, ListOf(STRING), keep_empty=True, gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("bindingConditions", 10, ListOf(STRING), gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="Conditions that must be true before a pod with the device is bound."),
-            field("bindingFailureConditions", 11, ListOf(STRING), keep_empty=True, gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("bindingFailureConditions", 11, ListOf(STRING), gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="Conditions that, when true, mean that binding has failed."),
             field("allowMultipleAllocations", 12, BOOL, pointer=True, gate="DRAConsumableCapacity", doc="True when several requests may share the device."),
             field("nodeAllocatableResourceMappings", 13, MapOf(self.NodeAllocatableResourceMapping, key="v1.ResourceName"), gate="DRANodeAllocatableResources",
@@ -69,10 +77,10 @@ class Family:
             field("bool", 3, BOOL, pointer=True, doc="A truth value."),
             field("string", 4, STRING, pointer=True, doc="A text of at most 64 characters."),
             field("version", 5, STRING, pointer=True, doc="A semantic version."),
-            field("ints", 6, ListOf(INT64), keep_empty=True, gate="DRAListTypeAttributes", doc="A list of numbers."),
-            field("bools", 7, ListOf(BOOL), keep_empty=True, gate="DRAListTypeAttributes", doc="A list of truth values."),
-            field("strings", 8, ListOf(STRING), keep_empty=True, gate="DRAListTypeAttributes", doc="A list of texts."),
-            field("versions", 9, ListOf(STRING), keep_empty=True, gate="DRAListTypeAttributes", doc="A list of semantic versions."),
+            field("ints", 6, ListOf(INT64), gate="DRAListTypeAttributes", doc="A list of numbers."),
+            field("bools", 7, ListOf(BOOL), gate="DRAListTypeAttributes", doc="A list of truth values."),
+            field("strings", 8, ListOf(STRING), gate="DRAListTypeAttributes", doc="A list of texts."),
+            field("versions", 9, ListOf(STRING), gate="DRAListTypeAttributes", doc="A list of semantic versions."),
         ), doc="DeviceAttribute is the value of an attribute; exactly one field is set.")
         self.DeviceCapacity = self._struct("DeviceCapacity", lambda: (
             field("value", 1, QUANTITY, omit=False, required=True, doc="How much the device has."),
@@ -124,10 +132,10 @@ class Family:
             field("nodeName", 3, STRING, pointer=True, doc="The one node on which the devices can be used."),
             field("nodeSelector", 4, NodeSelector, pointer=True, doc="Nodes on which the devices can be used."),
             field("allNodes", 5, BOOL, pointer=True, doc="True when the devices can be used on every node."),
-            field("devices", 6, ListOf(self.Device), keep_empty=True, doc="The devices of this slice."),
+            field("devices", 6, ListOf(self.Device), doc="The devices of this slice."),
             field("perDeviceNodeSelection", 7, BOOL, pointer=True, gate="DRAPartitionableDevices",
                 doc="True when each device says for itself where it can be used."),
-            field("sharedCounters", 8, ListOf(self.CounterSet), keep_empty=True, gate="DRAPartitionableDevices", doc="Counters that its devices draw from."),
+            field("sharedCounters", 8, ListOf(self.CounterSet), gate="DRAPartitionableDevices", doc="Counters that its devices draw from."),
         ), doc="ResourceSliceSpec lists devices of one pool.")
 
     def _requests(self) -> None:
@@ -228,9 +236,9 @@ class Family:
             field("device", 4, STRING, omit=False, required=True, doc="Name of the device in its pool."),
             field("adminAccess", 5, BOOL, pointer=True, gate="DRAAdminAccess", doc="True when the device was given for administrative access."),
             field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints", doc="Tolerations of the request at the time of allocation."),
-            field("bindingConditions", 7, ListOf(STRING), keep_empty=True, gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("bindingConditions", 7, ListOf(STRING), gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="Conditions that must be true in status.devices before the pod is bound."),
-            field("bindingFailureConditions", 8, ListOf(STRING), keep_empty=True, gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("bindingFailureConditions", 8, ListOf(STRING), gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="Conditions that, when true, mean that binding has failed."),
             field("shareID", 9, UID, pointer=True, gate="DRAConsumableCapacity", doc="Identity of this share of a device that may be allocated several times."),
             field("consumedCapacity", 10, MapOf(QUANTITY, key=self.QualifiedName.go), gate="DRAConsumableCapacity",
