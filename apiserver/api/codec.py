@@ -23,8 +23,8 @@ from apiserver.api.scalars import READERS, Odd, Reader, read_string
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
 __all__ = [
-    "Body", "DecodeError", "Decoded", "decode", "decode_changed", "encode", "encode_exactly", "interpret", "loads", "raw_names", "raw_size", "restore_raws", "settled",
-    "zero",
+    "Body", "DecodeError", "Decoded", "decode", "decode_changed", "encode", "encode_exactly", "interpret", "loads", "raw_names", "raw_size",
+    "restore_raws", "settled", "zero",
 ]  # fmt: skip
 
 

@@ -148,8 +148,11 @@ def _stripper(type_: Type) -> Stripper | None:
 
 
 def _struct_stripper(struct: Struct) -> Stripper:
+    known: Stripper | None = struct.cache.get("strip_struct")
+    if known is not None:
+        return known
     kept = [name for name, item in struct.fields.items() if item.keep_empty]
-    deeper = [(name, below) for name, item in struct.fields.items() if (below := _stripper(item.type)) is not None]
+    deeper: list[tuple[str, Stripper]] = []
 
     def strip(value: Any) -> Any:
         if not value:
@@ -166,4 +169,7 @@ def _struct_stripper(struct: Struct) -> Stripper:
                     out = {**out, name: made}
         return out
 
+    # A type that holds itself finds this in the cache.
+    struct.cache["strip_struct"] = strip
+    deeper += [(name, below) for name, item in struct.fields.items() if (below := _stripper(item.type)) is not None]
     return strip

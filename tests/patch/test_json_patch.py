@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -111,6 +112,11 @@ def _lists_pruned(value: Any, inside: bool = False) -> Any:
 
 def test_nulls_stay_in_lists_but_not_in_their_objects() -> None:
     assert merge_patch({}, {"a": [None, {"b": None, "c": 1}]}) == {"a": [None, {"c": 1}]}
+
+
+def test_what_a_merge_patch_touches_has_its_keys_sorted() -> None:
+    merged = merge_patch({"z": {"b": 1, "a": 2}, "m": {"d": 1, "c": 2}}, {"m": {"x": [{"f": 1, "e": 2}]}})
+    assert json.dumps(merged) == '{"m": {"c": 2, "d": 1, "x": [{"e": 2, "f": 1}]}, "z": {"b": 1, "a": 2}}'
 
 
 @pytest.mark.parametrize("patch", [None, 1, "x", True])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from apiserver.api.schema import INT32, STRING, ListOf, MapOf, Struct, field
 from apiserver.registry.fieldset import contains, difference, intersection, of_paths, ordered, paths, union, without
 from apiserver.registry.fieldwalk import compare, stated
+from apiserver.registry.settling import written
 
 PORT = Struct(
     "io.test.v1.Port", (field("number", 1, INT32, required=True), field("protocol", 2, STRING, default="TCP"), field("name", 3, STRING)),
@@ -155,8 +156,10 @@ def test_paths_are_shown_as_upstream_shows_them() -> None:
     assert shown == [".a", ".a.b", '.ports[number=80,protocol="TCP"]', '.tags[="x"]']
 
 
-def test_an_empty_list_that_is_kept_for_validation_alone_is_nobodys() -> None:
-    assert compare(THING, {"spares": []}, {}) == ({}, {})
-    assert compare(THING, {}, {"spares": [], "child": {"spares": []}}) == ({"f:child": {".": {}}}, {})
-    assert compare(THING, {"spares": []}, {"spares": ["a"]}) == ({"f:spares": {}}, {})
-    assert stated(THING, {"args": [], "spares": []}) == {"f:args": {}}
+def test_an_empty_list_belongs_to_who_applies_it_and_is_nothing_in_what_was_written() -> None:
+    assert stated(THING, {"args": [], "spares": []}) == {"f:args": {}, "f:spares": {}}
+    given = {"spares": [], "child": {"spares": []}}
+    assert written(THING, given) == {"child": {}}
+    assert given == {"spares": [], "child": {"spares": []}}
+    full = {"spares": ["a"], "child": {"spares": ["b"]}}
+    assert written(THING, full) is full

@@ -34,6 +34,20 @@ def test_a_claim_without_requests_is_valid_and_shows_null(judge: Any) -> None:
     assert stored["spec"]["devices"]["requests"] is None
 
 
+def test_empty_lists_are_shown_by_errors_and_gone_from_what_is_stored(judge: Any) -> None:
+    stored, _ = judge.create("resourceclaims", claim(request(selectors=[]), constraints=[]))
+    assert stored["spec"]["devices"] == judge.create("resourceclaims", claim(request()))[0]["spec"]["devices"]
+    _, wrong = judge.update("resourceclaims", stored, claim(request(tolerations=[], capacity={"requests": {}}), config=[]))
+    assert '"Tolerations":[],"Capacity":{"Requests":{}}},"FirstAvailable":null}],"Constraints":null,"Config":[]}}: field is immutable' in wrong[0]
+    assert judge.update("resourceclaims", stored, claim(request(selectors=[]), config=[]))[1] == []
+
+
+def test_an_empty_list_makes_a_flat_request_exact(judge: Any) -> None:
+    flat = {"name": "r", "selectors": [], "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}
+    (wrong,) = errors(judge, claim(flat), "v1beta1")
+    assert "multiple fields are set" in wrong
+
+
 def test_a_request_is_exact_or_a_list_of_alternatives(judge: Any) -> None:
     alternatives = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}
     assert errors(judge, claim(alternatives)) == []
