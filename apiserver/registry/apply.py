@@ -177,7 +177,7 @@ class _Applier:
     # What this manager no longer states goes, unless somebody else owns it
 
     def _prune(self, merged: Json, managers: Managers, last: Owned) -> Json:
-        if self.forms.get(last.version) is None:
+        if self.forms.get(last.version) is None or self._states_all(last, managers):
             return merged
         at, schema = last.version, self._form(last.version).schema
         whole = self._convert(merged, self.api_version, at)
@@ -187,6 +187,11 @@ class _Applier:
         dangling = difference(named(schema, stated(schema, whole)), named(schema, stated(schema, pruned)))
         pruned = remove(schema, whole, intersection(dangling, owned_before))
         return self._convert(pruned, at, self.api_version)
+
+    def _states_all(self, last: Owned, managers: Managers) -> bool:
+        """Whether this manager states again all that it owned, so that there is nothing to give up (and no conversion that could lose something)."""
+        one_version = last.version == self.api_version and all(owned.version == last.version for owned in managers.values())
+        return one_version and not difference(last.fields, managers[self.manager].fields)
 
     def _add_back_owned(self, whole: Json, pruned: Json, at: str, managers: Managers) -> Json:
         by_version: dict[str, FieldSet] = {at: {}}
