@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controllers.allocator.candidates import Candidates
 from controllers.allocator.capacity import Demand
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from controllers.allocator.search import Search
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(NamedTuple):
     """One device for one alternative."""
 
     candidates: Candidates
