@@ -321,7 +321,9 @@ def _interpret_suffix(suffix: str) -> tuple[Format, int]:
     raise ValueError(WRONG_SUFFIX)
 
 
+@lru_cache(maxsize=4096)
 def _parse(text: str) -> Quantity:
+    """A cluster writes the same few amounts again and again; quantities never change."""
     number, whole, fraction, suffix = _split(text)
     notation, exponent = _interpret_suffix(suffix)
     sign = -1 if text[0] == "-" else 1
