@@ -55,12 +55,13 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
         at = (root / "volumes")[index]
         warnings += [f"{at / _SHOWN_VOLUMES.get(name, name)}: {text}" for name, text in _OLD_VOLUMES.items() if volume.get(name) is not None]
     warnings += _repeated(spec, "hostAliases", "ip", root) + _repeated(spec, "imagePullSecrets", "name", root)
-    for path, container in _with_paths(spec, root):
+    containers = _with_paths(spec, root)
+    for path, container in containers:
         warnings += _fractions(path, container) + _hidden_variables(path, container)
-    warnings += _ports(spec, root)
+    warnings += _ports(containers)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         warnings.append(f"{root / 'terminationGracePeriodSeconds'}: must be >= 0; negative values are invalid and will be treated as 1")
-    return warnings + _affinity(spec.get("affinity") or {}, root)
+    return warnings + _affinity(spec["affinity"], root) if spec.get("affinity") else warnings
 
 
 def _with_paths(spec: Json, root: Path) -> list[tuple[Path, Json]]:
@@ -106,12 +107,12 @@ def _hidden_variables(path: Path, container: Json) -> list[str]:
     return warnings
 
 
-def _ports(spec: Json, root: Path) -> list[str]:
+def _ports(containers: list[tuple[Path, Json]]) -> list[str]:
     warnings: list[str] = []
     named: dict[str, Path] = {}
     known: dict[tuple[int, str], list[tuple[Path, Json]]] = {}
     late: list[str] = []
-    for path, container in _with_paths(spec, root):
+    for path, container in containers:
         for index, port in enumerate(container.get("ports") or ()):
             at = (path / "ports")[index]
             others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
