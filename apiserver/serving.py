@@ -147,4 +147,5 @@ def deprecation(resource: Resource, version: Version, release: Release) -> str:
     if version.deprecated is None or version.deprecated > release:
         return ""
     removed = f", unavailable in v{version.removed[0]}.{version.removed[1]}+" if version.removed else ""
-    return f"{_name(resource, version)} {resource.kind} is deprecated in v{version.deprecated[0]}.{version.deprecated[1]}+{removed}"
+    instead = f"; use {version.successor}" if version.successor else ""
+    return f"{_name(resource, version)} {resource.kind} is deprecated in v{version.deprecated[0]}.{version.deprecated[1]}+{removed}{instead}"

@@ -103,6 +103,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "SchedulerQueueingHints": _gate("28:b- 32:b+ 34:gL"),
     "ServiceAccountNodeAudienceRestriction": _gate("32:b- 33:b+"),
     "ServiceAccountTokenPodNodeInfo": _gate("29:a- 30:b+ 32:gL"),
+    "StrictIPCIDRValidation": _gate("33:a- 36:b+"),
     "TokenRequestServiceAccountUIDValidation": _gate("34:b+"),
     "TopologyAwareWorkloadScheduling": _gate("36:a-", "GenericWorkload"),
     "VolumeAttributesClass": _gate("29:a- 31:b- 34:g+ 36:gL"),

@@ -36,12 +36,13 @@ def same_form(obj: Json) -> Json:
 class Version:
     """One API version of a resource. `to_hub`/`from_hub` convert a whole object (may change it in place; returns it);
     `default(obj, now)` fills defaults of this version in place. Releases bound where it is served; `on_by_default` without
-    runtime-config."""
+    runtime-config. `successor` is what to use instead of a deprecated version."""
 
     name: str
     schema: Struct
     introduced: Release = (1, 0)
     deprecated: Release | None = None
+    successor: str = ""
     removed: Release | None = None
     on_by_default: bool = True
     to_hub: Callable[[Json], Json] = same_form

@@ -18,15 +18,19 @@ from apiserver.resources.devices.poolstatus import RESOURCE_POOL_STATUS_REQUESTS
 from apiserver.resources.devices.slices import RESOURCE_SLICES
 from apiserver.resources.devices.taintrules import DEVICE_TAINT_RULES
 from apiserver.resources.devices.templates import RESOURCE_CLAIM_TEMPLATES
+from apiserver.resources.endpoints import ENDPOINTS
 from apiserver.resources.events import CORE_EVENTS, EVENTS
 from apiserver.resources.leases import LEASES
+from apiserver.resources.limitranges import LIMIT_RANGES
 from apiserver.resources.namespaces import NAMESPACES
 from apiserver.resources.nodes import NODES
 from apiserver.resources.pods import BINDINGS, PODS
+from apiserver.resources.podtemplates import POD_TEMPLATES
 from apiserver.resources.policy.budgets import POD_DISRUPTION_BUDGETS
 from apiserver.resources.priorityclasses import PRIORITY_CLASSES
 from apiserver.resources.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from apiserver.resources.replicationcontrollers import REPLICATION_CONTROLLERS
+from apiserver.resources.resourcequotas import RESOURCE_QUOTAS
 from apiserver.resources.reviews import AUTHENTICATION_REVIEWS, AUTHORIZATION_REVIEWS
 from apiserver.resources.scheduling.podgroups import POD_GROUPS
 from apiserver.resources.scheduling.workloads import WORKLOADS
@@ -41,8 +45,8 @@ __all__ = ["CATALOG"]
 
 #: By group, and in a group by resource.
 CATALOG: Final[tuple[Resource, ...]] = (
-    BINDINGS, CONFIG_MAPS, CORE_EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, REPLICATION_CONTROLLERS, SECRETS,
-    SERVICE_ACCOUNTS, SERVICES,
+    BINDINGS, CONFIG_MAPS, CORE_EVENTS, ENDPOINTS, LIMIT_RANGES, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, POD_TEMPLATES, PODS,
+    REPLICATION_CONTROLLERS, RESOURCE_QUOTAS, SECRETS, SERVICE_ACCOUNTS, SERVICES,
     CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS,
     *AUTHENTICATION_REVIEWS, *AUTHORIZATION_REVIEWS,
     CRON_JOBS, JOBS,

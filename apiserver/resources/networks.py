@@ -9,7 +9,7 @@ from apiserver.api.fielderrors import FieldError, Path, invalid
 if TYPE_CHECKING:
     import ipaddress
 
-__all__ = ["canonical_interface", "cidr_family", "ip_family", "legacy_cidr", "legacy_ip", "parse_interface"]
+__all__ = ["canonical_interface", "cidr_family", "ip_family", "legacy_cidr", "legacy_ip", "parse_address", "parse_interface"]
 
 _CIDR = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 _SUBNET = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -58,15 +58,29 @@ def legacy_cidr(path: Path, text: str) -> list[FieldError]:
     return [] if parse_interface(text) is not None else [invalid(path, text, _SUBNET)]
 
 
-def ip_family(text: str) -> int:
-    """4 or 6, 0 when it is no address."""
+def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address, leading zeros of octets allowed."""
     import ipaddress  # not needed for most objects
 
     try:
-        return ipaddress.ip_address(_without_zeros(text)).version if "%" not in text else 0
+        return ipaddress.ip_address(_without_zeros(text)) if "%" not in text else None
     except ValueError:
-        return 0
+        return None
 
 
-def legacy_ip(path: Path, text: str) -> list[FieldError]:
-    return [] if ip_family(text) else [invalid(path, text, _IP)]
+def ip_family(text: str) -> int:
+    """4 or 6, 0 when it is no address."""
+    parsed = parse_address(text)
+    return 0 if parsed is None else parsed.version
+
+
+def legacy_ip(path: Path, text: str, strict: bool = False) -> list[FieldError]:
+    """An address; `strict` (gate StrictIPCIDRValidation), and forms that not everybody reads in the same way are refused."""
+    parsed = parse_address(text)
+    if parsed is None:
+        return [invalid(path, text, _IP)]
+    if strict and parsed.version == 4 and str(parsed) != text:
+        return [invalid(path, text, "must not have leading 0s")]
+    if strict and getattr(parsed, "ipv4_mapped", None) is not None:
+        return [invalid(path, text, "must not be an IPv4-mapped IPv6 address")]
+    return []

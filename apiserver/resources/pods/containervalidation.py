@@ -19,7 +19,10 @@ from apiserver.resources.resource_names import (
     resource_name,
 )
 
-__all__ = ["PodFacts", "port_number", "validate_container", "validate_lifecycle", "validate_probes", "validate_resources", "validate_restart_policy"]
+__all__ = [
+    "PodFacts", "container_resource_name", "port_number", "validate_container", "validate_lifecycle", "validate_probes", "validate_resources",
+    "validate_restart_policy",
+]  # fmt: skip
 
 Json = dict[str, Any]
 
@@ -192,14 +195,18 @@ def validate_lifecycle(path: Path, lifecycle: Json, facts: PodFacts, operating_s
 # --- resources -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _resource(path: Path, name: str, text: str) -> list[FieldError]:
+def container_resource_name(path: Path, name: str) -> list[FieldError]:
     errors = resource_name(path, name)
     if "/" not in name:
         if not is_standard_for_containers(name):
             errors.append(invalid(path, Named(name), "must be a standard resource for containers"))
     elif not is_native(name) and not is_extended(name):
         errors.append(invalid(path, Named(name), "doesn't follow extended resource name standard"))
-    errors += quantity_value(path, name, text)
+    return errors
+
+
+def _resource(path: Path, name: str, text: str) -> list[FieldError]:
+    errors = container_resource_name(path, name) + quantity_value(path, name, text)
     return errors + _huge_page(path, name, text) if is_hugepage(name) else errors
 
 
