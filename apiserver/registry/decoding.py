@@ -79,10 +79,11 @@ def check_media_type(content_type: str) -> str:
 class Target:
     """What a body has to be: kind, group, version and schema of an object or of a subresource's own kind."""
 
-    __slots__ = ("defaults", "group", "kind", "schema", "to_hub", "version")
+    __slots__ = ("accepts", "defaults", "group", "kind", "schema", "to_hub", "version")
 
     def __init__(self, resource: Resource, version: Version, subresource: Subresource | None) -> None:
         self.to_hub, self.defaults = version.to_hub, version.default
+        self.accepts = subresource.accepts if subresource is not None else ()
         self.kind, self.group, self.version, self.schema = resource.kind, resource.group, version.name, version.schema
         if subresource is not None and subresource.schema is not None and subresource.kind:
             self.kind, self.schema = subresource.kind, subresource.schema
@@ -172,7 +173,7 @@ def _decode_as(ctx: Context, target: Target, kinds: Kinds, body: Body | Envelope
     def refuse(error: str) -> StatusError:
         return bad_request(f'{kind} in version "{short}" cannot be handled as a {target.kind}: {error}')
 
-    own = kind == target.kind and version == target.api_version
+    own = kind == target.kind and (version == target.api_version or version in target.accepts)
     schema = target.schema if own else kinds.schema(version, kind)
     if schema is None:
         raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
@@ -181,10 +182,10 @@ def _decode_as(ctx: Context, target: Target, kinds: Kinds, body: Body | Envelope
     except DecodeError as error:
         raise refuse(str(error)) from None
     problems = decoded.problems if validation != "Ignore" else []
-    if problems and validation == "Strict":
-        raise refuse("strict decoding error: " + ", ".join(problems))
     if kind != target.kind:
         raise refuse(f"converting ({schema.go}) to ({go_package(target.group)}.{target.kind}): unknown conversion")
+    if problems and validation == "Strict":
+        raise refuse("strict decoding error: " + ", ".join(problems))
     ctx.warnings += [warning for problem in problems for warning in warnings_of(problem)]
     if not own:
         raise bad_request(f"the API version in the data ({version}) does not match the expected API version ({target.api_version})")

@@ -17,7 +17,10 @@ from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.metadata import validate_manager
 from apiserver.registry.options import DeleteOptions, GetOptions, ListOptions, Preconditions, WriteOptions
 
-__all__ = ["create_options", "delete_options", "get_options", "is_watch", "list_options", "patch_options", "update_options", "validate_delete"]
+__all__ = [
+    "check_delete_options", "create_options", "delete_options", "get_options", "is_watch", "list_options", "patch_options", "update_options",
+    "validate_delete",
+]  # fmt: skip
 
 Params = Mapping[str, Sequence[str]]
 
@@ -212,7 +215,7 @@ def _dry_run_errors(dry_run: list[str]) -> list[FieldError]:
 def delete_options(params: Params = _NO_PARAMS, body: dict[str, Any] | None = None) -> DeleteOptions:
     """From the body (a decoded DeleteOptions) when there is one, else from the query."""
     if body is not None:
-        return _validated(_from_body(body), list(body.get("dryRun") or ()))
+        return check_delete_options(_from_body(body), list(body.get("dryRun") or ()))
     if not params:
         return _PLAIN_DELETE
     dry_run = list(params.get("dryRun", ()))
@@ -225,7 +228,7 @@ def delete_options(params: Params = _NO_PARAMS, body: dict[str, Any] | None = No
         dry_run=bool(dry_run),
         ignore_store_read_error=bool(_flag(params, "ignoreStoreReadErrorWithClusterBreakingPotential")),
     )
-    return _validated(options, dry_run)
+    return check_delete_options(options, dry_run)
 
 
 def _from_body(body: dict[str, Any]) -> DeleteOptions:
@@ -240,7 +243,8 @@ def _from_body(body: dict[str, Any]) -> DeleteOptions:
     )
 
 
-def _validated(options: DeleteOptions, dry_run: list[str]) -> DeleteOptions:
+def check_delete_options(options: DeleteOptions, dry_run: list[str]) -> DeleteOptions:
+    """Raises 422 for options that are not allowed; `dry_run` are the values as they were sent."""
     errors = validate_delete(options) + _dry_run_errors(dry_run)
     if errors:
         raise _invalid("DeleteOptions", errors)

@@ -78,6 +78,8 @@ class Subresource:
     group: str | None = None
     version: str = ""
     schema: Struct | None = None
+    #: Other apiVersions in which its body is taken.
+    accepts: tuple[str, ...] = ()
     create: Callable[[Store, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     connect: Callable[[Store, Context, Request], Awaitable[Response]] | None = None
     projection: Projection | None = None

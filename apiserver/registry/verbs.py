@@ -105,11 +105,20 @@ async def create(store: Store, ctx: Context, request: Request) -> Result:
     obj = _body(store, ctx, target, request, options)
     if subresource is None:
         if store.resource.create is not None:
+            _match_namespace(store, ctx, obj)
             return Result(None, created=True, body=await store.resource.create(store, ctx, obj, options))
         return await _told(store, ctx, obj["metadata"], _created(store, ctx, obj, options))
     if subresource.create is None:
         raise method_not_allowed()
+    _match_namespace(store, ctx, obj)
     return Result(None, created=True, body=await subresource.create(store, ctx, obj, options))
+
+
+def _match_namespace(store: Store, ctx: Context, obj: Json) -> None:
+    """A body that is not stored must not name another namespace than the path either. Raises 400."""
+    given = (obj.get("metadata") or {}).get("namespace", "")
+    if given and store.resource.namespaced:
+        ensure_namespace({"namespace": given}, ctx.namespace)
 
 
 async def _created(store: Store, ctx: Context, obj: Json, options: WriteOptions) -> Result:

@@ -169,13 +169,13 @@ async def update_entry(
         if entry is None:
             if not (create and not subresource):
                 raise not_found(resource.plural, resource.group, name)
-            _check_precondition(store, key, name, "UID", uid, "")
+            _check_precondition(store, ctx, key, name, "UID", uid, "")
             entry = await _create_by_update(store, ctx, name, key, change, options, tracked)
             if entry is None:
                 continue
             return Result(entry, created=True)
         old = read(entry)
-        _check_precondition(store, key, name, "UID", uid, old["metadata"]["uid"])
+        _check_precondition(store, ctx, key, name, "UID", uid, old["metadata"]["uid"])
         new = change(read(entry) if tracked else read_compact(entry))
         if not tracked:
             store.tracker.updated(old, new, _version(ctx), ctx.manager, subresource, ctx.now)
@@ -189,10 +189,12 @@ async def update_entry(
             return Result(result)
 
 
-def _check_precondition(store: Store, key: str, name: str, what: str, wanted: str | None, found: str) -> None:
+def _check_precondition(store: Store, ctx: Context, key: str, name: str, what: str, wanted: str | None, found: str) -> None:
+    """Told in the storage's words; a dry run does not know the prefix of its keys."""
     if wanted and wanted != found:
+        shown = key.removeprefix("/registry") if ctx.dry_run else key
         cause = (
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
         )
         raise conflict(store.resource.plural, store.resource.group, name, cause)
@@ -378,8 +380,8 @@ async def replace_entry(
         if entry is None:
             raise not_found(resource.plural, resource.group, name)
         old = read(entry)
-        _check_precondition(store, key, name, "UID", uid, old["metadata"]["uid"])
-        _check_precondition(store, key, name, "ResourceVersion", resource_version, old["metadata"]["resourceVersion"])
+        _check_precondition(store, ctx, key, name, "UID", uid, old["metadata"]["uid"])
+        _check_precondition(store, ctx, key, name, "ResourceVersion", resource_version, old["metadata"]["resourceVersion"])
         new = change(read(entry))
         await _validate(store, ctx, "UPDATE", name, new, old)
         new["metadata"].pop("resourceVersion", None)

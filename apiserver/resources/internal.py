@@ -43,6 +43,8 @@ _TYPED_NAMES: Final = {
 }  # fmt: skip
 #: Fields by type that are ahead of upstream's release.
 _AHEAD: Final = {("ResourceClaimSpec", "reservedFor"), ("AllocationResult", "reservedForAnyPod")}
+#: Fields by type that internally stand elsewhere: before the one named here.
+_BEFORE: Final = {("VolumeSource", "quobyte"): "flexVolume", ("Volume", "quobyte"): "flexVolume"}
 _ZERO: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0, "quantity": "0", "time": None, "microTime": None}
 
 Writer = Callable[[Any], Any]
@@ -78,6 +80,16 @@ def _writer(kind: Type) -> Writer:
     return lambda value: zero if value is None else value
 
 
+def _in_order(kind: Struct) -> list[tuple[str, Field]]:
+    """The fields in the order of the internal type."""
+    names = list(kind.fields)
+    for (owner, name), following in _BEFORE.items():
+        if owner == kind.kind:
+            names.remove(name)
+            names.insert(names.index(following), name)
+    return [(name, kind.fields[name]) for name in names]
+
+
 def _struct(kind: Struct) -> Writer:
     if kind.name.startswith(_TAGGED):
         return lambda value: value or {}
@@ -89,7 +101,7 @@ def _struct(kind: Struct) -> Writer:
         known = kind.cache[_CACHE] = lambda value: {
             go: write((value or {}).get(name)) for name, go, write in fields if name not in ahead or (value or {}).get(name) is not None
         }
-        for name, field in kind.fields.items():
+        for name, field in _in_order(kind):
             if name in ("kind", "apiVersion") and kind.gvk:
                 continue
             if isinstance(field.type, Struct) and field.type.kind == _METADATA:

@@ -168,7 +168,10 @@ def test_a_volume_has_one_source(judge: Any, volume: Json, wrong: str) -> None:
         ),
         ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"),
         ({"ephemeralContainers": [{"name": "e", "image": "i"}]}, "spec.ephemeralContainers: Forbidden: cannot be set on create"),
-        ({"resources": {"claims": [{"name": "x"}]}}, "spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level"),
+        (
+            {"resources": {"requests": {"storage": "1"}}},
+            'spec.resources.requests[storage]: Unsupported value: "storage": supported values: "cpu", "hugepages-", "memory"',
+        ),
     ],
 )  # fmt: skip
 def test_the_pod_as_a_whole_is_checked(judge: Any, spec: Json, wrong: str) -> None:

@@ -46,7 +46,9 @@ PODS = Resource(
         Subresource(name="attach", verbs=_CONNECT, kind="PodAttachOptions", connect=attach),
         Subresource(name="binding", verbs=("create",), kind="Binding", schema=Binding, create=bind),
         Subresource(name="ephemeralcontainers"),
-        Subresource(name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1", schema=Eviction, create=evict),
+        Subresource(
+            name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1", schema=Eviction, accepts=("policy/v1beta1",), create=evict,
+        ),
         Subresource(name="exec", verbs=_CONNECT, kind="PodExecOptions", connect=execute),
         Subresource(name="log", verbs=("get",), connect=log),
         Subresource(name="portforward", verbs=_CONNECT, kind="PodPortForwardOptions", connect=port_forward),

@@ -19,9 +19,8 @@ __all__ = ["bind", "create_binding"]
 Json = dict[str, Any]
 
 
-def _success(*, bare: bool = False) -> Json:
-    status: Json = {"kind": "Status", "status": "Success", "code": 201}
-    return status if bare else {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+def _success() -> Json:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 def _check(body: Json) -> None:
@@ -64,20 +63,24 @@ def assign(ctx: Context, body: Json, pod: Json) -> Json:
 
 async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """POST pods/NAME/binding."""
-    metadata = body.get("metadata") or {}
-    if ctx.name != metadata.get("name", ""):
+    if ctx.name != (body.get("metadata") or {}).get("name", ""):
         raise bad_request("name in URL does not match name in Binding object")
+    return await _bound(store, ctx, body, options)
+
+
+async def create_binding(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+    """POST bindings, the older way: the name stands in the body."""
+    name = (body.get("metadata") or {}).get("name", "")
+    if not name:
+        raise bad_request("Name parameter required.")
+    return await _bound(store.registry.store("", "pods"), ctx.of_object(ctx.namespace, name), body, options)
+
+
+async def _bound(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     _check(body)
+    metadata = body.get("metadata") or {}
     await store.replace(
         ctx, ctx.name, lambda pod: assign(ctx, body, pod), uid=metadata.get("uid") or "",
         resource_version=metadata.get("resourceVersion") or "", dry_run=options.dry_run,
     )  # fmt: skip
     return _success()
-
-
-async def create_binding(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """POST bindings, the older way: the name stands in the body."""
-    _check(body)
-    name = (body.get("metadata") or {}).get("name", "")
-    await store.replace(ctx, name, lambda pod: assign(ctx, body, pod), dry_run=options.dry_run)
-    return _success(bare=True)

@@ -10,6 +10,7 @@ from apiserver.api.quantity import Quantity
 from apiserver.resources.pods.environment import validate_env, validate_env_from
 from apiserver.resources.pods.mounts import validate_devices, validate_mounts
 from apiserver.resources.resource_names import (
+    HUGEPAGES,
     is_extended,
     is_hugepage,
     is_native,
@@ -40,7 +41,7 @@ class PodFacts:
 
     def __init__(self, spec: Json, volumes: dict[str, Json]) -> None:
         self.volumes = volumes
-        self.claims = {claim.get("name", "") for claim in spec.get("resourceClaims") or ()}
+        self.claims = {claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")}
         self.grace_period: int = spec.get("terminationGracePeriodSeconds", 0)
         self.restart_policy: str = spec.get("restartPolicy", "")
 
@@ -205,35 +206,41 @@ def container_resource_name(path: Path, name: str) -> list[FieldError]:
     return errors
 
 
-def _resource(path: Path, name: str, text: str) -> list[FieldError]:
-    errors = container_resource_name(path, name) + quantity_value(path, name, text)
-    return errors + _huge_page(path, name, text) if is_hugepage(name) else errors
+def _pod_resource(path: Path, name: str) -> list[FieldError]:
+    errors = resource_name(path, name)
+    if errors or name in ("cpu", "memory") or is_hugepage(name):
+        return errors
+    return [not_supported(path, Named(name), ("cpu", HUGEPAGES, "memory"))]
 
 
 def _huge_page(path: Path, name: str, text: str) -> list[FieldError]:
     """Whole pages only."""
     try:
-        size = Quantity.parse(name.removeprefix("hugepages-")).value()
+        size = Quantity.parse(name.removeprefix(HUGEPAGES)).value()
     except ValueError:
-        return [invalid(path, text, f"resource name: {name} is an invalid hugepage name")]
-    amount = Quantity.parse(text).value()
-    return [invalid(path, text, f"{amount} is not positive integer multiple of {name}")] if size <= 0 or amount % size else []
+        size = 0
+    if size > 0 and Quantity.parse(text).value() % size == 0:
+        return []
+    return [invalid(path, text, f"{text} is not positive integer multiple of {name}")]
 
 
-def validate_resources(path: Path, resources: Json, claims: set[str] | None) -> list[FieldError]:
+def validate_resources(path: Path, resources: Json, claims: set[str], *, pod_level: bool = False) -> list[FieldError]:
+    """Requests and limits by name, and references to the pod's claims. A pod's own may be fewer than a container's."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    known = _pod_resource if pod_level else container_resource_name
     errors: list[FieldError] = []
-    for name, text in limits.items():
-        errors += _resource((path / "limits").key(name), name, text)
-    for name, text in requests.items():
-        errors += _resource((path / "requests").key(name), name, text)
-        errors += _against_limit(path, name, text, limits.get(name))
+    for part, amounts in (("limits", limits), ("requests", requests)):
+        for name, text in amounts.items():
+            at = (path / part).key(name)
+            errors += known(at, name) + quantity_value(at, name, text)
+            if part == "requests":
+                errors += _against_limit(path, name, text, limits.get(name))
+            if is_hugepage(name):
+                errors += _huge_page(at, name, text)
     named = limits.keys() | requests.keys()
     if any(map(is_hugepage, named)) and not named & {"cpu", "memory"}:
         errors.append(forbidden(path, "HugePages require cpu or memory"))
-    if resources.get("claims") and claims is not None:
-        errors += _claims(path / "claims", resources["claims"], claims)
-    return errors
+    return errors + _claims(path / "claims", resources.get("claims") or [], claims)
 
 
 def _against_limit(path: Path, name: str, text: str, limit: str | None) -> list[FieldError]:

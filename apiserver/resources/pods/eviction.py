@@ -22,6 +22,7 @@ from apiserver.messages import User
 from apiserver.registry.attributes import Attributes
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.options import DeleteOptions, Preconditions, WriteOptions
+from apiserver.registry.queries import check_delete_options
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
@@ -50,35 +51,42 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
     if (body.get("deleteOptions") or {}).get(_UNREADABLE):
         error = invalid(Path("deleteOptions") / _UNREADABLE, True, "can not be set for pod eviction, try after removing the option")
         raise invalid_status("Eviction", "policy", name, [error])
+    deletion, dry_run = _options(body, options.dry_run)
     await store.admission.admit(Attributes("CREATE", ctx, ctx.name, body))
     await store.registry.consistent()
     entry = store.cache.get(store.resource.key(ctx.namespace, name))
     if entry is None:
         raise not_found("pods", "", name)
-    deletion, pod, budget = _options(body, options.dry_run), entry.obj, None
+    pod, budget = entry.obj, None
     if not _goes_anyway(pod):
         budgets = _budgets_of(store, ctx.namespace, pod)
         if len(budgets) > 1:
             return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": _TWO_BUDGETS, "code": 500}
         budget = budgets[0] if budgets else None
     if budget is None:
-        await _delete(store, ctx, deletion)
+        await _delete(store, ctx, deletion, dry_run)
     elif _is_spare(pod, budget):
-        await _delete_as_seen(store, ctx, deletion, pod, budget["metadata"]["name"])
+        await _delete_as_seen(store, ctx, deletion, dry_run, pod, budget["metadata"]["name"])
     else:
         await _take_disruption(store, ctx, name, budget["metadata"]["name"], deletion.dry_run)
-        await _delete(store, ctx, deletion)
+        await _delete(store, ctx, deletion, dry_run)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def _options(body: Json, dry_run: bool) -> DeleteOptions:
+def _options(body: Json, asked: bool) -> tuple[DeleteOptions, list[str]]:
+    """The deletion that an eviction asks for, and its dry run as it was written: that of the request (`asked`) or of the body."""
     given = body.get("deleteOptions") or {}
+    own, dry_run = list(given.get("dryRun") or ()), ["All"] if asked else []
+    if own and dry_run and own != dry_run:
+        shown = " and ".join(f"[{' '.join(values)}]" for values in (dry_run, own))
+        raise StatusError(500, "", f"Non-matching dry-run options in request and content: {shown}")
     conditions = given.get("preconditions") or {}
     preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion")) if conditions else None
-    return DeleteOptions(
+    deletion = DeleteOptions(
         grace_period=given.get("gracePeriodSeconds"), preconditions=preconditions, propagation=given.get("propagationPolicy") or "",
-        orphan=given.get("orphanDependents"), dry_run=dry_run or "All" in (given.get("dryRun") or ()),
+        orphan=given.get("orphanDependents"), dry_run=bool(own or dry_run),
     )  # fmt: skip
+    return deletion, own or dry_run
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------------------------------
@@ -181,24 +189,25 @@ def _allow_no_more(status: Json, now: str) -> None:
 # --- the end ---------------------------------------------------------------------------------------------------------------------------------
 
 
-async def _delete_as_seen(store: Store, ctx: Context, deletion: DeleteOptions, pod: Json, budget: str) -> None:
+async def _delete_as_seen(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: list[str], pod: Json, budget: str) -> None:
     """Deletes the pod if it still is as it was when the budget was asked: it may work by now, which counts as a conflict with the budget."""
     given = deletion.preconditions
     conditions = Preconditions(given.uid if given else None, pod["metadata"]["resourceVersion"])
     try:
-        await _delete(store, ctx, replace(deletion, preconditions=conditions))
+        await _delete(store, ctx, replace(deletion, preconditions=conditions), dry_run)
     except StatusError as error:
         if error.reason == "Conflict" and (given is None or given.resource_version is None):
             raise _not_now(f"The disruption budget {budget} is still being processed by the server.", _RETRY_SECONDS) from None
         raise
 
 
-async def _delete(store: Store, ctx: Context, deletion: DeleteOptions) -> None:
-    """Says in the pod's status why it ends, and deletes it."""
-    if not deletion.dry_run:
+async def _delete(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: list[str]) -> None:
+    """Says in the pod's status why it ends, and deletes it; only then are the options judged."""
+    if dry_run != ["All"]:
         marked = await store.replace(ctx, ctx.name, lambda pod: _disrupted(ctx, pod, deletion.preconditions))
         if deletion.preconditions is not None and deletion.preconditions.resource_version:
             deletion = replace(deletion, preconditions=replace(deletion.preconditions, resource_version=str(marked.revision)))
+    check_delete_options(deletion, dry_run)
     await store.delete(ctx, deletion)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from apiserver.api.quantity import Quantity
 
-__all__ = ["compute"]
+__all__ = ["aggregate", "compute"]
 
 Json = dict[str, Any]
 _COMPUTE: Final = ("cpu", "memory")
@@ -41,3 +41,39 @@ def compute(spec: Json) -> str:
     if not requests and not limits:
         return "BestEffort"
     return "Guaranteed" if guaranteed and requests == limits else "Burstable"
+
+
+def aggregate(spec: Json, part: str) -> dict[str, Quantity]:
+    """What a pod's containers need together (`part` requests or limits): all that run at once, or one init container with the sidecars before it,
+    whichever is more."""
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        _add(total, _amounts(container, part))
+    sidecars: dict[str, Quantity] = {}
+    most: dict[str, Quantity] = {}
+    for container in spec.get("initContainers") or ():
+        amounts = _amounts(container, part)
+        if container.get("restartPolicy") == "Always":
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            amounts = dict(sidecars)
+        else:
+            _add(amounts, sidecars)
+        _raise_to(most, amounts)
+    _raise_to(total, most)
+    return total
+
+
+def _amounts(container: Json, part: str) -> dict[str, Quantity]:
+    return {name: Quantity.parse(text) for name, text in ((container.get("resources") or {}).get(part) or {}).items()}
+
+
+def _add(total: dict[str, Quantity], amounts: dict[str, Quantity]) -> None:
+    for name, amount in amounts.items():
+        total[name] = total[name].add(amount) if name in total else amount
+
+
+def _raise_to(total: dict[str, Quantity], amounts: dict[str, Quantity]) -> None:
+    for name, amount in amounts.items():
+        if name not in total or total[name].compare(amount) < 0:
+            total[name] = amount

@@ -14,6 +14,11 @@ Json = dict[str, Any]
 
 #: Fields that internally belong to the security context, at its beginning.
 _MOVED: Final = ("HostNetwork", "HostPID", "HostIPC", "ShareProcessNamespace", "HostUsers")
+#: The internal type's order, where it is another one.
+_ORDER: Final = (
+    "Hostname", "Subdomain", "SetHostnameAsFQDN", "Affinity", "SchedulerName", "Tolerations", "HostAliases", "PriorityClassName", "Priority",
+    "PreemptionPolicy", "DNSConfig", "ReadinessGates", "RuntimeClassName", "Overhead", "EnableServiceLinks", "TopologySpreadConstraints",
+)  # fmt: skip
 _ALIAS: Final = "ServiceAccount"
 
 
@@ -24,7 +29,11 @@ def internal_spec(spec: Json) -> Json:
     moved = {name: shown.pop(name, None) for name in _MOVED}
     if shown.get("SecurityContext") is not None:
         shown["SecurityContext"] = {**moved, **shown["SecurityContext"]}
-    return shown
+    names = list(shown)
+    start = names.index(_ORDER[0])
+    rest = [name for name in names if name not in _ORDER]
+    before = [name for name in names[:start] if name not in _ORDER]
+    return {name: shown[name] for name in (*before, *_ORDER, *rest[len(before) :])}
 
 
 def internal_template(template: Json) -> Json:

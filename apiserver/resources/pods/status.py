@@ -46,7 +46,7 @@ def validate_pod_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
         errors += _extended(status["extendedResourceClaimStatus"], spec)
     errors += _node_allocatable(status, spec)
     errors += _addresses(_STATUS / "podIPs", status.get("podIPs") or []) + _host_addresses(status)
-    return errors + _health(status, spec)
+    return errors + _users(status, spec) + _health(status, spec)
 
 
 def _conditions(conditions: list[Json]) -> list[FieldError]:
@@ -168,6 +168,25 @@ def _host_addresses(status: Json) -> list[FieldError]:
     if addresses and status.get("hostIP", "") != addresses[0].get("ip", ""):
         errors.append(invalid(path[0] / "ip", addresses[0].get("ip", ""), "must be equal to `hostIP`"))
     return errors + _addresses(path, addresses)
+
+
+def _users(status: Json, spec: Json) -> list[FieldError]:
+    """As whom containers run, which nodes report."""
+    errors: list[FieldError] = []
+    windows = (spec.get("os") or {}).get("name") == "windows"
+    for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for index, state in enumerate(status.get(field) or ()):
+            user = (state.get("user") or {}).get("linux")
+            path = (_STATUS / field)[index] / "user" / "linux"
+            if user is None:
+                continue
+            if windows:
+                errors.append(forbidden(path, "cannot be set for a windows pod"))
+                continue
+            numbers = [(path / name, user.get(name, 0)) for name in ("uid", "gid")]
+            numbers += [((path / "supplementalGroups")[place], number) for place, number in enumerate(user.get("supplementalGroups") or ())]
+            errors += [invalid(at, number, "must be between 0 and 2147483647, inclusive") for at, number in numbers if not 0 <= number < 1 << 31]
+    return errors
 
 
 def _health(status: Json, spec: Json) -> list[FieldError]:

@@ -54,8 +54,12 @@ class PodStrategy(Strategy):
 
     def prepare_for_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> None:
         """ephemeralcontainers and resize: everything but their own fields stays as it is."""
-        own = _ephemeral_spec if subresource == "ephemeralcontainers" else _resized_spec
-        spec = own(obj["spec"], old["spec"])
+        if subresource == "ephemeralcontainers":
+            spec: Json | None = _ephemeral_spec(obj["spec"], old["spec"])
+        else:
+            from apiserver.resources.pods.resize import POD_LEVEL, resized_spec
+
+            spec = resized_spec(obj["spec"], old["spec"], ctx.features.enabled(POD_LEVEL))
         if spec is None:
             return
         managed = obj["metadata"].get("managedFields")
@@ -66,11 +70,6 @@ class PodStrategy(Strategy):
         obj["spec"], obj["status"] = spec, old.get("status", {})
         dropping.drop_disabled(ctx, obj, old)
         _count_generation(obj, old)
-
-    def reset_fields_of(self, subresource: str) -> tuple[str, ...]:
-        if subresource in ("ephemeralcontainers", "resize"):
-            return ("metadata", "status")
-        return super().reset_fields_of(subresource)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         from apiserver.resources.pods.validation import validate_pod
@@ -88,11 +87,13 @@ class PodStrategy(Strategy):
         return validate_pod_status_update(ctx, obj, old)
 
     def validate_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> list[FieldError]:
-        from apiserver.resources.pods import updates
-
         if subresource == "ephemeralcontainers":
-            return updates.validate_ephemeral_containers_update(ctx, obj, old)
-        return updates.validate_resize(ctx, obj, old) if subresource == "resize" else []
+            from apiserver.resources.pods.updates import validate_ephemeral_containers_update
+
+            return validate_ephemeral_containers_update(ctx, obj, old)
+        from apiserver.resources.pods.resize import validate_resize
+
+        return validate_resize(ctx, obj, old) if subresource == "resize" else []
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         from apiserver.resources.pods.warnings import pod_warnings
@@ -155,31 +156,9 @@ def _merge_label_keys_of_affinity(affinity: Json, labels: Json) -> None:
             _merge_label_keys(term, labels, mismatch=True)
 
 
-def _ephemeral_spec(new: Json, old: Json) -> Json | None:
+def _ephemeral_spec(new: Json, old: Json) -> Json:
     spec = dict(old)
     spec.pop("ephemeralContainers", None)
     if new.get("ephemeralContainers"):
         spec["ephemeralContainers"] = new["ephemeralContainers"]
     return spec
-
-
-def _resized_spec(new: Json, old: Json) -> Json | None:
-    """The stored spec with the new resources and resize policies; None when containers are not the same ones."""
-    spec = dict(old)
-    for field in ("containers", "initContainers"):
-        given, stored = new.get(field) or [], old.get(field) or []
-        if [c.get("name") for c in given] != [c.get("name") for c in stored]:
-            return None
-        merged = []
-        for container, before in zip(given, stored, strict=True):
-            kept = {name: value for name, value in before.items() if name not in ("resources", "resizePolicy")}
-            kept.update({name: container[name] for name in ("resources", "resizePolicy") if name in container})
-            merged.append(kept)
-        if merged:
-            spec[field] = merged
-    spec.pop("resources", None)
-    if new.get("resources") is not None:
-        spec["resources"] = new["resources"]
-    return spec
-
-

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
-from apiserver.api.types.core.containers import Container
+from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import PodSpec
 from apiserver.resources.equality import semantic_equal
+from apiserver.resources.internal import internal, shown_diff
 from apiserver.resources.pods.scheduling import validate_tolerations
 from apiserver.resources.pods.specdiff import spec_diff
 from apiserver.resources.pods.validation import MIRROR, validate_pod
@@ -15,7 +16,7 @@ from apiserver.resources.pods.validation import MIRROR, validate_pod
 if TYPE_CHECKING:
     from apiserver.registry.strategy import Context
 
-__all__ = ["annotation_updates", "validate_ephemeral_containers_update", "validate_pod_update", "validate_resize"]
+__all__ = ["annotation_updates", "validate_ephemeral_containers_update", "validate_pod_update"]
 
 Json = dict[str, Any]
 
@@ -26,8 +27,6 @@ _UPDATABLE: Final = (
     "`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
     "previously negative)"
 )
-_ONLY_RESOURCES: Final = "only cpu and memory resources are mutable"
-_RESIZED: Final = ("cpu", "memory")
 
 
 def annotation_updates(obj: Json, old: Json) -> list[FieldError]:
@@ -164,7 +163,7 @@ def _only_adds(new: Json, old: Json) -> bool:
     return all((new.get(field) or [])[: len(old.get(field) or [])] == (old.get(field) or []) for field in ("matchExpressions", "matchFields"))
 
 
-# --- subresources ----------------------------------------------------------------------------------------------------------------------------
+# --- ephemeral containers ----------------------------------------------------------------------------------------------------------------------------
 
 
 def validate_ephemeral_containers_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
@@ -178,42 +177,7 @@ def validate_ephemeral_containers_update(ctx: Context, obj: Json, old: Json) -> 
         name = container.get("name", "")
         if name not in named:
             errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
-        elif named[name] != container:
-            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n'))
+        elif not semantic_equal(EphemeralContainer, named[name], container):
+            changed = shown_diff(internal(EphemeralContainer, container), internal(EphemeralContainer, named[name]))
+            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n{changed}'))
     return errors
-
-
-def validate_resize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-    """cpu and memory of running containers."""
-    if MIRROR in (old["metadata"].get("annotations") or {}):
-        return [forbidden(Path("[]"), "static pods cannot be resized")]
-    errors = validate_pod(ctx, obj, old)
-    if (old.get("status") or {}).get("nodeAllocatableResourceClaimStatuses"):
-        errors.append(forbidden(_SPEC, "pods with node allocatable resource claims cannot be resized"))
-    for field in ("containers", "initContainers"):
-        new, stored = obj["spec"].get(field) or [], old["spec"].get(field) or []
-        if [c.get("name") for c in new] != [c.get("name") for c in stored]:
-            return [*errors, forbidden(_SPEC / field, "containers may not be renamed or reordered on resize")]
-        for index, (container, before) in enumerate(zip(new, stored, strict=True)):
-            errors += _resized((_SPEC / field)[index] / "resources", container, before)
-    return errors
-
-
-def _resized(path: Path, container: Json, before: Json) -> list[FieldError]:
-    errors: list[FieldError] = []
-    new, old = container.get("resources") or {}, before.get("resources") or {}
-    for part in ("requests", "limits"):
-        gone = [name for name in _RESIZED if name in (old.get(part) or {}) and name not in (new.get(part) or {})]
-        errors += [forbidden(path / part, f"resource {part} cannot be removed") for _ in gone[:1]]
-    if not semantic_equal(Container, _without_compute(container), _without_compute(before)):
-        errors.append(forbidden(_SPEC, _ONLY_RESOURCES))
-    return errors
-
-
-def _without_compute(container: Json) -> Json:
-    resources = container.get("resources") or {}
-    rest = {
-        part: {name: amount for name, amount in amounts.items() if name not in _RESIZED} if part in ("requests", "limits") else amounts
-        for part, amounts in resources.items()
-    }
-    return {**container, "resources": {part: amounts for part, amounts in rest.items() if amounts}}

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_found, not_supported, required, too_long
 from apiserver.api.names import dns_label, dns_subdomain, label_key, label_value
+from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.pods import PodResourceClaim
 from apiserver.resources.internal import internal
 from apiserver.resources.networks import legacy_ip
+from apiserver.resources.pods import qos
 from apiserver.resources.pods.containervalidation import (
     PodFacts,
     validate_container,
@@ -20,6 +22,7 @@ from apiserver.resources.pods.containervalidation import (
 from apiserver.resources.pods.defaults import containers
 from apiserver.resources.pods.scheduling import validate_affinity, validate_gates, validate_spread, validate_tolerations
 from apiserver.resources.pods.volumes import validate_volumes
+from apiserver.resources.resource_names import is_hugepage
 
 if TYPE_CHECKING:
     from apiserver.registry.strategy import Context
@@ -34,7 +37,9 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
-_EPHEMERAL_FORBIDDEN: Final = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy", "restartPolicy", "restartPolicyRules")
+_EPHEMERAL_FORBIDDEN: Final = (
+    "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle",
+)  # fmt: skip
 _NOT_SIDECAR: Final = "may not be set for init containers without restartPolicy=Always"
 
 
@@ -93,7 +98,7 @@ def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC) -> list[Fi
     if spec.get("ephemeralContainers"):
         errors += _ephemeral_containers(spec, facts, root)
     if spec.get("resources") is not None:
-        errors += _pod_resources(spec["resources"], root)
+        errors += _pod_resources(spec, root, facts.claims)
     errors += _policies(spec, root)
     for key, value in (spec.get("nodeSelector") or {}).items():
         errors += [invalid(root / "nodeSelector", key, text) for text in label_key(key)]
@@ -200,18 +205,34 @@ def _ephemeral_containers(spec: Json, facts: PodFacts, root: Path) -> list[Field
         target = container.get("targetContainerName", "")
         if target and target not in others:
             errors.append(not_found(at / "targetContainerName", target))
-        errors += [forbidden(at / field, _EPHEMERAL) for field in _EPHEMERAL_FORBIDDEN if container.get(field)]
-        if container.get("resources"):
-            errors.append(forbidden(at / "resources", _EPHEMERAL))
+        said = [field for field in _EPHEMERAL_FORBIDDEN if (container.get(field) if field == "resources" else container.get(field) is not None)]
+        errors += [forbidden(at / field, _EPHEMERAL) for field in said]
         for position, mount in enumerate(container.get("volumeMounts") or ()):
             errors += [forbidden((at / "volumeMounts")[position] / field, _EPHEMERAL) for field in ("subPath", "subPathExpr") if mount.get(field)]
     return errors
 
 
-def _pod_resources(resources: Json, root: Path) -> list[FieldError]:
-    path = root / "resources"
+def _pod_resources(spec: Json, root: Path, claims: set[str]) -> list[FieldError]:
+    path, resources = root / "resources", spec["resources"]
+    if (spec.get("os") or {}).get("name") == "windows":
+        return [forbidden(path, "may not be set for a windows pod")]
     errors = [forbidden(path / "claims", "claims may not be set for Resources at pod-level")] if resources.get("claims") else []
-    return errors + validate_resources(path, {name: value for name, value in resources.items() if name != "claims"}, None)
+    errors += validate_resources(path, resources, claims, pod_level=True)
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for name, amount in qos.aggregate(spec, "requests").items():
+        if name in requests and amount.compare(Quantity.parse(requests[name])) > 0:
+            detail = f"must be greater than or equal to aggregate container requests of {amount}"
+            errors.append(invalid((path / "requests").key(name), requests[name], detail))
+    for name, amount in qos.aggregate(spec, "limits").items():
+        if is_hugepage(name) and name in limits and amount.compare(Quantity.parse(limits[name])) > 0:
+            detail = f"must be greater than or equal to aggregate container limits of {amount}"
+            errors.append(invalid((path / "limits").key(name), limits[name], detail))
+    for index, container in enumerate(spec.get("containers") or ()):
+        for name, text in ((container.get("resources") or {}).get("limits") or {}).items():
+            if name in limits and Quantity.parse(text).compare(Quantity.parse(limits[name])) > 0:
+                at = (path / "containers")[index].key(name) / "limits"
+                errors.append(invalid(at, text, f"must be less than or equal to pod limits of {limits[name]}"))
+    return errors
 
 
 # --- claims ----------------------------------------------------------------------------------------------------------------------------------
@@ -322,7 +343,7 @@ def _rest(spec: Json, root: Path) -> list[FieldError]:
     if spec.get("preemptionPolicy") is not None:
         errors += _one_of(root / "preemptionPolicy", spec["preemptionPolicy"], ("PreemptLowerPriority", "Never"))
     if spec.get("overhead"):
-        errors += validate_resources(root / "overhead", {"limits": spec["overhead"]}, None)
+        errors += validate_resources(root / "overhead", {"limits": spec["overhead"]}, set())
     system = spec.get("os")
     if system is not None:
         name = system.get("name", "")
