@@ -26,7 +26,9 @@ _GO_NAMES: Final = {
     "dnsConfig": "DNSConfig", "os": "OS", "tty": "TTY", "fsGroup": "FSGroup", "fsGroupChangePolicy": "FSGroupChangePolicy",
     "seLinuxOptions": "SELinuxOptions", "seLinuxChangePolicy": "SELinuxChangePolicy", "httpGet": "HTTPGet", "httpHeaders": "HTTPHeaders",
     "tcpSocket": "TCPSocket", "grpc": "GRPC", "nfs": "NFS", "iscsi": "ISCSI", "rbd": "RBD", "fc": "FC", "csi": "CSI", "cephfs": "CephFS",
-    "gcePersistentDisk": "GCEPersistentDisk", "awsElasticBlockStore": "AWSElasticBlockStore", "storageos": "StorageOS",
+    "gmsaCredentialSpecName": "GMSACredentialSpecName",
+    "gmsaCredentialSpec": "GMSACredentialSpec", "gcePersistentDisk": "GCEPersistentDisk", "awsElasticBlockStore": "AWSElasticBlockStore",
+    "storageos": "StorageOS",
     "fsType": "FSType", "pdName": "PDName", "iqn": "IQN", "iscsiInterface": "ISCSIInterface", "chapAuthDiscovery": "DiscoveryCHAPAuth",
     "chapAuthSession": "SessionCHAPAuth", "sslEnabled": "SSLEnabled", "wwids": "WWIDs", "diskURI": "DataDiskURI",
 }  # fmt: skip
@@ -44,7 +46,10 @@ _TYPED_NAMES: Final = {
 #: Fields by type that are ahead of upstream's release.
 _AHEAD: Final = {("ResourceClaimSpec", "reservedFor"), ("AllocationResult", "reservedForAnyPod")}
 #: Fields by type that internally stand elsewhere: before the one named here.
-_BEFORE: Final = {("VolumeSource", "quobyte"): "flexVolume", ("Volume", "quobyte"): "flexVolume"}
+_BEFORE: Final = {
+    ("VolumeSource", "quobyte"): "flexVolume", ("Volume", "quobyte"): "flexVolume", ("PodSpec", "setHostnameAsFQDN"): "affinity",
+    ("PodSpec", "preemptionPolicy"): "dnsConfig", ("PodSpec", "overhead"): "enableServiceLinks", ("PodSecurityContext", "fsGroupChangePolicy"): "sysctls",
+}  # fmt: skip
 _ZERO: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0, "quantity": "0", "time": None, "microTime": None}
 
 Writer = Callable[[Any], Any]

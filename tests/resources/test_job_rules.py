@@ -194,3 +194,14 @@ def test_without_its_gate_a_field_of_a_new_job_goes(judge: Judge) -> None:
     given = job(managedBy="a.io/b")
     assert "managedBy" not in old.create("jobs", given)[0]["spec"]
     assert judge.create("jobs", given)[0]["spec"]["managedBy"] == "a.io/b"
+
+
+def test_old_annotations_of_templates_are_told(judge: Judge) -> None:
+    given = job()
+    key = "container.apparmor.security.beta.kubernetes.io/c"
+    given["spec"]["template"]["metadata"] = {"annotations": {key: "unconfined"}}
+    resource = find("jobs")
+    told = resource.strategy.warnings_on_create(judge.context(resource), judge.create("jobs", given)[0])
+    assert told == [f'spec.template.metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead']
+    given["spec"]["template"]["spec"]["securityContext"] = {"appArmorProfile": {"type": "Unconfined"}}
+    assert resource.strategy.warnings_on_create(judge.context(resource), judge.create("jobs", given)[0]) == []

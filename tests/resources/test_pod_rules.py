@@ -302,3 +302,37 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
         'spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead',
         'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
     ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ({"securityContext": {"runAsUser": -1}}, "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive"),
+        (
+            {"securityContext": {"supplementalGroups": [1, -2]}},
+            "spec.securityContext.supplementalGroups[1]: Invalid value: -2: must be between 0 and 2147483647, inclusive",
+        ),
+        (
+            {"securityContext": {"sysctls": [{"name": "net.core.x", "value": "1"}]}, "hostNetwork": True},
+            "spec.securityContext.sysctls[0].name: Invalid value: \"net.core.x\": may not be specified when 'hostNetwork' is true",
+        ),
+        (
+            {"securityContext": {"fsGroupChangePolicy": "X"}},
+            'spec.securityContext.fsGroupChangePolicy: Unsupported value: "X": supported values: "Always", "OnRootMismatch"',
+        ),
+        (
+            {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+            "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost",
+        ),
+        (
+            {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}},
+            'spec.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with whitespace',
+        ),
+        (
+            {"containers": [{"name": "c", "image": "i", "securityContext": {"procMount": "Unmasked"}}]},
+            'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`',
+        ),
+    ],
+)
+def test_security_contexts_make_sense(judge: Any, spec: Json, error: str) -> None:
+    assert judge.create("pods", {"spec": {"containers": [{"name": "c", "image": "i"}], **spec}})[1] == [error]

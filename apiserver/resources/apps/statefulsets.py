@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, go_quote, invalid, not_supported, required
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.names import dns_label
-from apiserver.api.quantity import Quantity
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.apps import RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy
 from apiserver.api.types.meta import LabelSelector
@@ -30,8 +29,9 @@ from apiserver.resources.internal import internal
 from apiserver.resources.metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.template import validate_template
 from apiserver.resources.pods.validation import validate_pod_annotations
-from apiserver.resources.pods.volumes import validate_claim_spec
 from apiserver.resources.scales import SCALE
+from apiserver.resources.volumes.claimspec import validate_claim_spec
+from apiserver.resources.volumes.warnings import fractional_storage
 from apiserver.resources.workloads import nonnegative, selects_template, template_columns, validate_required_selector
 
 __all__ = ["STATEFUL_SETS"]
@@ -63,12 +63,12 @@ class StatefulSetStrategy(WorkloadStrategy):
         super().prepare_for_update(ctx, obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return _spec_errors(obj["spec"])
+        return _spec_errors(obj["spec"], ctx)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         """A template that is stored although it is wrong is not looked at again."""
         spec, before = obj["spec"], old["spec"]
-        errors = _spec_errors(spec, new=False, template=not _spec_errors(before, new=False))
+        errors = _spec_errors(spec, None, template=not _spec_errors(before, None))
         kept = {name: value for name, value in spec.items() if name not in _MUTABLE} | {name: before[name] for name in _MUTABLE if name in before}
         if not semantic_equal(StatefulSetSpec, kept, before):
             errors.append(forbidden(_SPEC, _FIXED))
@@ -102,31 +102,28 @@ def _warnings(spec: Json, below: str) -> list[str]:
     warnings: list[str] = []
     for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
         at = (_SPEC / "volumeClaimTemplates")[index]
-        for part in ("requests", "limits"):
-            amount = ((claim["spec"].get("resources") or {}).get(part) or {}).get("storage")
-            if amount is not None and Quantity.parse(amount).value(-3) % 1000:
-                path = ((at / below if below else at) / "resources" / part).key("storage")
-                warnings.append(f"{path}: fractional byte value {go_quote(amount)} is invalid, must be an integer")
+        warnings += fractional_storage(at / below if below else at, claim["spec"])
     return warnings + ([_FOREVER] if spec.get("revisionHistoryLimit", 0) < 0 else [])
 
 
 # --- the spec --------------------------------------------------------------------------------------------------------------------------------
 
 
-def _spec_errors(spec: Json, *, new: bool = True, template: bool = True) -> list[FieldError]:
-    """`new`: what cannot change is looked at as well. `template`: so is the whole template."""
+def _spec_errors(spec: Json, creation: Context | None, *, template: bool = True) -> list[FieldError]:
+    """What cannot change is only looked at when it is made, by the request `creation`. `template`: the whole template is looked at."""
     errors = _management(spec) + _update_strategy(_SPEC / "updateStrategy", spec["updateStrategy"])
     retention = spec.get("persistentVolumeClaimRetentionPolicy")
     for field in ("whenDeleted", "whenScaled") if retention is not None else ():
         policy = (retention or {}).get(field, "")
         if policy not in ("Retain", "Delete"):
             errors.append(not_supported(_SPEC / "persistentVolumeClaimRetentionPolicy" / field, Named(policy), ("Retain", "Delete")))
-    if new:
+    if creation is not None:
+        attributes = creation.features.enabled("VolumeAttributesClass")
         for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-            errors += validate_claim_spec((_SPEC / "volumeClaimTemplates")[index] / "spec", claim["spec"])
+            errors += validate_claim_spec((_SPEC / "volumeClaimTemplates")[index] / "spec", claim["spec"], attributes_class=attributes)
     errors += nonnegative(_SPEC / "replicas", spec.get("replicas")) + nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds"))
     errors += nonnegative(_SPEC / "ordinals.start", (spec.get("ordinals") or {}).get("start"))
-    if new and spec.get("serviceName"):
+    if creation is not None and spec.get("serviceName"):
         errors += [invalid(_SPEC / "serviceName", spec["serviceName"], text) for text in dns_label(spec["serviceName"])]
     return errors + _selector(spec, template) + always_runs(_SPEC / "template", spec["template"], "StatefulSet")
 

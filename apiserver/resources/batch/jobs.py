@@ -52,6 +52,7 @@ class JobStrategy(Strategy):
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
     garbage_collection = "orphan"
+    revalidates_metadata = False
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         if not obj["spec"].get("manualSelector"):
@@ -67,6 +68,11 @@ class JobStrategy(Strategy):
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]
+
+    def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        from apiserver.resources.batch.jobupdates import validate_whole_job
+
+        return [] if old is None or ctx.subresource else validate_whole_job(obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         from apiserver.resources.batch.jobvalidation import validate_job

@@ -8,6 +8,7 @@ from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.schema import INT32
 from apiserver.api.types.batch import JobSpec
 from apiserver.api.types.core.pods import PodSpec, PodTemplateSpec
+from apiserver.registry.metadata import validate_metadata
 from apiserver.resources.batch.conditions import is_true
 from apiserver.resources.batch.jobvalidation import INDEXED, NAME_LABELS, UID_LABELS, validate_job, validate_job_spec
 from apiserver.resources.equality import semantic_equal
@@ -17,7 +18,7 @@ from apiserver.resources.workloads import immutable
 if TYPE_CHECKING:
     from apiserver.registry.strategy import Context
 
-__all__ = ["validate_job_update"]
+__all__ = ["validate_job_update", "validate_whole_job"]
 
 Json = dict[str, Any]
 
@@ -27,11 +28,16 @@ _TEMPLATE: Final = _SPEC / "template"
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
+def validate_whole_job(obj: Json, old: Json) -> list[FieldError]:
+    """The changed job as if it was new, metadata included: upstream looks at it so before it looks at what changed."""
+    labels = old["spec"]["template"]["metadata"].get("labels") or {}
+    errors = validate_metadata(obj["metadata"], True, "subdomain", kind_rules=True)
+    return errors + validate_job(obj, prefixed_labels=NAME_LABELS[1] in labels and UID_LABELS[1] in labels)
+
+
 def validate_job_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     spec, before = obj["spec"], old["spec"]
-    labels = before["template"]["metadata"].get("labels") or {}
-    errors = validate_job(obj, prefixed_labels=NAME_LABELS[1] in labels and UID_LABELS[1] in labels)
-    errors += validate_job_spec(_SPEC, spec)
+    errors = validate_job_spec(_SPEC, spec)
     errors += _completions(spec, before)
     errors += _unchanged("selector", spec, before)
     errors += _template(ctx, obj, old)

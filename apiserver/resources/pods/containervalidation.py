@@ -9,6 +9,7 @@ from apiserver.api.names import dns_label, http_header_name, port_name
 from apiserver.api.quantity import Quantity
 from apiserver.resources.pods.environment import validate_env, validate_env_from
 from apiserver.resources.pods.mounts import validate_devices, validate_mounts
+from apiserver.resources.pods.security import validate_container_security
 from apiserver.resources.resource_names import (
     HUGEPAGES,
     is_extended,
@@ -35,15 +36,16 @@ _PROBE_NUMBERS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds
 
 
 class PodFacts:
-    """What a container's rules must know of its pod: volumes by name, names of claims, the grace period, how pods restart."""
+    """What a container's rules must know of its pod: volumes by name, names of claims, the grace period, how pods restart, whose users they have."""
 
-    __slots__ = ("claims", "grace_period", "restart_policy", "volumes")
+    __slots__ = ("claims", "grace_period", "host_users", "restart_policy", "volumes")
 
     def __init__(self, spec: Json, volumes: dict[str, Json]) -> None:
         self.volumes = volumes
         self.claims = {claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")}
         self.grace_period: int = spec.get("terminationGracePeriodSeconds", 0)
         self.restart_policy: str = spec.get("restartPolicy", "")
+        self.host_users = spec.get("hostUsers") is not False
 
 
 def validate_container(path: Path, container: Json, facts: PodFacts) -> list[FieldError]:
@@ -77,7 +79,7 @@ def validate_container(path: Path, container: Json, facts: PodFacts) -> list[Fie
     if container.get("resizePolicy"):
         errors += _resize_policy(path / "resizePolicy", container["resizePolicy"], facts.restart_policy)
     if container.get("securityContext"):
-        errors += _security(path / "securityContext", container["securityContext"])
+        errors += validate_container_security(path / "securityContext", container["securityContext"], host_users=facts.host_users)
     return errors
 
 
@@ -299,27 +301,7 @@ def _resize_policy(path: Path, policies: list[Json], restart_policy: str) -> lis
     return errors
 
 
-# --- security and restarts -------------------------------------------------------------------------------------------------------------------
-
-_ID_RANGE: Final = "must be between 0 and 2147483647, inclusive"
-
-
-def _security(path: Path, context: Json) -> list[FieldError]:
-    errors = [
-        invalid(path / field, context[field], _ID_RANGE)
-        for field in ("runAsUser", "runAsGroup") if context.get(field) is not None and not 0 <= context[field] <= 2147483647
-    ]  # fmt: skip
-    mount = context.get("procMount")
-    if mount is not None and mount not in ("Default", "Unmasked"):
-        errors.append(not_supported(path / "procMount", Named(mount), ("Default", "Unmasked")))
-    if context.get("allowPrivilegeEscalation") is False:
-        if context.get("privileged"):
-            errors.append(invalid(path, context, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
-        for capability in (context.get("capabilities") or {}).get("add") or ():
-            if capability == "CAP_SYS_ADMIN":
-                detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-                errors.append(invalid(path, context, detail))
-    return errors
+# --- restarts ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def validate_restart_policy(path: Path, container: Json) -> list[FieldError]:

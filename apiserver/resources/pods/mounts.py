@@ -7,7 +7,7 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_found, not_supported, required
 from apiserver.resources.pods.environment import no_backsteps
 
-__all__ = ["validate_devices", "validate_mounts"]
+__all__ = ["descending", "validate_devices", "validate_mounts"]
 
 Json = dict[str, Any]
 
@@ -15,7 +15,7 @@ _PROPAGATION: Final = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 
 
-def _descending(path: Path, target: str) -> list[FieldError]:
+def descending(path: Path, target: str) -> list[FieldError]:
     errors = [invalid(path, target, "must be a relative path")] if target.startswith("/") else []
     return errors + no_backsteps(path, target)
 
@@ -50,11 +50,11 @@ def _options(path: Path, at: Path, mount: Json, container: Json) -> list[FieldEr
     errors: list[FieldError] = []
     sub, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     if sub:
-        errors += _descending(path / "subPath", sub)
+        errors += descending(path / "subPath", sub)
     if expression:
         if sub:
             errors.append(invalid(at / "subPathExpr", expression, "subPathExpr and subPath are mutually exclusive"))
-        errors += _descending(path / "subPathExpr", expression)
+        errors += descending(path / "subPathExpr", expression)
     propagation = mount.get("mountPropagation")
     if propagation is not None:
         if propagation not in _PROPAGATION:

@@ -21,6 +21,7 @@ from apiserver.resources.pods.containervalidation import (
 )
 from apiserver.resources.pods.defaults import containers
 from apiserver.resources.pods.scheduling import validate_affinity, validate_gates, validate_spread, validate_tolerations
+from apiserver.resources.pods.security import validate_pod_security
 from apiserver.resources.pods.volumes import validate_volumes
 from apiserver.resources.resource_names import is_hugepage
 
@@ -103,6 +104,8 @@ def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC) -> list[Fi
     for key, value in (spec.get("nodeSelector") or {}).items():
         errors += [invalid(root / "nodeSelector", key, text) for text in label_key(key)]
         errors += [invalid(root / "nodeSelector", value, text) for text in label_value(value)]
+    if spec.get("securityContext"):
+        errors += validate_pod_security(root / "securityContext", spec["securityContext"], spec)
     if spec.get("affinity") is not None:
         errors += validate_affinity(root / "affinity", spec["affinity"])
     errors += _dns(spec, root)

@@ -11,8 +11,9 @@ from apiserver.api.names import dns_label, dns_subdomain
 from apiserver.api.quantity import Quantity
 from apiserver.resources.devices.names import driver_name
 from apiserver.resources.pods.environment import VOLUME_FIELDS, no_backsteps, validate_field_reference, validate_resource_field
+from apiserver.resources.volumes.claimspec import validate_claim_spec
 
-__all__ = ["validate_claim_spec", "validate_volumes"]
+__all__ = ["validate_volumes"]
 
 Json = dict[str, Any]
 Check = Callable[[Path, Json], list[FieldError]]
@@ -164,15 +165,7 @@ def _ephemeral(path: Path, source: Json) -> list[FieldError]:
     template = source.get("volumeClaimTemplate")
     if template is None:
         return [required(at)]
-    return validate_claim_spec(at / "spec", template.get("spec") or {})
-
-
-def validate_claim_spec(path: Path, spec: Json) -> list[FieldError]:
-    """Of a PersistentVolumeClaim that is made from a template."""
-    errors = [] if spec.get("accessModes") else [required(path / "accessModes", "at least 1 access mode is required")]
-    if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
-        errors.append(required((path / "resources").key("storage")))
-    return errors
+    return validate_claim_spec(at / "spec", template.get("spec") or {}, attributes_class=True)
 
 
 #: In upstream's order, which decides what the second source of a volume is told.

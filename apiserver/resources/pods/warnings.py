@@ -36,6 +36,10 @@ _OLD_VOLUMES: Final = {
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }  # fmt: skip
 _SHOWN_VOLUMES: Final = {"storageos": "storageOS"}
+_POD_SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
+_CONTAINER_SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
+_APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP_FIELD: Final = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 _BYTES: Final = ("memory", "ephemeral-storage")
 
 
@@ -56,12 +60,46 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
         warnings += [f"{at / _SHOWN_VOLUMES.get(name, name)}: {text}" for name, text in _OLD_VOLUMES.items() if volume.get(name) is not None]
     warnings += _repeated(spec, "hostAliases", "ip", root) + _repeated(spec, "imagePullSecrets", "name", root)
     containers = _with_paths(spec, root)
-    for path, container in containers:
-        warnings += _fractions(path, container) + _hidden_variables(path, container)
+    if annotations:
+        warnings += _old_seccomp(spec, annotations, path)
+    for at, container in containers:
+        if annotations:
+            warnings += _old_profiles(spec, container, annotations, path)
+        warnings += _fractions(at, container) + _hidden_variables(at, container)
     warnings += _ports(containers)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         warnings.append(f"{root / 'terminationGracePeriodSeconds'}: must be >= 0; negative values are invalid and will be treated as 1")
     return warnings + _affinity(spec["affinity"], root) if spec.get("affinity") else warnings
+
+
+def _old_seccomp(spec: Json, annotations: Json, path: Path) -> list[str]:
+    """Profiles by annotation, without the field that took their place."""
+    if (spec.get("securityContext") or {}).get("seccompProfile") is not None or _POD_SECCOMP not in annotations:
+        return []
+    return [f"{(path / 'metadata' / 'annotations').key(_POD_SECCOMP)}: {_SECCOMP_FIELD}"]
+
+
+def _old_profiles(spec: Json, container: Json, annotations: Json, path: Path) -> list[str]:
+    """The same of a container; AppArmor's are told to authors of templates alone."""
+    context, at, name = container.get("securityContext") or {}, path / "metadata" / "annotations", container.get("name", "")
+    warnings: list[str] = []
+    seccomp, armor = _CONTAINER_SECCOMP + name, _APP_ARMOR + name
+    if seccomp in annotations and context.get("seccompProfile") is None:
+        warnings.append(f"{at.key(seccomp)}: {_SECCOMP_FIELD}")
+    if path.text and armor in annotations and context.get("appArmorProfile") is None:
+        whole = (spec.get("securityContext") or {}).get("appArmorProfile")
+        if whole is None or whole != _armor_profile(annotations[armor]):
+            warnings.append(f'{at.key(armor)}: deprecated since v1.30; use the "appArmorProfile" field instead')
+    return warnings
+
+
+def _armor_profile(annotation: str) -> Json | None:
+    """The profile that an annotation means."""
+    if annotation.startswith("localhost/"):
+        name = annotation.removeprefix("localhost/").strip()
+        return {"type": "Localhost", "localhostProfile": name} if name else None
+    kind = {"runtime/default": "RuntimeDefault", "unconfined": "Unconfined"}.get(annotation)
+    return None if kind is None else {"type": kind}
 
 
 def _with_paths(spec: Json, root: Path) -> list[tuple[Path, Json]]:

@@ -9,7 +9,7 @@ from apiserver.api.quantity import Quantity
 from apiserver.api.storageclasses import CLASS_ANNOTATION
 from apiserver.resources.pods.warnings import OLD_LABELS
 
-__all__ = ["MOUNT_OPTIONS", "claim_warnings", "persistent_volume_warnings"]
+__all__ = ["MOUNT_OPTIONS", "claim_warnings", "fractional_storage", "persistent_volume_warnings"]
 
 Json = dict[str, Any]
 
@@ -47,10 +47,14 @@ def claim_warnings(obj: Json) -> list[str]:
     warnings = []
     if CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
         warnings.append(f"{_ANNOTATIONS.key(CLASS_ANNOTATION)}: {_OLD_ANNOTATIONS[CLASS_ANNOTATION]}")
-    resources = obj["spec"].get("resources") or {}
-    for part in ("requests", "limits"):
-        amount = (resources.get(part) or {}).get("storage", "0")
-        if Quantity.parse(amount).value(-3) % 1000:
-            at = (Path("spec.resources") / part).key("storage")
-            warnings.append(f"{at}: fractional byte value {go_quote(amount)} is invalid, must be an integer")
-    return warnings
+    return warnings + fractional_storage(Path("spec"), obj["spec"])
+
+
+def fractional_storage(path: Path, spec: Json) -> list[str]:
+    """Parts of a byte that a claim asks for; `path` is that of its spec."""
+    resources = spec.get("resources") or {}
+    return [
+        f"{(path / 'resources' / part).key('storage')}: fractional byte value {go_quote(amount)} is invalid, must be an integer"
+        for part in ("requests", "limits")
+        if (amount := (resources.get(part) or {}).get("storage")) is not None and Quantity.parse(amount).value(-3) % 1000
+    ]  # fmt: skip
