@@ -14,6 +14,7 @@ Json = dict[str, Any]
 
 STAMP = "2026-01-02T03:04:05Z"
 CSI = {"driver": "csi.example.com", "volumeHandle": "v"}
+MODES = '"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"'
 
 
 def volume(**spec: Any) -> Json:
@@ -141,3 +142,18 @@ def test_rows_of_volumes_and_claims_are_short(judge: Judge) -> None:
     wanted["spec"]["volumeName"] = "v"
     wanted["status"] = {"phase": "Bound", "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "capacity": {"storage": "2Gi"}}
     assert row_of(find("persistentvolumeclaims"), wanted, NOW)["cells"][1:5] == ["Bound", "v", "2Gi", "RWO,RWX"]
+
+
+@pytest.mark.parametrize(("source", "wrong"), [
+    ({"hostPath": {"path": "/a"}, "cephfs": {}}, ["cephFS: Forbidden: may not specify more than 1 volume type"]),
+    ({"gitRepo": {"repository": "r", "directory": "/x/.."}},
+     ['gitRepo.directory: Invalid value: "/x/..": must be a relative path', "gitRepo.directory: Invalid value: \"/x/..\": must not contain '..'"]),
+    ({"iscsi": {"targetPortal": "p", "iqn": "zz", "lun": 0}},
+     ['iscsi.iqn: Invalid value: "zz": must be valid format starting with iqn, eui, or naa']),
+    ({"ephemeral": {"volumeClaimTemplate": {"metadata": {"name": "n"}, "spec": {**claim()["spec"], "accessModes": ["Any"]}}}},
+     ["ephemeral.volumeClaimTemplate.metadata.name: Forbidden: cannot be set",
+      f'ephemeral.volumeClaimTemplate.spec.accessModes: Unsupported value: "Any": supported values: {MODES}']),
+])  # fmt: skip
+def test_volumes_of_pods_are_held_to_the_same_rules(judge: Judge, source: Json, wrong: list[str]) -> None:
+    pod = {"spec": {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v", **source}]}}
+    assert judge.create("pods", pod)[1] == [f"spec.volumes[0].{text}" for text in wrong]

@@ -1,25 +1,24 @@
-"""Volumes of a pod (pkg/apis/core/validation, ValidateVolumes). Sources that only a cloud's or an old driver reads are checked for what they
-must name; what they name is the driver's business."""
+"""Volumes of a pod (pkg/apis/core/validation, ValidateVolumes)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required
 from apiserver.api.names import dns_label, dns_subdomain
 from apiserver.api.quantity import Quantity
+from apiserver.api.types.meta import ObjectMeta
 from apiserver.resources.devices.names import driver_name
+from apiserver.resources.metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.environment import VOLUME_FIELDS, no_backsteps, validate_field_reference, validate_resource_field
 from apiserver.resources.volumes.claimspec import validate_claim_spec
+from apiserver.resources.volumes.sources import OWN_PATHS, SECOND_PATHS, SHARED, Check, long_portal, needs, pod_iscsi
 
 __all__ = ["validate_volumes"]
 
 Json = dict[str, Any]
-Check = Callable[[Path, Json], list[FieldError]]
 
 _MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
-_HOST_PATHS: Final = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _LEAST_TOKEN_SECONDS: Final = 600
 _MOST_TOKEN_SECONDS: Final = 1 << 32
@@ -27,10 +26,6 @@ _MOST_TOKEN_SECONDS: Final = 1 << 32
 
 def _mode(path: Path, mode: int | None) -> list[FieldError]:
     return [] if mode is None or 0 <= mode <= 0o777 else [invalid(path, mode, _MODE)]
-
-
-def _needs(*fields: str) -> Check:
-    return lambda path, source: [required(path / field) for field in fields if not source.get(field)]
 
 
 def _file(path: Path, target: str) -> list[FieldError]:
@@ -63,15 +58,6 @@ def _empty_dir(path: Path, source: Json) -> list[FieldError]:
     if source.get("sizeLimit") is not None and Quantity.parse(source["sizeLimit"]).sign < 0:
         return [forbidden(path / "sizeLimit", "SizeLimit field must be a valid resource quantity")]
     return []
-
-
-def _host_path(path: Path, source: Json) -> list[FieldError]:
-    if not source.get("path"):
-        return [required(path / "path")]
-    errors = no_backsteps(path / "path", source["path"])
-    if source.get("type", "") not in _HOST_PATHS:
-        errors.append(not_supported(path / "type", Named(source["type"]), _HOST_PATHS))
-    return errors
 
 
 def _downward_file(path: Path, item: Json) -> list[FieldError]:
@@ -138,13 +124,6 @@ def _token(path: Path, token: Json) -> list[FieldError]:
     return errors + _file(path / "path", token["path"])
 
 
-def _network_file_system(path: Path, source: Json) -> list[FieldError]:
-    errors = _needs("server", "path")(path, source)
-    if not source.get("path", "").startswith("/"):
-        errors.append(invalid(path / "path", source.get("path", ""), "must be an absolute path"))
-    return errors
-
-
 def _storage_interface(path: Path, source: Json) -> list[FieldError]:
     errors = driver_name(path / "driver", source.get("driver", ""))
     secret = source.get("nodePublishSecretRef")
@@ -165,21 +144,47 @@ def _ephemeral(path: Path, source: Json) -> list[FieldError]:
     template = source.get("volumeClaimTemplate")
     if template is None:
         return [required(at)]
-    return validate_claim_spec(at / "spec", template.get("spec") or {}, attributes_class=True)
+    metadata = template.get("metadata") or {}
+    errors = validate_annotations(metadata.get("annotations") or {}, at / "metadata" / "annotations")
+    errors += validate_labels(metadata.get("labels") or {}, at / "metadata" / "labels")
+    others = [name for name in ObjectMeta.fields if metadata.get(name) and name not in ("annotations", "labels")]
+    errors += [forbidden(at / "metadata" / name, "cannot be set") for name in others]
+    return errors + validate_claim_spec(at / "spec", template.get("spec") or {})
 
 
-#: In upstream's order, which decides what the second source of a volume is told.
-_SOURCES: Final[dict[str, Check]] = {
-    "emptyDir": _empty_dir, "hostPath": _host_path, "gitRepo": _needs("repository"), "gcePersistentDisk": _needs("pdName"),
-    "awsElasticBlockStore": _needs("volumeID"), "secret": _named_files("secretName"), "nfs": _network_file_system,
-    "iscsi": _needs("targetPortal", "iqn"), "glusterfs": _needs("endpoints", "path"), "flocker": _needs(),
-    "persistentVolumeClaim": _needs("claimName"), "rbd": _needs("monitors", "image"), "cinder": _needs("volumeID"), "cephfs": _needs("monitors"),
-    "quobyte": _needs("registry", "volume"), "downwardAPI": _downward, "fc": _needs(), "flexVolume": _needs("driver"),
-    "configMap": _named_files("name"), "azureFile": _needs("secretName", "shareName"), "vsphereVolume": _needs("volumePath"),
-    "photonPersistentDisk": _needs("pdID"), "portworxVolume": _needs("volumeID"), "azureDisk": _needs("diskName", "diskURI"),
-    "storageos": _needs("volumeName"), "projected": _projected, "scaleIO": _needs("gateway", "system", "volumeName"), "csi": _storage_interface,
-    "ephemeral": _ephemeral, "image": _image,
+def _git_repository(path: Path, source: Json) -> list[FieldError]:
+    errors, directory = needs("repository")(path, source), source.get("directory", "")
+    if directory.startswith("/"):
+        errors.append(invalid(path / "directory", directory, "must be a relative path"))
+    return errors + no_backsteps(path / "directory", directory)
+
+
+def _secret_named(path: Path, source: Json) -> list[FieldError]:
+    errors = needs("volumeID")(path, source)
+    secret = source.get("secretRef")
+    return errors if secret is None or secret.get("name") else [*errors, required(path / "secretRef" / "name")]
+
+
+def _storage_os(path: Path, source: Json) -> list[FieldError]:
+    name, namespace, secret = source.get("volumeName", ""), source.get("volumeNamespace", ""), source.get("secretRef")
+    errors = [invalid(path / "volumeName", name, text) for text in dns_label(name)] if name else [required(path / "volumeName")]
+    if namespace:
+        errors += [invalid(path / "volumeNamespace", namespace, text) for text in dns_label(namespace)]
+    return errors if secret is None or secret.get("name") else [*errors, required(path / "secretRef" / "name")]
+
+
+#: Sources that only pods have, or that are looked at in another way there.
+_OWN: Final[dict[str, Check]] = {
+    "emptyDir": _empty_dir, "gitRepo": _git_repository, "secret": _named_files("secretName"), "iscsi": pod_iscsi,
+    "persistentVolumeClaim": needs("claimName"), "cinder": _secret_named, "downwardAPI": _downward, "configMap": _named_files("name"),
+    "storageos": _storage_os, "projected": _projected, "csi": _storage_interface, "ephemeral": _ephemeral, "image": _image,
 }  # fmt: skip
+#: In upstream's order, which decides what the second source of a volume is told.
+_SOURCES: Final = {name: _OWN.get(name) or SHARED[name] for name in (
+    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi", "glusterfs", "flocker",
+    "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume", "configMap", "azureFile", "vsphereVolume",
+    "photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO", "csi", "ephemeral", "image",
+)}  # fmt: skip
 
 
 def _source(path: Path, volume: Json) -> list[FieldError]:
@@ -190,7 +195,12 @@ def _source(path: Path, volume: Json) -> list[FieldError]:
         if source is None:
             continue
         chosen += 1
-        errors += [forbidden(path / name, "may not specify more than 1 volume type")] if chosen > 1 else check(path / name, source)
+        if chosen > 1:
+            errors.append(forbidden(path / SECOND_PATHS.get(name, name), "may not specify more than 1 volume type"))
+            continue
+        errors += check(path / OWN_PATHS.get(name, name), source)
+        if name == "iscsi":
+            errors += long_portal(path / "name", volume.get("name", ""), source, volume.get("name", ""))
     return errors if chosen else [required(path, "must specify a volume type")]
 
 

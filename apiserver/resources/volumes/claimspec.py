@@ -48,7 +48,7 @@ def _sources(path: Path, spec: Json, any_group: bool) -> list[FieldError]:
 
 
 def validate_claim_spec(
-    path: Path, spec: Json, *, attributes_class: bool, any_selector: bool = False, any_group: bool = False
+    path: Path, spec: Json, *, attributes_class: bool = True, any_selector: bool = False, any_group: bool = False
 ) -> list[FieldError]:  # fmt: skip
     """`attributes_class` on: the field volumeAttributesClassName counts. `any_selector`, `any_group`: the stored claim has values of
     labels, or groups of data sources, that are wrong and may stay."""

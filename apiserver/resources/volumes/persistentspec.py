@@ -9,7 +9,7 @@ from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invali
 from apiserver.api.names import dns_subdomain
 from apiserver.api.quantity import Quantity
 from apiserver.resources.nodeselectors import validate_node_selector
-from apiserver.resources.volumes.sources import persistent_sources
+from apiserver.resources.volumes.sources import OWN_PATHS, SECOND_PATHS, persistent_sources
 
 __all__ = ["access_modes", "class_name", "positive", "validate_spec", "volume_mode", "whole"]
 
@@ -21,9 +21,6 @@ _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 _MODES: Final = ("Block", "Filesystem")
 _INLINE: Final = "may not be specified in the context of inline volumes"
 _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
-#: Where the path of the second source, or that of a source's own errors, is not the field's name.
-_SECOND_PATHS: Final = {"cephfs": "cephFS"}
-_OWN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
 
 
 def access_modes(path: Path, modes: list[str]) -> list[FieldError]:
@@ -95,10 +92,10 @@ def _sources(path: Path, spec: Json, name: str, inline: bool) -> list[FieldError
             continue
         # A flexVolume is counted but never refused for being the second.
         if chosen and field != "flexVolume":
-            errors.append(forbidden(path / _SECOND_PATHS.get(field, field), _MORE_THAN_ONE))
+            errors.append(forbidden(path / SECOND_PATHS.get(field, field), _MORE_THAN_ONE))
             continue
         chosen += 1
-        errors += check(path / _OWN_PATHS.get(field, field), source)
+        errors += check(path / OWN_PATHS.get(field, field), source)
         if field == "local" and (inline or spec.get("nodeAffinity") is None):
             errors.append(required(path / "nodeAffinity", "Local volume requires node affinity"))
     if not chosen:

@@ -14,12 +14,16 @@ from apiserver.api.names import dns_label, dns_subdomain
 from apiserver.resources.devices.names import driver_name
 from apiserver.resources.pods.environment import no_backsteps
 
-__all__ = ["SHARED", "Check", "host_path", "iscsi", "needs", "persistent_sources"]
+__all__ = ["OWN_PATHS", "SECOND_PATHS", "SHARED", "Check", "long_portal", "needs", "persistent_sources", "pod_iscsi"]
 
 Json = dict[str, Any]
 Check = Callable[[Path, Json], list[FieldError]]
 
 _HOST_PATHS: Final = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+#: Where the path of a source's own errors is not the field's name.
+OWN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
+#: And where that of the error about a second source is not.
+SECOND_PATHS: Final = {"cephfs": "cephFS"}
 _PARTITION: Final = "must be between 1 and 255, inclusive"
 _BYTE: Final = "must be between 0 and 255, inclusive"
 _PORTAL_LIMIT: Final = 64
@@ -43,7 +47,7 @@ def needs(*fields: str) -> Check:
     return lambda path, source: [required(path / field) for field in fields if not source.get(field)]
 
 
-def host_path(path: Path, source: Json) -> list[FieldError]:
+def _host_path(path: Path, source: Json) -> list[FieldError]:
     if not source.get("path"):
         return [required(path / "path")]
     errors = no_backsteps(path / "path", source["path"])
@@ -109,27 +113,42 @@ def _is_iscsi_name(name: str) -> bool:
     return pattern is not None and pattern.search(name) is not None
 
 
-def iscsi(path: Path, source: Json, volume: str) -> list[FieldError]:
-    """`volume` is the name of the volume: initiators are told apart by it and the portal."""
-    portal, name, initiator = source.get("targetPortal", ""), source.get("iqn", ""), source.get("initiatorName")
-    errors = [] if portal else [required(path / "targetPortal")]
-    if initiator is not None and len(f"{volume}:{portal}".encode()) > _PORTAL_LIMIT:
-        errors.append(invalid(path / "targetportal", portal, _LONG_PORTAL))
-    if not name:
-        errors.append(required(path / "iqn"))
-    elif not _is_iscsi_name(name):
-        errors.append(invalid(path / "iqn", name, "must be valid format"))
-    lun = source.get("lun", 0)
+def long_portal(path: Path, shown: str, source: Json, volume: str) -> list[FieldError]:
+    """Initiators are told apart by the names of volume and portal."""
+    fits = source.get("initiatorName") is None or len(f"{volume}:{source.get('targetPortal', '')}".encode()) <= _PORTAL_LIMIT
+    return [] if fits else [invalid(path, shown, _LONG_PORTAL)]
+
+
+def _iscsi_name(path: Path, name: str, other_form: str) -> list[FieldError]:
+    """`other_form` is said of names that are of none of the three forms."""
+    if _is_iscsi_name(name):
+        return []
+    return [invalid(path, name, "must be valid format" if name[:3] in _ISCSI_NAMES else other_form)]
+
+
+def _iscsi(path: Path, source: Json, other_form: str) -> tuple[list[FieldError], list[FieldError]]:
+    """What is wrong up to the secret, and with the initiator."""
+    name, initiator, lun = source.get("iqn", ""), source.get("initiatorName"), source.get("lun", 0)
+    errors = _iscsi_name(path / "iqn", name, other_form) if name else [required(path / "iqn")]
     if not 0 <= lun <= 255:
         errors.append(invalid(path / "lun", lun, _BYTE))
-    secret = source.get("secretRef")
-    if secret is None and (source.get("chapAuthDiscovery") or source.get("chapAuthSession")):
+    if source.get("secretRef") is None and (source.get("chapAuthDiscovery") or source.get("chapAuthSession")):
         errors.append(required(path / "secretRef"))
+    return errors, [] if initiator is None else _iscsi_name(path / "initiatorname", initiator, other_form)
+
+
+def pod_iscsi(path: Path, source: Json) -> list[FieldError]:
+    errors, last = _iscsi(path, source, "must be valid format starting with iqn, eui, or naa")
+    return needs("targetPortal")(path, source) + errors + last
+
+
+def _persistent_iscsi(path: Path, source: Json, volume: str) -> list[FieldError]:
+    errors, last = _iscsi(path, source, "must be valid format")
+    secret = source.get("secretRef")
     if secret is not None and not secret.get("name"):
         errors.append(required(path / "secretRef" / "name"))
-    if initiator is not None and not _is_iscsi_name(initiator):
-        errors.append(invalid(path / "initiatorname", initiator, "must be valid format"))
-    return errors
+    portal = needs("targetPortal")(path, source) + long_portal(path / "targetportal", source.get("targetPortal", ""), source, volume)
+    return portal + errors + last
 
 
 def _fibre_channel(path: Path, source: Json) -> list[FieldError]:
@@ -170,7 +189,7 @@ def _azure_disk(path: Path, source: Json) -> list[FieldError]:
 
 
 SHARED: Final[dict[str, Check]] = {
-    "hostPath": host_path, "gcePersistentDisk": _partitioned("pdName"), "awsElasticBlockStore": _partitioned("volumeID"), "nfs": _network_file_system,
+    "hostPath": _host_path, "gcePersistentDisk": _partitioned("pdName"), "awsElasticBlockStore": _partitioned("volumeID"), "nfs": _network_file_system,
     "glusterfs": needs("endpoints", "path"), "flocker": _flocker, "rbd": needs("monitors", "image"), "cephfs": needs("monitors"), "quobyte": _quobyte,
     "fc": _fibre_channel, "flexVolume": _flex_volume, "azureFile": needs("secretName", "shareName"), "vsphereVolume": needs("volumePath"),
     "photonPersistentDisk": needs("pdID"), "portworxVolume": needs("volumeID"), "azureDisk": _azure_disk, "scaleIO": needs("gateway", "system", "volumeName"),
@@ -226,7 +245,7 @@ def _storage_interface(path: Path, source: Json) -> list[FieldError]:
 def persistent_sources(volume: str) -> dict[str, Check]:
     """Checks of a persistent volume named `volume`, in upstream's order, which decides what the second source of a volume is told."""
     own: dict[str, Check] = {
-        "glusterfs": _glusterfs, "iscsi": lambda path, source: iscsi(path, source, volume), "cinder": _cinder, "azureFile": _azure_file,
+        "glusterfs": _glusterfs, "iscsi": lambda path, source: _persistent_iscsi(path, source, volume), "cinder": _cinder, "azureFile": _azure_file,
         "local": _local, "storageos": _storage_os, "csi": _storage_interface,
     }  # fmt: skip
     return {name: own.get(name) or SHARED[name] for name in _PERSISTENT_ORDER}
