@@ -32,7 +32,7 @@ class Web(uvicorn.Server):
         # Any other ASGI application is uvicorn's alone.
         protocol = cast("type[asyncio.Protocol]", Protocol if isinstance(application, Application) else HttpToolsProtocol)
         config = uvicorn.Config(
-            application, loop="none", http=protocol, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False,
+            application, interface="asgi3", loop="none", http=protocol, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False,
             server_header=False, date_header=False, timeout_keep_alive=120,
             ssl_certfile=str(certificate[0]) if certificate else None, ssl_keyfile=str(certificate[1]) if certificate else None,
         )  # fmt: skip
