@@ -46,13 +46,17 @@ _ON_COLLECTIONS: Final = frozenset({"list", "watch", "create", "deletecollection
 class Route:
     """A resource in a version, with what answers for it."""
 
-    __slots__ = ("namespaced", "store", "subresources", "verbs", "view", "warning")
+    __slots__ = ("namespaced", "projected", "store", "subresources", "verbs", "view", "warning")
 
     def __init__(self, store: Store, view: View, warning: str) -> None:
         self.store, self.view, self.warning = store, view, warning
         self.namespaced = view.resource.namespaced
         self.verbs = frozenset(view.resource.verbs)
         self.subresources = {sub.name: sub for sub in view.resource.subresources}
+        #: by subresource, how those show that are objects of another kind.
+        self.projected = {
+            name: View(sub.projection.kind, sub.projection.version) for name, sub in self.subresources.items() if sub.projection is not None
+        }  # fmt: skip
 
 
 class Dispatcher:
@@ -213,15 +217,13 @@ class Dispatcher:
 
     async def _call(self, request: Request, route: Route, form: Form, ctx: Context) -> Response | Stream:
         """The verb, and its answer's form."""
-        store, view, verb = route.store, route.view, ctx.verb
+        store, view, verb = route.store, route.projected.get(ctx.subresource, route.view), ctx.verb
         if len(request.body) > _MAX_BODY:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_MAX_BODY}")
         if verb == "get":
             entry = await verbs.get(store, ctx, request)
             projection = route.subresources[ctx.subresource].projection if ctx.subresource else None
-            if projection is not None:
-                return self._json(request, form, route, projection.answer(entry), 200)
-            return self._object(request, form, view, ctx, 200, entry)
+            return self._object(request, form, view, ctx, 200, entry if projection is None else projection.answer(entry))
         if verb == "list":
             return await self._list(request, form, view, await verbs.list_(store, ctx, request))
         if verb == "watch":

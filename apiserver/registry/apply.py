@@ -285,11 +285,11 @@ class _Applier:
     def _decoded(self, merged: Json) -> Json:
         try:
             decoded = decode(self.schema, restored(self.schema, merged, []))
+            return to_hub(self.ctx, self.target, decoded.obj, reset=False)
         except (Misfit, DecodeError) as error:
             kind = _gvk(self.api_version, self.target.kind)
             message = f"failed to convert new object ({self._shown()}) to proper version: unable to convert unstructured object to {kind}: {error}"
             raise StatusError(500, "", message) from None
-        return to_hub(self.ctx, self.target, decoded.obj, reset=False)
 
     def _last_applied(self) -> str:
         applied = copy_of(self.applied)

@@ -124,7 +124,7 @@ def decode_body(ctx: Context, target: Target, kinds: Kinds, body: bytes, content
     raw = loaded.value or {}
     reset = _resets_managers(raw)
     obj = _decode_as(ctx, target, kinds, loaded, version or target.api_version, kind or target.kind, validation)
-    return to_hub(ctx, target, obj, reset=reset)
+    return _converted(ctx, target, obj, reset=reset)
 
 
 def _decode_message(ctx: Context, target: Target, kinds: Kinds, body: bytes) -> Json:
@@ -138,7 +138,15 @@ def _decode_message(ctx: Context, target: Target, kinds: Kinds, body: bytes) -> 
         raise bad_request(message) from None
     version = envelope.api_version if envelope.api_version.count("/") < 2 else ""
     obj = _decode_as(ctx, target, kinds, envelope, version or target.api_version, envelope.kind or target.kind, "Ignore")
-    return to_hub(ctx, target, obj, reset=False)
+    return _converted(ctx, target, obj, reset=False)
+
+
+def _converted(ctx: Context, target: Target, obj: Json, *, reset: bool) -> Json:
+    """As `to_hub`, for the body of a request."""
+    try:
+        return to_hub(ctx, target, obj, reset=reset)
+    except DecodeError as error:
+        raise bad_request(f'{target.kind} in version "{target.version}" cannot be handled as a {target.kind}: {error}') from None
 
 
 def _resets_managers(raw: Any) -> bool:
@@ -148,7 +156,7 @@ def _resets_managers(raw: Any) -> bool:
 
 
 def to_hub(ctx: Context, target: Target, obj: Json, *, reset: bool) -> Json:
-    """Defaults and converts a decoded object."""
+    """Defaults and converts a decoded object. Raises DecodeError where it has no stored form."""
     obj.pop("kind", None)
     obj.pop("apiVersion", None)
     if reset:

@@ -164,7 +164,10 @@ def _finish(
     metadata = patched.get("metadata")
     reset = isinstance(metadata, dict) and metadata.get("managedFields") == []
     _report(ctx, repeated + decoded.problems, validation, refuse)
-    return to_hub(ctx, target, decoded.obj, reset=reset)
+    try:
+        return to_hub(ctx, target, decoded.obj, reset=reset)
+    except DecodeError as error:
+        raise refuse(str(error)) from None
 
 
 def _report(ctx: Context, found: list[str], validation: str, refuse: Callable[[str], StatusError]) -> None:

@@ -18,6 +18,7 @@ from apiserver.api.status import conflict, invalid
 from apiserver.registry.conversion import Forms, api_version, copy_of, read
 from apiserver.registry.fieldset import contains, difference, of_paths
 from apiserver.registry.managedfields import FieldTracker, Managers, Owned, decode_strictly, encode
+from apiserver.registry.results import Unsaved
 
 if TYPE_CHECKING:
     from apiserver.registry.resource import Resource
@@ -51,9 +52,9 @@ class Projection:
         """The request, as one about the projection."""
         return replace(ctx, resource=self.kind, version=self.version.name)
 
-    def answer(self, entry: Entry) -> Json:
-        """The projection of a stored object, with kind and apiVersion."""
-        return {"kind": self.kind.kind, "apiVersion": self.api_version, **self.show(read(entry))}
+    def answer(self, entry: Entry) -> Entry:
+        """The projection of an object, as if it was stored itself."""
+        return Unsaved(entry.key, self.show(read(entry)), entry.revision)
 
     def of_object(self, ctx: Context, change: Change, *, tracked: bool) -> Change:
         """A change of the projection as one of the object, which tracks managers itself; so does `change` when it is `tracked`."""

@@ -173,7 +173,7 @@ async def update(store: Store, ctx: Context, request: Request) -> Result:
 def _shown(projection: Projection, result: Result) -> Result:
     """The outcome of a write through a projection, as a projection."""
     assert result.entry is not None, "an update has an object"
-    return Result(None, body=projection.answer(result.entry))
+    return Result(projection.answer(result.entry))
 
 
 def _check_name(ctx: Context, metadata: Json) -> None:

@@ -10,8 +10,9 @@ from apiserver.api.status import bad_request
 from apiserver.api.types.autoscaling import Scale
 from apiserver.registry.metadata import validate_metadata
 from apiserver.registry.projection import Projection
-from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
+from apiserver.resources.columns import AGE
 from apiserver.resources.workloads import nonnegative
 
 __all__ = ["SCALE", "SCALE_BY_LABELS"]
@@ -52,7 +53,13 @@ def _validate(scale: Json) -> list[FieldError]:
 #: What the body of a scale subresource is; nothing of it is stored.
 _KIND: Final = Resource(
     group="autoscaling", kind="Scale", plural="scales", singular="scale", namespaced=True, versions=(Version(name="v1", schema=Scale),),
-    strategy=Strategy(), storage_prefix="", columns=(), verbs=(),
+    strategy=Strategy(), storage_prefix="", verbs=(),
+    columns=(
+        Column(name="Name", cell=lambda obj: obj["metadata"].get("name", ""), description="Name of the object that is scaled."),
+        Column(name="Desired", cell=lambda obj: obj["spec"].get("replicas", 0), type="integer", description="Pods that there are to be."),
+        Column(name="Available", cell=lambda obj: obj["status"].get("replicas", 0), type="integer", description="Pods that there are."),
+        AGE,
+    ),
 )  # fmt: skip
 
 

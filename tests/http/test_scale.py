@@ -83,3 +83,20 @@ def test_a_wrong_scale_is_refused_in_its_own_name(wire: Wire) -> None:
 def test_a_dry_run_scales_nothing(wire: Wire) -> None:
     assert wire.request("PUT", f"{SCALE}?dryRun=All", scale(9)).json["spec"] == {"replicas": 9}
     assert wire.get(SCALE).json["spec"] == {"replicas": 2}
+
+
+def test_a_scale_has_a_row_of_its_own(wire: Wire) -> None:
+    table = wire.get(SCALE, Accept="application/json;as=Table;v=v1;g=meta.k8s.io").json
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    assert table["rows"][0]["cells"][:3] == ["d", 2, 0]
+    assert b"kind: Scale" in wire.get(SCALE, Accept="application/yaml").body
+
+
+def test_an_annotation_that_should_be_a_number_is_told_as_upstream_does(wire: Wire) -> None:
+    key = "deprecated.deployment.rollback.to"
+    merge = {"Content-Type": "application/merge-patch+json"}
+    wrong = wire.request("PATCH", f"{BASE}/d", {"metadata": {"annotations": {key: "x"}}}, merge)
+    assert (wrong.status, wrong.json["details"]["causes"][0]["field"]) == (422, "patch")
+    assert wrong.json["message"].endswith(f'failed to parse annotation[{key}]=x as int64: strconv.ParseInt: parsing "x": invalid syntax')
+    negative = wire.request("PATCH", f"{BASE}/d", {"metadata": {"annotations": {key: "-1"}}}, merge)
+    assert negative.json["message"].endswith("spec.rollback.version: Invalid value: -1: must be greater than or equal to 0")

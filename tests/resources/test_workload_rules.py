@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.status import StatusError
+from apiserver.api.codec import DecodeError
 from apiserver.registry.table import row_of
 from tests.resources.conftest import NOW, Judge, find
 
@@ -143,7 +143,7 @@ def test_a_daemon_set_counts_its_templates_in_an_annotation(judge: Judge) -> Non
     assert "annotations" not in old["metadata"]
     new = changed(judge, "daemonsets", old, template=workload({"hostPID": True})["spec"]["template"])[0]
     assert version.from_hub(deepcopy(new))["metadata"]["annotations"] == {key: "2"}
-    with pytest.raises(StatusError, match="invalid syntax"):
+    with pytest.raises(DecodeError, match="invalid syntax"):
         judge.create("daemonsets", {**workload(), "metadata": {"annotations": {key: "x"}}})
 
 

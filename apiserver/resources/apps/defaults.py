@@ -6,14 +6,14 @@ import re
 from datetime import datetime
 from typing import Any, Final
 
+from apiserver.api.codec import DecodeError
 from apiserver.api.fielderrors import go_quote
-from apiserver.api.status import bad_request
 from apiserver.resources.pods.defaults import default_claim_spec
 from apiserver.resources.pods.template import default_template, template_to_hub
 
 __all__ = [
-    "daemon_set_from_hub", "daemon_set_to_hub", "default_daemon_set", "default_deployment", "default_replica_set", "default_stateful_set",
-    "stateful_set_to_hub", "workload_to_hub",
+    "ROLLBACK", "daemon_set_from_hub", "daemon_set_to_hub", "default_daemon_set", "default_deployment", "default_replica_set", "default_stateful_set",
+    "deployment_to_hub", "replica_set_to_hub", "stateful_set_to_hub",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -24,7 +24,7 @@ _DEADLINE_SECONDS: Final = 600
 #: How often the template of a DaemonSet changed: a field of long ago that lives on as an annotation.
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 #: The revision that a Deployment should go back to, likewise.
-_ROLLBACK: Final = "deprecated.deployment.rollback.to"
+ROLLBACK: Final = "deprecated.deployment.rollback.to"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
@@ -87,11 +87,20 @@ def default_stateful_set(obj: Json, now: datetime) -> None:
 # --- the stored form -------------------------------------------------------------------------------------------------------------------------
 
 
-def workload_to_hub(obj: Json) -> Json:
+def replica_set_to_hub(obj: Json) -> Json:
+    template_to_hub(obj["spec"]["template"])
+    return obj
+
+
+def deployment_to_hub(obj: Json) -> Json:
     template_to_hub(obj["spec"]["template"])
     annotations = obj["metadata"].get("annotations") or {}
-    if annotations.get(_ROLLBACK) == "":
-        del annotations[_ROLLBACK]
+    revision = annotations.get(ROLLBACK)
+    if revision == "":
+        del annotations[ROLLBACK]
+    elif revision is not None and not _INTEGER.fullmatch(revision):
+        error = f"strconv.ParseInt: parsing {go_quote(revision)}: invalid syntax"
+        raise DecodeError(f"failed to parse annotation[{ROLLBACK}]={revision} as int64: {error}")
     return obj
 
 
@@ -102,8 +111,7 @@ def daemon_set_to_hub(obj: Json) -> Json:
     annotations = metadata.get("annotations") or {}
     text = annotations.pop(_TEMPLATE_GENERATION, "0")
     if not _INTEGER.fullmatch(text):
-        error = f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax"
-        raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {error}')
+        raise DecodeError(f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax")
     obj["spec"]["templateGeneration"] = int(text)
     if not annotations:
         metadata.pop("annotations", None)

@@ -10,7 +10,7 @@ from apiserver.api.types.apps import Deployment, DeploymentSpec, DeploymentStrat
 from apiserver.api.types.meta import LabelSelector
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context
-from apiserver.resources.apps.defaults import default_deployment, default_replica_set, workload_to_hub
+from apiserver.resources.apps.defaults import ROLLBACK, default_deployment, default_replica_set, deployment_to_hub, replica_set_to_hub
 from apiserver.resources.apps.rules import (
     at_most_100_percent,
     collisions_only_grow,
@@ -73,6 +73,8 @@ class DeploymentStrategyRules(_ReplicasStrategy):
         errors += _strategy(_SPEC / "strategy", spec["strategy"])
         errors += nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds"))
         errors += nonnegative(_SPEC / "revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+        if revision := (obj["metadata"].get("annotations") or {}).get(ROLLBACK):
+            errors += nonnegative(_SPEC / "rollback" / "version", int(revision))
         deadline, at = spec.get("progressDeadlineSeconds"), _SPEC / "progressDeadlineSeconds"
         errors += nonnegative(at, deadline)
         if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
@@ -153,13 +155,13 @@ _REPLICA_SET_COLUMNS: Final = (
 
 DEPLOYMENTS: Final = Resource(
     group="apps", kind="Deployment", plural="deployments", singular="deployment", namespaced=True, short_names=("deploy",), categories=("all",),
-    versions=(Version(name="v1", schema=Deployment, default=default_deployment, to_hub=workload_to_hub),),
+    versions=(Version(name="v1", schema=Deployment, default=default_deployment, to_hub=deployment_to_hub),),
     strategy=DeploymentStrategyRules(), storage_prefix="deployments", storage_hash="8aSe+NMegvE=", columns=_DEPLOYMENT_COLUMNS,
     subresources=(SCALE, Subresource(name="status")),
 )  # fmt: skip
 REPLICA_SETS: Final = Resource(
     group="apps", kind="ReplicaSet", plural="replicasets", singular="replicaset", namespaced=True, short_names=("rs",), categories=("all",),
-    versions=(Version(name="v1", schema=ReplicaSet, default=default_replica_set, to_hub=workload_to_hub),),
+    versions=(Version(name="v1", schema=ReplicaSet, default=default_replica_set, to_hub=replica_set_to_hub),),
     strategy=ReplicaSetStrategy(), storage_prefix="replicasets", storage_hash="P1RzHs8/mWQ=", columns=_REPLICA_SET_COLUMNS,
     subresources=(SCALE, Subresource(name="status")),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
     a pod that ended, ends or waits     goes
     no budget                           goes
-    two budgets                         a Status that says that this is not supported
+    two budgets                         500: this is not supported
     one budget                          goes when the pod is unhealthy and the budget does not mind, or when a disruption is left, which is
                                         taken from the budget's status first; 429 otherwise
 
@@ -61,7 +61,7 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
     if not _goes_anyway(pod):
         budgets = _budgets_of(store, ctx.namespace, pod)
         if len(budgets) > 1:
-            return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": _TWO_BUDGETS, "code": 500}
+            raise StatusError(500, "", _TWO_BUDGETS)
         budget = budgets[0] if budgets else None
     if budget is None:
         await _delete(store, ctx, deletion, dry_run)
