@@ -14,6 +14,8 @@ __all__ = ["Authorizer", "Question", "denied", "denied_path"]
 #: Error texts must not look like HTML.
 _SAFE: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
+_HEADERS: Final = (("X-Content-Type-Options", "nosniff"),)
+
 
 def denied(user: User, question: Question, reason: str = "") -> StatusError:
     """403 in upstream's words."""
@@ -24,10 +26,10 @@ def denied(user: User, question: Question, reason: str = "") -> StatusError:
     subject = f'{qualified(resource, group)} "{name}"' if name else qualified(resource, group)
     details = {"name": name, "group": group, "kind": resource}
     message = f"{subject} is forbidden: {cause}"
-    return StatusError(403, "Forbidden", f"{message}: {reason}" if reason else message, {key: value for key, value in details.items() if value})
+    return StatusError(403, "Forbidden", f"{message}: {reason}" if reason else message, {key: value for key, value in details.items() if value}, _HEADERS)
 
 
 def denied_path(user: User, verb: str, path: str, reason: str = "") -> StatusError:
     """403 for a path that names no resource."""
     message = "forbidden: " + f'User "{user.name}" cannot {verb.lower()} path "{path}"'.translate(_SAFE)
-    return StatusError(403, "Forbidden", f"{message}: {reason}" if reason else message, {})
+    return StatusError(403, "Forbidden", f"{message}: {reason}" if reason else message, {}, _HEADERS)

@@ -172,7 +172,7 @@ class Dispatcher:
                 raise denied(user, question, self._authorizer.decide(user, question).reason)
         route = self._route(request, target)
         if not target.subresource or route.subresources[target.subresource].connect is None:
-            negotiation.check_routed(verb, request.headers)
+            negotiation.check_routed(verb, request.headers, tables=route.store.resource.create is None)
         if route.warning:
             warnings.append(route.warning)
         ctx = route.store.context(

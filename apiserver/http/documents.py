@@ -56,7 +56,7 @@ class Documents:
         path = "/".join(parts)
         if path == "version":
             if request.method != "GET":
-                return Response(405, b"405: Method Not Allowed", JSON)
+                raise method_not_allowed()
             return Response(200, orjson.dumps(dict(self._version), option=orjson.OPT_INDENT_2))
         if path == "metrics":
             text, content_type = self._metrics(), CONTENT_TYPE
@@ -72,16 +72,16 @@ class Documents:
 
     def _discover(self, request: Request, parts: list[str]) -> Response:
         if len(parts) == 1:
-            if request.method != "GET":
-                raise method_not_allowed()
+            _check_method(request, any_method=parts[0] == "apis")
             return self._root(request, core=parts[0] == "api")
         group, rest = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
         if group not in self._groups and group:
             raise PlainError(404, "404 page not found")
         if rest and rest[0] not in self._discovery.versions(group):
             raise unknown_resource()
-        if request.method != "GET":
-            raise method_not_allowed()
+        _check_method(request, any_method=not rest)
+        if rest:
+            negotiation.check_routed("get", request.headers)
         body = self._discovery.resource_list(group, rest[0]) if rest else self._discovery.group(group)
         return self._negotiated(request, body)
 
@@ -93,6 +93,8 @@ class Documents:
                     return self._tagged(request, clause.media, core=core)
             elif clause.media in (JSON, PROTOBUF, "application/yaml", "*/*", "application/*"):
                 break
+        if core:
+            negotiation.check_routed("get", request.headers)
         return self._negotiated(request, self._discovery.core() if core else self._discovery.group_list())
 
     def _tagged(self, request: Request, media: str, *, core: bool) -> Response:
@@ -143,3 +145,9 @@ class Documents:
             return Response(500, f"{''.join(lines)}{kind} check failed\n".encode(), _TEXT, _NO_SNIFF)
         text = f"{''.join(lines)}{kind} check passed\n" if "verbose" in request.params else "ok"
         return Response(200, text.encode(), _TEXT, _NO_SNIFF)
+
+
+def _check_method(request: Request, *, any_method: bool) -> None:
+    """Upstream's documents of groups look at no method. Raises 405."""
+    if request.method != "GET" and (not any_method or request.method == "HEAD"):
+        raise method_not_allowed()

@@ -51,10 +51,11 @@ def not_acceptable(accepted: str = ACCEPTED) -> StatusError:
     return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
 
 
-def check_routed(verb: str, headers: Mapping[str, str]) -> None:
+def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True) -> None:
     """What upstream's router says of media types before any handler looks: a body that no patch has (415), an answer that nobody makes (406).
 
-    It reads both headers literally: media types without their parameters, whose case counts; of wildcards it knows `*/*`. Raises StatusError.
+    It reads both headers literally: media types without their parameters, whose case counts; of wildcards it knows `*/*`. Then what is never stored
+    makes no `tables`. Raises StatusError.
     """
     if verb == "patch" and not _is_listed(headers.get("content-type", ""), _PATCHES):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -62,6 +63,8 @@ def check_routed(verb: str, headers: Mapping[str, str]) -> None:
     if accept and accept != JSON and not _is_listed(accept, _PRODUCED):
         available = f"{ACCEPTED}, {_STREAMED}" if verb in ("list", "watch") else ACCEPTED
         raise StatusError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {available}", {})
+    if not tables and "as=Table" in accept and negotiate(accept).shape == "Table":
+        raise not_acceptable()
 
 
 @lru_cache(_CACHED)
@@ -169,7 +172,9 @@ def _dumper() -> type[yaml.Dumper]:
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        pass
+        def ignore_aliases(self, data: object) -> bool:
+            """A value that occurs twice is written twice."""
+            return True
 
     def text(dumper: yaml.Dumper, value: str) -> yaml.ScalarNode:
         style = None

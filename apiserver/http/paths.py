@@ -58,7 +58,7 @@ def parse(method: str, path: str) -> Target | None:
             target.verb = "list"
         elif target.verb == "delete":
             target.verb = "deletecollection"
-    if target.watch and target.verb in ("get", "list"):
+    if target.watch:
         target.verb = "watch"
     return target
 

@@ -37,7 +37,7 @@ def settler_of(schema: Struct) -> Settler | None:
 
 def _holds_empty(obj: Any) -> bool:
     """Whether anything but metadata may hold an empty list or map: to look at the encoding costs a tenth of a walk."""
-    text = orjson.dumps([part for name, part in obj.items() if name != "metadata"])
+    text = orjson.dumps({name: part for name, part in obj.items() if name != "metadata"})
     return b":[]" in text or b":{}" in text
 
 

@@ -102,3 +102,28 @@ def test_a_list_is_a_kind_that_is_not_the_one_asked_for(wire: Wire) -> None:
         assert answer.status == 400
         conversion = f"converting (v1.{kind}) to (core.ConfigMap): unknown conversion"
         assert answer.json["message"] == f'{kind} in version "v1" cannot be handled as a ConfigMap: {conversion}'
+
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def test_what_is_never_stored_makes_no_tables(wire: Wire) -> None:
+    answer = wire.post(REVIEWS, {"spec": {}}, Accept=TABLE)
+    assert (answer.status, answer.json["message"]) == (406, f"only the following media types are accepted: {KNOWN}")
+
+
+def test_documents_of_versions_pass_the_router_and_those_of_groups_take_any_method(wire: Wire) -> None:
+    refused = wire.get("/apis/resource.k8s.io/v1", Accept="text/html")
+    assert refused.json["message"] == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}"
+    assert [wire.request("POST", path).status for path in ("/apis", "/apis/resource.k8s.io", "/api", "/apis/resource.k8s.io/v1")] == [200, 200, 405, 405]
+    assert wire.request("POST", "/version").json["reason"] == "MethodNotAllowed"
+
+
+def test_a_value_that_occurs_twice_is_written_twice_in_yaml(wire: Wire) -> None:
+    text = wire.get("/apis/resource.k8s.io", Accept="application/yaml").text
+    assert ("&id" in text, text.count("groupVersion: resource.k8s.io/v1")) == (False, 2)
+
+
+def test_an_empty_list_that_is_always_written_comes_back_as_null(wire: Wire) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    assert wire.post(roles, {"metadata": {"name": "empty"}, "rules": []}).json["rules"] is None

@@ -11,6 +11,7 @@ from apiserver.api import status
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
 from apiserver.api.names import label_key, label_value
 from apiserver.api.types.authorization import NonResourceAttributes
+from apiserver.api.types.meta import ObjectMeta
 from apiserver.messages import User
 from apiserver.registry.authority import Authority, Decision, Question
 from apiserver.registry.metadata import ensure_namespace, wipe_system_fields
@@ -209,7 +210,8 @@ def _metadata_errors(body: Json, *allowed: str) -> list[FieldError]:
     if not {name for name, value in metadata.items() if value} - {"managedFields", *allowed}:
         return []
     text = f"must be empty{' except for namespace' if allowed else ''}"
-    return [invalid(Path("metadata"), metadata, text)]
+    shown = {name: metadata[name] for name in ObjectMeta.fields if name in metadata}
+    return [invalid(Path("metadata"), shown, text)]
 
 
 # Rules
