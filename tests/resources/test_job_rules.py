@@ -205,3 +205,12 @@ def test_old_annotations_of_templates_are_told(judge: Judge) -> None:
     assert told == [f'spec.template.metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead']
     given["spec"]["template"]["spec"]["securityContext"] = {"appArmorProfile": {"type": "Unconfined"}}
     assert resource.strategy.warnings_on_create(judge.context(resource), judge.create("jobs", given)[0]) == []
+
+
+def test_without_its_gates_only_jobs_with_a_success_policy_meet_criteria() -> None:
+    old = Judge((1, 33), {"JobManagedBy": False, "JobPodReplacementPolicy": False})
+    stored = old.create("jobs", job())[0]
+    assert old.update("jobs", stored, {**stored, "status": ends("SuccessCriteriaMet")}, status=True)[1] == [
+        "status.conditions: Invalid value: cannot set SuccessCriteriaMet to NonIndexed Job",
+        "status.conditions: Invalid value: cannot set SuccessCriteriaMet=True for Job without SuccessPolicy",
+    ]

@@ -69,7 +69,8 @@ def validate_job_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
     managed = ctx.features.enabled("JobManagedBy")
     if managed:
         errors += _conditions(change) + _times(change) + _end(change) + _finished(change) + _indexes(change)
-    errors += _success(change)
+    extended = managed or ctx.features.enabled("JobPodReplacementPolicy") or is_true(change.old, "SuccessCriteriaMet")
+    errors += _success(change, extended)
     if managed:
         errors += _transitions(change)
     if is_true(change.old, "SuccessCriteriaMet") and not change.now("SuccessCriteriaMet"):
@@ -178,14 +179,18 @@ def _format(field: str, text: str, completions: int) -> list[FieldError]:
     return []
 
 
-def _success(change: _Change) -> list[FieldError]:
-    """These hold always, whatever changes."""
+def _success(change: _Change, extended: bool) -> list[FieldError]:
+    """These hold always, whatever changes. `extended`: jobs without a success policy may meet criteria, too."""
     errors: list[FieldError] = []
     met = change.now("SuccessCriteriaMet")
+    if met and not extended and not change.indexed:
+        errors.append(invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet to NonIndexed Job"))
     if met and change.now("Failed"):
         errors.append(invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True and Failed=true conditions"))
     if met and change.now("FailureTarget"):
         errors.append(invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"))
+    if met and not extended and change.spec.get("successPolicy") is None:
+        errors.append(invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True for Job without SuccessPolicy"))
     if change.spec.get("successPolicy") is not None and not met and change.now("Complete"):
         detail = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
         errors.append(invalid(_CONDITIONS, OMITTED, detail))
