@@ -23,8 +23,8 @@ from apiserver.api.scalars import READERS, Odd, Reader, read_string
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
 __all__ = [
-    "Body", "DecodeError", "Decoded", "decode", "decode_changed", "encode", "encode_exactly", "interpret", "loads", "raw_names", "raw_size",
-    "restore_raws", "settled", "zero",
+    "Body", "DecodeError", "Decoded", "decode", "decode_changed", "encode", "encode_exactly", "interpret", "loads", "ordinary", "raw_names",
+    "raw_size", "restore_raws", "settled", "zero",
 ]  # fmt: skip
 
 
@@ -166,6 +166,16 @@ def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]
     made = decoded.obj | kept
     decoded.obj = {name: made[name] for name in schema.fields if name in made}
     return decoded
+
+
+def ordinary(schema: Struct, value: Any) -> Any:
+    """The normal form of a value in which nothing is odd and nothing is raw; None of any other, which has to be looked at with care."""
+    try:
+        made = reader_of(schema)(value)
+        text = orjson.dumps(value) if raw_names(schema) else b""
+    except (Odd, TypeError):  # orjson writes no integers beyond 64 bits
+        return None
+    return None if any(name in text for name in raw_names(schema)) else made
 
 
 def _suspicious(schema: Struct, value: Any, body: Body) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.codec import DecodeError, decode, loads
+from apiserver.api.codec import DecodeError, decode, loads, ordinary
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError, bad_request
@@ -283,9 +283,11 @@ class _Applier:
         return obj
 
     def _decoded(self, merged: Json) -> Json:
+        obj = ordinary(self.schema, merged)
         try:
-            decoded = decode(self.schema, restored(self.schema, merged, []))
-            return to_hub(self.ctx, self.target, decoded.obj, reset=False)
+            if obj is None:
+                obj = decode(self.schema, restored(self.schema, merged, [])).obj
+            return to_hub(self.ctx, self.target, obj, reset=False)
         except (Misfit, DecodeError) as error:
             kind = _gvk(self.api_version, self.target.kind)
             message = f"failed to convert new object ({self._shown()}) to proper version: unable to convert unstructured object to {kind}: {error}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.codec import raw_names
+from apiserver.api.codec import ordinary, raw_names
 from apiserver.api.gojson import base64_error
 from apiserver.api.quantity import Quantity
 from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
@@ -64,7 +64,10 @@ def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any
 def restored_changes(schema: Struct, value: Json, before: Json, unknown: list[str]) -> Json:
     """As `restored`, of what a patch made of an object in normal form: fields that it left alone fit, but raw values below them are written anew."""
     left = {name for name, item in value.items() if before.get(name) is item and name in schema.fields and not raw_names(schema.fields[name].type)}
-    made = restored(schema, {name: item for name, item in value.items() if name not in left}, unknown)
+    changed = {name: item for name, item in value.items() if name not in left}
+    if ordinary(schema, changed) is not None:
+        return value
+    made = restored(schema, changed, unknown)
     return {name: value[name] if name in left else made[name] for name in value if name in left or name in made}
 
 
