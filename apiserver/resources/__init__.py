@@ -32,6 +32,7 @@ from apiserver.resources.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_
 from apiserver.resources.replicationcontrollers import REPLICATION_CONTROLLERS
 from apiserver.resources.resourcequotas import RESOURCE_QUOTAS
 from apiserver.resources.reviews import AUTHENTICATION_REVIEWS, AUTHORIZATION_REVIEWS
+from apiserver.resources.runtimeclasses import RUNTIME_CLASSES
 from apiserver.resources.scheduling.podgroups import POD_GROUPS
 from apiserver.resources.scheduling.workloads import WORKLOADS
 from apiserver.resources.secrets import SECRETS
@@ -56,5 +57,6 @@ CATALOG: Final[tuple[Resource, ...]] = (
     CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES,
     DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES,
     POD_GROUPS, PRIORITY_CLASSES, WORKLOADS,
+    RUNTIME_CLASSES,
     *STORAGE,
 )  # fmt: skip

@@ -110,3 +110,17 @@ def test_a_replication_controller_selects_by_the_labels_of_its_template(judge: J
         "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
         "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
     ]
+
+
+def test_a_runtime_class_keeps_its_handler_and_tolerates_each_taint_once(judge: Judge) -> None:
+    made, errors = judge.create("runtimeclasses", {"handler": "nvidia", "overhead": {"podFixed": {"cpu": "250m"}}})
+    assert errors == []
+    assert changed(judge, "runtimeclasses", made, handler="other") == ['handler: Invalid value: "other": field is immutable']
+    assert judge.create("runtimeclasses", {"handler": "h", "overhead": {"podFixed": {"cpu": "-1"}}})[1] == [
+        'overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0'
+    ]
+    toleration = {"key": "k", "operator": "Exists"}
+    shown = '{"Key":"k","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}'
+    assert judge.create("runtimeclasses", {"handler": "h", "scheduling": {"tolerations": [toleration, toleration]}})[1] == [
+        f"scheduling.tolerations[1]: Duplicate value: {shown}"
+    ]

@@ -1,0 +1,80 @@
+"""RuntimeClasses, which are kept but not applied to pods: the admission plugin RuntimeClass is not built. Rules: pkg/apis/node/validation."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
+from apiserver.api.names import dns_label
+from apiserver.api.types.core.scheduling import Toleration
+from apiserver.api.types.node import RuntimeClass
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Context, Strategy
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.internal import internal
+from apiserver.resources.metadata import validate_labels
+from apiserver.resources.pods.containervalidation import validate_resources
+from apiserver.resources.pods.defaults import round_amounts
+from apiserver.resources.pods.scheduling import validate_tolerations
+from apiserver.resources.pods.warnings import OLD_LABELS
+
+Json = dict[str, Any]
+
+_HANDLER: Final = Path("handler")
+_SCHEDULING: Final = Path("scheduling")
+_IDENTITY: Final = ("key", "operator", "value", "effect")
+
+
+def default(obj: Json, now: datetime) -> None:
+    amounts = (obj.get("overhead") or {}).get("podFixed")
+    if amounts:
+        round_amounts(amounts)
+
+
+def _scheduling(scheduling: Json) -> list[FieldError]:
+    tolerations, path = scheduling.get("tolerations") or [], _SCHEDULING / "tolerations"
+    errors = validate_labels(scheduling.get("nodeSelector") or {}, _SCHEDULING / "nodeSelector")
+    errors += validate_tolerations(path, tolerations)
+    seen: set[tuple[str, ...]] = set()
+    for index, toleration in enumerate(tolerations):
+        identity = tuple(toleration.get(field, "") for field in _IDENTITY)
+        if identity in seen:
+            errors.append(duplicate(path[index], internal(Toleration, toleration)))
+        seen.add(identity)
+    return errors
+
+
+class RuntimeClassStrategy(Strategy):
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        handler = obj.get("handler", "")
+        errors = [invalid(_HANDLER, handler, text) for text in dns_label(handler)] if handler else [required(_HANDLER)]
+        if obj.get("overhead") is not None:
+            # (The path says limits, as upstream's does.)
+            errors += validate_resources(Path("overhead"), {"limits": obj["overhead"].get("podFixed")}, set())
+        return errors + _scheduling(obj["scheduling"]) if obj.get("scheduling") is not None else errors
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        errors, handler = self.validate(ctx, obj), obj.get("handler", "")
+        return errors if handler == old.get("handler", "") else [*errors, invalid(_HANDLER, handler, "field is immutable")]
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        chosen = (obj.get("scheduling") or {}).get("nodeSelector") or {}
+        return [f"{_SCHEDULING / 'nodeSelector'}: {OLD_LABELS[label]}" for label in sorted(chosen) if label in OLD_LABELS]
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return self.warnings_on_create(ctx, obj)
+
+
+def _handler(obj: Json) -> str:
+    handler: str = obj.get("handler", "")
+    return handler
+
+
+RUNTIME_CLASSES: Final = Resource(
+    group="node.k8s.io", kind="RuntimeClass", plural="runtimeclasses", singular="runtimeclass", namespaced=False,
+    versions=(Version(name="v1", schema=RuntimeClass, default=default),),
+    strategy=RuntimeClassStrategy(), storage_prefix="runtimeclasses", storage_hash="WQTu1GL3T2Q=",
+    columns=name_and_age(Column(name="Handler", cell=_handler, description="What the node's runtime calls it.")),
+    unconditional_update=False,
+)  # fmt: skip
