@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
-from apiserver.registry.metadata import generate_name
+from apiserver.registry.metadata import generate_name, new_suffix
 from apiserver.registry.settling import settler_of
 
 Json = dict[str, Any]
@@ -81,6 +82,14 @@ def test_a_resource_version_on_create_is_refused_unless_it_is_zero(play: Play) -
         await world.create("configmaps", {"metadata": {"name": "a", "resourceVersion": "0"}})
 
     play(scenario)
+
+
+def test_generated_names_do_not_repeat_when_a_test_seeds_the_shared_randomness() -> None:
+    random.seed(1)
+    first = [new_suffix() for _ in range(4)]
+    random.seed(1)
+    assert [new_suffix() for _ in range(4)] != first
+
 
 
 def test_generated_names_are_cut_and_tried_again_when_taken(play: Play) -> None:
