@@ -329,6 +329,10 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
             'spec.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with whitespace',
         ),
         (
+            {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
+            'spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"',
+        ),
+        (
             {"containers": [{"name": "c", "image": "i", "securityContext": {"procMount": "Unmasked"}}]},
             'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`',
         ),
@@ -336,3 +340,17 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
 )
 def test_security_contexts_make_sense(judge: Any, spec: Json, error: str) -> None:
     assert judge.create("pods", {"spec": {"containers": [{"name": "c", "image": "i"}], **spec}})[1] == [error]
+
+
+def test_search_domains_are_names(judge: Any) -> None:
+    spec = {"containers": [{"name": "c", "image": "i"}], "dnsConfig": {"searches": [".", "a_b.c.", "a b"]}}
+    [error] = judge.create("pods", {"spec": spec})[1]
+    assert error.startswith('spec.dnsConfig.searches[2]: Invalid value: "a b": a lowercase RFC 1123 subdomain must consist of')
+
+
+def test_an_address_without_a_port_of_the_host_is_told(judge: Any) -> None:
+    stored = judge.create("pods", {"spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostIP": "1.2.3.4"}]}]}})[0]
+    resource = find("pods")
+    shown = "{Name: HostPort:0 ContainerPort:80 Protocol:TCP HostIP:1.2.3.4}"
+    told = resource.strategy.warnings_on_create(judge.context(resource), stored)
+    assert told == [f"spec.containers[0].ports[0]: hostIP set without hostPort: {shown}"]

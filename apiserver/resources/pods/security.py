@@ -23,9 +23,9 @@ _SYSCTL: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a
 _SYSCTL_PATTERN: Final = re.compile(_SYSCTL, re.ASCII)
 #: Kernel parameters of the pod's own namespaces: those of the host cannot be set.
 _OWN_SYSCTLS: Final = (("net.", "hostNetwork"), ("kernel.shm", "hostIPC"), ("kernel.msg", "hostIPC"), ("kernel.sem", "hostIPC"), ("fs.mqueue.", "hostIPC"))
-#: Policies by field, with what they may be.
+#: Policies by field, with what they may be (MountOption of seLinuxChangePolicy has a gate that no release turns on).
 _POLICIES: Final = {
-    "fsGroupChangePolicy": ("Always", "OnRootMismatch"), "supplementalGroupsPolicy": ("Merge", "Strict"), "seLinuxChangePolicy": ("MountOption", "Recursive"),
+    "fsGroupChangePolicy": ("Always", "OnRootMismatch"), "supplementalGroupsPolicy": ("Merge", "Strict"), "seLinuxChangePolicy": ("Recursive",),
 }  # fmt: skip
 
 

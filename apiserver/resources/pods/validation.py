@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_found, not_supported, required, too_long
-from apiserver.api.names import dns_label, dns_subdomain, label_key, label_value
+from apiserver.api.names import dns_label, dns_subdomain, dns_subdomain_with_underscore, label_key, label_value
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.pods import PodResourceClaim
 from apiserver.resources.internal import internal
@@ -301,6 +301,9 @@ def _dns(spec: Json, root: Path) -> list[FieldError]:
         errors.append(invalid(path / "searches", searches, "must not have more than 32 search paths"))
     if len(" ".join(searches)) > 2048:
         errors.append(invalid(path / "searches", searches, "must not have more than 2048 characters (including spaces) in the search list"))
+    for index, search in enumerate(searches):
+        name = search.removesuffix(".")
+        errors += [invalid((path / "searches")[index], name, text) for text in dns_subdomain_with_underscore(name)] if search != "." else []
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             errors.append(required((path / "options")[index], "must not be empty"))

@@ -145,6 +145,12 @@ def _hidden_variables(path: Path, container: Json) -> list[str]:
     return warnings
 
 
+def _shown_port(port: Json) -> str:
+    """A port as Go prints a struct."""
+    names = (("Name", "name", ""), ("HostPort", "hostPort", 0), ("ContainerPort", "containerPort", 0), ("Protocol", "protocol", ""), ("HostIP", "hostIP", ""))
+    return "{" + " ".join(f"{shown}:{port.get(field, empty)}" for shown, field, empty in names) + "}"
+
+
 def _ports(containers: list[tuple[Path, Json]]) -> list[str]:
     warnings: list[str] = []
     named: dict[str, Path] = {}
@@ -153,6 +159,8 @@ def _ports(containers: list[tuple[Path, Json]]) -> list[str]:
     for path, container in containers:
         for index, port in enumerate(container.get("ports") or ()):
             at = (path / "ports")[index]
+            if port.get("hostIP") and not port.get("hostPort"):
+                warnings.append(f"{at}: hostIP set without hostPort: {_shown_port(port)}")
             others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
             warnings += [text for other, before in others if (text := _clash(at, port, other, before))]
             others.append((at, port))
