@@ -26,8 +26,6 @@ _BITS = {"int32": 32, "int64": 64}
 _INT64 = (-(2**63), 2**63 - 1)
 _KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
 _JSON_KINDS = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-#: From here on Go writes a whole float with an exponent.
-_EXPONENT = 1e21
 
 
 class Misfit(ValueError):
@@ -151,8 +149,9 @@ def rewritten(value: Any) -> Any:
         return {key: rewritten(value[key]) for key in sorted(value)}
     if isinstance(value, list):
         return [rewritten(item) for item in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) < _EXPONENT:
-        return int(value)
+    if _kind(value) == "float64":
+        number = float(value)
+        return int(number) if number.is_integer() and _INT64[0] <= number < _INT64[1] else number
     return value
 
 
