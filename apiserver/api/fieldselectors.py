@@ -103,5 +103,8 @@ def parse_fields(text: str) -> FieldSelector:
         match = _TERM_OPERATOR.search(term)
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-        requirements.append(FieldRequirement(term[: match.start()], _unescape(term[match.end() :]), match[0] == "!="))
+        field, value = term[: match.start()], _unescape(term[match.end() :])
+        # Nothing compared with nothing is no requirement.
+        if field or value:
+            requirements.append(FieldRequirement(field, value, match[0] == "!="))
     return FieldSelector(tuple(requirements))

@@ -57,7 +57,7 @@ def apply_change(
     applied, repeated = _load(body)
 
     def change(old: Json | None) -> Json:
-        kind, group_version = applied.get("kind") or "", applied.get("apiVersion") or ""
+        kind, group_version = _text(applied.get("kind")), _text(applied.get("apiVersion"))
         if (kind, group_version) != (target.kind, target.api_version):
             raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
         obj = _Applier(forms, resets, ctx, target, version, applied).apply(old, bool(options.force))
@@ -92,7 +92,13 @@ def _load(body: bytes) -> tuple[Json, list[str]]:
     return value or {}, [f"error converting YAML to JSON: {problem}" for problem in loaded.problems]
 
 
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def _gvk(api_version: str, kind: str) -> str:
+    if api_version.count("/") > 1:
+        api_version = kind = ""
     group, _, version = api_version.rpartition("/")
     return f"{group}/{version}, Kind={kind}"
 

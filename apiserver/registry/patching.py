@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.codec import Decoded, DecodeError, decode_changed, loads
+from apiserver.api.codec import Decoded, DecodeError, decode, decode_changed, loads
 from apiserver.api.fielderrors import Path, go_quote, invalid
 from apiserver.api.gojson import Pairs, parse_with_spans
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.registry.conversion import to_version
+from apiserver.registry.conversion import api_version, to_version
 from apiserver.registry.decoding import SCHEME, Target, to_hub, warnings_of
 from apiserver.registry.unstructured import Misfit, go_format, restored_changes
 
@@ -138,15 +138,24 @@ def _read_document(ctx: Context, target: Target, document: Json, patched: Any, r
         raise refuse(unmarshal_error(patched, "map[string]interface {}"))
     if not patched.get("apiVersion"):
         raise _unversioned(ctx, patched, validation, refuse)
-    for name, wanted in (("apiVersion", target.api_version), ("kind", target.kind)):
+    given = _target_of(ctx, target, patched)
+    for name, wanted in (("apiVersion", given.api_version), ("kind", given.kind)):
         if patched.get(name, wanted) != wanted:
             kind, version = patched.get("kind", target.kind), patched.get("apiVersion", target.api_version)
             raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
     try:
-        decoded = decode_changed(target.schema, patched, document)
+        decoded = decode_changed(target.schema, patched, document) if given is target else decode(given.schema, patched)
     except DecodeError as error:
         raise refuse(str(error)) from None
-    return _finish(ctx, target, decoded, patched, repeated, validation, refuse)
+    return _finish(ctx, given, decoded, patched, repeated, validation, refuse)
+
+
+def _target_of(ctx: Context, target: Target, patched: Json) -> Target:
+    """A patch may turn the document into one of another version of its kind, as which it is then read."""
+    if patched["apiVersion"] == target.api_version or target.kind != ctx.resource.kind:
+        return target
+    others = (version for version in ctx.resource.versions if api_version(ctx.resource.group, version.name) == patched["apiVersion"])
+    return next((Target(ctx.resource, version, None) for version in others), target)
 
 
 def _unversioned(ctx: Context, patched: Json, validation: str, refuse: Callable[[str], StatusError]) -> StatusError:

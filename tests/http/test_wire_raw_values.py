@@ -94,3 +94,38 @@ def test_limits_count_blanks(wire: Wire) -> None:
 
     assert send(wire, "POST", CLAIMS, claim('"name":"long"', padded(10240))).status == 201
     assert "Too long" in send(wire, "POST", CLAIMS, claim('"name":"longer"', padded(10241))).json["message"]
+
+
+def owned_config(answer: Answer) -> list[tuple[str, bool]]:
+    """By the version of each manager whether it owns the configuration."""
+    assert answer.status in (200, 201), answer.text
+    return [(entry["apiVersion"].rpartition("/")[2], "f:config" in entry["fieldsV1"].get("f:spec", {})) for entry in answer.json["metadata"]["managedFields"]]
+
+
+def test_another_order_of_keys_is_a_change_in_the_version_of_the_request_alone(wire: Wire) -> None:
+    def class_of(version: str, parameters: str) -> str:
+        config = '[{"opaque":{"driver":"gpu.example.com","parameters":' + parameters + "}}]"
+        return '{"apiVersion":"resource.k8s.io/%s","kind":"DeviceClass","metadata":{"name":"order"},"spec":{"config":%s}}' % (version, config)  # noqa: UP031
+
+    send(wire, "POST", CLASSES, class_of("v1", '{"b": 1, "a": 2}'))
+    older = send(wire, "PUT", f"{CLASSES.replace('/v1/', '/v1beta2/')}/order", class_of("v1beta2", '{"a": 2, "b": 1}'))
+    assert owned_config(older) == [("v1", True), ("v1beta2", True)]
+    assert owned_config(send(wire, "PUT", f"{CLASSES}/order", class_of("v1", '{"a": 3}'))) == [("v1", True)]
+
+
+def test_strategic_merge_writes_parameters_anew_and_so_changes_what_cannot_change(wire: Wire) -> None:
+    media = "application/strategic-merge-patch+json"
+    for name, parameters, status in (("sorted", '{"a":1,"b":2}', 200), ("unsorted", '{"b":2,"a":1}', 422)):
+        send(wire, "POST", CLAIMS, claim(f'"name":"{name}"', parameters))
+        assert send(wire, "PATCH", f"{CLAIMS}/{name}", '{"metadata":{"labels":{"a":"b"}}}', media).status == status
+        assert send(wire, "PATCH", f"{CLAIMS}/{name}", '{"metadata":{"labels":{"a":"c"}}}', "application/merge-patch+json").status == 200
+
+
+def test_a_merge_patch_may_bring_another_version_of_the_kind(wire: Wire) -> None:
+    send(wire, "POST", CLAIMS, claim('"name":"versions"', '{"a":1}'))
+    other = '{"apiVersion":"resource.k8s.io/v1beta1","metadata":{"labels":{"a":"b"}}}'
+    patched = send(wire, "PATCH", f"{CLAIMS}/versions", other, "application/merge-patch+json")
+    assert patched.status == 200
+    assert (patched.json["apiVersion"], patched.json["metadata"]["labels"]) == ("resource.k8s.io/v1", {"a": "b"})
+    unknown = send(wire, "PATCH", f"{CLAIMS}/versions", '{"apiVersion":"resource.k8s.io/v9"}', "application/merge-patch+json")
+    assert 'no kind \\"ResourceClaim\\" is registered for version \\"resource.k8s.io/v9\\"' in unknown.text

@@ -103,6 +103,7 @@ def test_kubectl_takes_over_what_it_applied_from_the_client(play: Play) -> None:
     ("body", "code", "words"),
     [
         (b"", 400, "invalid object type: /, Kind="),
+        (b'{"apiVersion":"a/b/c","kind":5}', 400, "invalid object type: /, Kind="),
         (b"[]", 400, "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array"),
         (b'{"apiVersion":"v1","kind":"Secret"}', 400, "invalid object type: /v1, Kind=Secret"),
         (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}', 400, "the name of the object (b) does not match"),

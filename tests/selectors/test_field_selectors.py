@@ -22,6 +22,11 @@ def test_a_missing_field_counts_as_empty() -> None:
     assert parse_fields("spec.nodeName=").matches(lambda _: "")
 
 
+def test_nothing_compared_with_nothing_is_no_requirement() -> None:
+    assert parse_fields("=,!=,==").empty
+    assert not parse_fields("=x").empty
+
+
 @pytest.mark.parametrize(
     ("selector", "text"),
     [
