@@ -58,6 +58,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "ClearingNominatedNodeNameAfterBinding": _gate("34:a- 35:b+"),
     "ConstrainedImpersonation": _gate("35:a- 36:b+"),
     "CrossNamespaceVolumeDataSource": _gate("26:a-"),
+    "ContainerStopSignals": _gate("33:a-"),
     "DRAAdminAccess": _gate("32:a- 34:b+ 36:gL", *_DRA),
     "DRAConsumableCapacity": _gate("34:a- 36:b+", *_DRA),
     "DRADeviceBindingConditions": _gate("34:a- 36:b+", *_DRA, "DRAResourceClaimDeviceStatus"),

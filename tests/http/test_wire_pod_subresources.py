@@ -94,6 +94,9 @@ def test_an_eviction_is_judged_as_the_deletion_that_it_is(wire: Wire) -> None:
     assert evicted(wire, pod, propagationPolicy="X").json["message"].startswith('DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value')
     mixed = evicted(wire, pod, "?dryRun=All", dryRun=["x"])
     assert (mixed.status, mixed.json["message"]) == (500, "Non-matching dry-run options in request and content: [All] and [x]")
+    assert evicted(wire, pod, dryRun=["x"]).status == 422
+    conditions = wire.get(pod).json["status"]["conditions"]
+    assert [condition["type"] for condition in conditions] == ["DisruptionTarget"]  # of the one that was to be done
     older = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "evicted"}}
     assert wire.post(f"{pod}/eviction", older).status == 201
 

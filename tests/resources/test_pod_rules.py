@@ -166,6 +166,10 @@ def test_a_volume_has_one_source(judge: Any, volume: Json, wrong: str) -> None:
             ("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: "
             "must have at least one node selector term"),
         ),
+        (
+            {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["BAD k"]}]},
+            "spec.topologySpreadConstraints[0].matchLabelKeys: Forbidden: must not be specified when labelSelector is not set",
+        ),
         ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"),
         ({"ephemeralContainers": [{"name": "e", "image": "i"}]}, "spec.ephemeralContainers: Forbidden: cannot be set on create"),
         (
@@ -354,3 +358,15 @@ def test_an_address_without_a_port_of_the_host_is_told(judge: Any) -> None:
     shown = "{Name: HostPort:0 ContainerPort:80 Protocol:TCP HostIP:1.2.3.4}"
     told = resource.strategy.warnings_on_create(judge.context(resource), stored)
     assert told == [f"spec.containers[0].ports[0]: hostIP set without hostPort: {shown}"]
+
+
+def test_files_that_variables_are_read_from_lie_in_empty_volumes(judge: Any) -> None:
+    def reading(volume: str) -> Json:
+        reference = {"key": "K", "volumeName": volume, "path": "f"}
+        volumes = [{"name": "e", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/h"}}]
+        return pod({"env": [{"name": "K", "valueFrom": {"fileKeyRef": reference}}]}, volumes=volumes)
+
+    at = "spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName"
+    assert errors(judge, reading("e")) == []
+    assert errors(judge, reading("x")) == [f'{at}: Not found: "x"']
+    assert errors(judge, reading("h")) == [f'{at}: Invalid value: "h": referenced volume must be of type emptyDir']

@@ -63,24 +63,22 @@ def assign(ctx: Context, body: Json, pod: Json) -> Json:
 
 async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """POST pods/NAME/binding."""
-    if ctx.name != (body.get("metadata") or {}).get("name", ""):
+    metadata = body.get("metadata") or {}
+    if ctx.name != metadata.get("name", ""):
         raise bad_request("name in URL does not match name in Binding object")
-    return await _bound(store, ctx, body, options)
+    return await _bound(store, ctx, body, options, metadata.get("uid") or "")
 
 
 async def create_binding(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
-    """POST bindings, the older way: the name stands in the body."""
+    """POST bindings, the older way: the name stands in the body, whose uid is no precondition."""
     name = (body.get("metadata") or {}).get("name", "")
-    if not name:
-        raise bad_request("Name parameter required.")
-    return await _bound(store.registry.store("", "pods"), ctx.of_object(ctx.namespace, name), body, options)
+    return await _bound(store.registry.store("", "pods"), ctx.of_object(ctx.namespace, name), body, options, "")
 
 
-async def _bound(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
+async def _bound(store: Store, ctx: Context, body: Json, options: WriteOptions, uid: str) -> Json:
     _check(body)
-    metadata = body.get("metadata") or {}
-    await store.replace(
-        ctx, ctx.name, lambda pod: assign(ctx, body, pod), uid=metadata.get("uid") or "",
-        resource_version=metadata.get("resourceVersion") or "", dry_run=options.dry_run,
-    )  # fmt: skip
+    if not ctx.name:
+        raise bad_request("Name parameter required.")
+    version = (body.get("metadata") or {}).get("resourceVersion") or ""
+    await store.replace(ctx, ctx.name, lambda pod: assign(ctx, body, pod), uid=uid, resource_version=version, dry_run=options.dry_run)
     return _success()

@@ -206,8 +206,8 @@ def _probe(probe: Json) -> None:
         if not probe.get(field):
             probe[field] = value
     _http_get(probe.get("httpGet"))
-    if probe.get("grpc") is not None:
-        probe["grpc"].setdefault("service", "")
+    if probe.get("grpc") is not None and probe["grpc"].get("service") is None:
+        probe["grpc"]["service"] = ""
 
 
 def _http_get(action: Json | None) -> None:

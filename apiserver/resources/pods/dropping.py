@@ -33,6 +33,14 @@ def _has(field: str) -> Any:
     return lambda spec: bool(spec.get(field))
 
 
+def _signalled(spec: Json) -> Iterator[Json]:
+    """Containers that name the signal which stops them."""
+    for field in _CONTAINERS:
+        for container in spec.get(field) or ():
+            if "stopSignal" in (container.get("lifecycle") or ()):
+                yield container
+
+
 def _pod_has(section: str, field: str) -> Any:
     return lambda pod: bool((pod.get(section) or {}).get(field))
 
@@ -42,6 +50,7 @@ _HEALTH: Final = tuple(f"status.{field}[].allocatedResourcesStatus" for field in
 SPEC_RULES: Final[tuple[Rule, ...]] = (
     rule("DynamicResourceAllocation", _has("resourceClaims"), "resourceClaims", *(f"{field}[].resources.claims" for field in _CONTAINERS)),
     rule("GenericWorkload", lambda spec: "schedulingGroup" in spec, "schedulingGroup"),
+    rule("ContainerStopSignals", lambda spec: any(_signalled(spec)), *(f"{field}[].lifecycle.stopSignal" for field in _CONTAINERS)),
 )  # fmt: skip
 #: Of a whole pod, for its status.
 STATUS_RULES: Final[tuple[Rule, ...]] = (
@@ -60,5 +69,9 @@ def drop_disabled(ctx: Context, obj: Json, old: Json | None) -> None:
 
 
 def drop_from_spec(ctx: Context, spec: Json, old: Json | None, at: str) -> None:
-    """Changes a pod's spec in place; `at` is its path, `old` the stored one."""
+    """Changes a pod's spec in place; `at` is its path, `old` the stored one. A lifecycle of nothing but a dropped signal goes with it."""
+    alone = [container for container in _signalled(spec) if len(container["lifecycle"]) == 1]
     drop(ctx, SPEC_RULES, spec, at, old or {})
+    for container in alone:
+        if not container["lifecycle"]:
+            del container["lifecycle"]

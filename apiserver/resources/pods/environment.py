@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported, required
+from apiserver.api.fielderrors import FieldError, Path, invalid, not_found, not_supported, required
 from apiserver.api.names import config_map_key, dns_label, dns_subdomain, label_key, object_name, relaxed_env_var_name
 from apiserver.api.quantity import Quantity
 
@@ -77,6 +77,25 @@ def _file_key(path: Path, reference: Json) -> list[FieldError]:
     errors = [invalid(path / "key", key, text) for text in relaxed_env_var_name(key)] if key else [required(path / "key")]
     errors += [invalid(path / "volumeName", volume, text) for text in dns_label(volume)] if volume else [required(path / "volumeName")]
     return errors + (no_backsteps(path / "path", file) if file else [required(path / "path")])
+
+
+def validate_file_volumes(root: Path, spec: Json) -> list[FieldError]:
+    """Files that variables are read from lie in empty volumes of the pod."""
+    volumes = {volume.get("name", ""): volume for volume in spec.get("volumes") or ()}
+    errors: list[FieldError] = []
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            for place, variable in enumerate(container.get("env") or ()):
+                reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
+                if reference is None:
+                    continue
+                name = reference.get("volumeName", "")
+                at = ((root / field)[index] / "env")[place] / "valueFrom" / "fileKeyRef" / "volumeName"
+                if name not in volumes:
+                    errors.append(not_found(at, name))
+                elif volumes[name].get("emptyDir") is None:
+                    errors.append(invalid(at, name, "referenced volume must be of type emptyDir"))
+    return errors
 
 
 def validate_field_reference(path: Path, reference: Json, supported: tuple[str, ...]) -> list[FieldError]:

@@ -203,7 +203,7 @@ async def _delete_as_seen(store: Store, ctx: Context, deletion: DeleteOptions, d
 
 async def _delete(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: list[str]) -> None:
     """Says in the pod's status why it ends, and deletes it; only then are the options judged."""
-    if dry_run != ["All"]:
+    if not dry_run:
         marked = await store.replace(ctx, ctx.name, lambda pod: _disrupted(ctx, pod, deletion.preconditions))
         if deletion.preconditions is not None and deletion.preconditions.resource_version:
             deletion = replace(deletion, preconditions=replace(deletion.preconditions, resource_version=str(marked.revision)))

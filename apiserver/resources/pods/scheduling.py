@@ -130,12 +130,10 @@ def _label_keys(path: Path, term: Json) -> list[FieldError]:
     errors: list[FieldError] = []
     if not match and not mismatch:
         return errors
-    if term.get("labelSelector") is None:
-        errors += [
-            forbidden(path / field, "must not be specified when labelSelector is not set")
-            for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)) if keys
-        ]  # fmt: skip
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
+        if keys and term.get("labelSelector") is None:
+            errors.append(forbidden(path / field, "must not be specified when labelSelector is not set"))
+            continue
         for index, key in enumerate(keys):
             errors += [invalid((path / field)[index], key, text) for text in label_key(key)]
     for index, key in enumerate(match):

@@ -20,6 +20,7 @@ from apiserver.resources.pods.containervalidation import (
     validate_restart_policy,
 )
 from apiserver.resources.pods.defaults import containers
+from apiserver.resources.pods.environment import validate_file_volumes
 from apiserver.resources.pods.scheduling import validate_affinity, validate_gates, validate_spread, validate_tolerations
 from apiserver.resources.pods.security import validate_pod_security
 from apiserver.resources.pods.volumes import validate_volumes
@@ -116,7 +117,7 @@ def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC) -> list[Fi
         errors += validate_gates(root / "schedulingGates", spec["schedulingGates"])
     if spec.get("topologySpreadConstraints"):
         errors += validate_spread(root / "topologySpreadConstraints", spec["topologySpreadConstraints"])
-    return errors + _names(spec, root) + _rest(spec, root)
+    return errors + _names(spec, root) + _rest(spec, root) + validate_file_volumes(root, spec)
 
 
 # --- containers ------------------------------------------------------------------------------------------------------------------------------

@@ -103,16 +103,15 @@ def _projected(path: Path, source: Json) -> list[FieldError]:
             errors += _downward_file(at / "downwardAPI", item)
             unique(item.get("path", ""), item.get("path", ""))
         if projection.get("serviceAccountToken") is not None:
-            errors += _token(at / "serviceAccountToken", projection["serviceAccountToken"])
+            errors += _token(at / "serviceAccountToken", projection["serviceAccountToken"], path / "path")
             unique(projection["serviceAccountToken"].get("path", ""), projection["serviceAccountToken"].get("path", ""))
         if sum(value is not None for value in projection.values()) > 1:
             errors.append(forbidden(at, "may not specify more than 1 volume type per source"))
-        elif not projection:
-            errors.append(required(at, "must specify one of: serviceAccountToken, clusterTrustBundle, configMap, downwardAPI, secret, podCertificate"))
     return errors
 
 
-def _token(path: Path, token: Json) -> list[FieldError]:
+def _token(path: Path, token: Json, unnamed: Path) -> list[FieldError]:
+    """`unnamed` is where upstream misses a token's file: at the volume."""
     seconds = token.get("expirationSeconds", 0)
     errors: list[FieldError] = []
     if seconds < _LEAST_TOKEN_SECONDS:
@@ -120,7 +119,7 @@ def _token(path: Path, token: Json) -> list[FieldError]:
     if seconds > _MOST_TOKEN_SECONDS:
         errors.append(invalid(path / "expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
     if not token.get("path"):
-        return [*errors, required(path / "path")]
+        return [*errors, required(unnamed)]
     return errors + _file(path / "path", token["path"])
 
 
