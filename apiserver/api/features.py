@@ -82,6 +82,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "DynamicResourceAllocation": _gate("26:a- 32:b- 34:g+ 35:gL"),
     "GangScheduling": _gate("35:a-", "GenericWorkload"),
     "GenericWorkload": _gate("35:a-"),
+    "ImageVolumeWithDigest": _gate("35:a-"),
     "InPlacePodLevelResourcesVerticalScaling": _gate("35:a- 36:b+", "NodeDeclaredFeatures"),
     "InPlacePodVerticalScalingInitContainers": _gate("36:b+", "NodeDeclaredFeatures"),
     "JobManagedBy": _gate("30:a- 32:b+ 35:gL"),

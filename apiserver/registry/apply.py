@@ -22,7 +22,7 @@ from apiserver.registry.conversion import Forms, copy_of, exact_copy
 from apiserver.registry.decoding import Target, to_hub, warnings_of
 from apiserver.registry.fieldmerge import check, merge, named, remove
 from apiserver.registry.fieldset import FieldSet, difference, intersection, of_paths, ordered, paths, union, without
-from apiserver.registry.fieldwalk import compare, stated
+from apiserver.registry.fieldwalk import NamelessItem, compare, stated
 from apiserver.registry.managedfields import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.patching import repeated_fields
@@ -147,7 +147,12 @@ class _Applier:
         managers = decode_strictly(old["metadata"].get("managedFields"))
         if managers:
             return managers
-        gained, _ = compare(self.schema, {**self._form(self.api_version).empty(), **_type(live)}, live)
+        try:
+            gained, _ = compare(self.schema, {**self._form(self.api_version).empty(), **_type(live)}, live)
+        except NamelessItem:
+            where = f"{self.ctx.namespace}/{self.ctx.name}; {_gvk(self.api_version, self.target.kind)}"
+            what = f"failed to convert new object ({where}) to smd typed: {check(self.schema, live)}"
+            raise StatusError(500, "", f"failed to create manager for existing fields: {what}") from None
         gained = difference(without(gained, self.resets), STRIPPED)
         if not gained:
             return {}

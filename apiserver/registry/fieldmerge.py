@@ -15,7 +15,7 @@ from typing import Any, Final
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.fieldset import FieldSet, shown_element
-from apiserver.registry.fieldwalk import ABSENT, ListWalker, walker_of
+from apiserver.registry.fieldwalk import ABSENT, NAMELESS, ListWalker, walker_of
 from apiserver.registry.unstructured import go_format
 
 __all__ = ["check", "merge", "named", "remove"]
@@ -107,7 +107,7 @@ def _unnamed(type_: ListOf, item: Any) -> str:
         return "associative list with keys may not have a null element"
     if not isinstance(item, dict):
         return "associative list with keys may not have non-map elements"
-    if _elements(type_).element(item) == "k:{}":
+    if _elements(type_).element(item) == NAMELESS:
         keys = "[" + " ".join(go_quote(key) for key in type_.keys) + "]"
         return f"associative list with keys has an element that omits all key fields {keys} (and doesn't have default values for any key fields)"
     return ""

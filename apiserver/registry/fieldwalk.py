@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.fieldset import FieldSet
 
-__all__ = ["ABSENT", "ListWalker", "Walker", "compare", "stated", "walker_of"]
+__all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "compare", "stated", "walker_of"]
 
 #: Fields gained (added or changed) and fields lost; None is the empty set.
 Change = tuple[FieldSet | None, FieldSet | None]
@@ -197,6 +197,14 @@ class _MapWalker(_Container):
         return {"f:" + key: _as_member(self._walker.stated(value[key])) for key in sorted(value or ())}
 
 
+#: How an item without any key would be named.
+NAMELESS: Final = "k:{}"
+
+
+class NamelessItem(ValueError):
+    """An item of a list of kind map has none of its keys: nobody can own anything of such an object."""
+
+
 class ListWalker(_Container):
     """Lists of kind map and set. An element that occurs several times is compared as a group, not looked into."""
 
@@ -221,7 +229,7 @@ class ListWalker(_Container):
         return self._walker
 
     def element(self, item: Any) -> str:
-        """How an item is named: `k:{"name":"c"}` or `v:"x"`."""
+        """How an item is named: `k:{"name":"c"}` or `v:"x"`; `k:{}` without any key."""
         if not self._keys:
             return "v:" + _json(item)
         parts = []
@@ -237,7 +245,10 @@ class ListWalker(_Container):
         """Items by element, in the list's order."""
         out: dict[str, list[Any]] = {}
         for item in items:
-            out.setdefault(self.element(item), []).append(item)
+            element = self.element(item)
+            if element == NAMELESS:
+                raise NamelessItem(f"an element omits all key fields of its list: {', '.join(key for key, _ in self._keys)}")
+            out.setdefault(element, []).append(item)
         return out
 
     def between(self, old: Any, new: Any) -> Change:

@@ -12,6 +12,7 @@ operation, time and name.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -22,7 +23,7 @@ import orjson
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError
 from apiserver.registry.fieldset import FieldSet, difference, of_paths, ordered, union, without
-from apiserver.registry.fieldwalk import compare
+from apiserver.registry.fieldwalk import NamelessItem, compare
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.settling import written
 
@@ -156,7 +157,11 @@ class FieldTracker:
         self._hidden = cache(lambda subresource: frozenset(path for path in resets(subresource) if "." not in path))
 
     def created(self, new: Json, version: str, manager: str, subresource: str, now: datetime) -> None:
-        """Tracks a new object (hub form, system fields not yet filled). Sets metadata.managedFields."""
+        """Tracks a new object (hub form, system fields not yet filled). Sets metadata.managedFields; an object with nameless items has none."""
+        with suppress(NamelessItem):
+            self._created(new, version, manager, subresource, now)
+
+    def _created(self, new: Json, version: str, manager: str, subresource: str, now: datetime) -> None:
         metadata = new["metadata"]
         given = metadata.pop("managedFields", None)
         managers = None if is_reset(given) else decode(given)
@@ -182,7 +187,8 @@ class FieldTracker:
         else:
             managers = (decode(given) if given else None) or decode(kept, trusted=True)
         if managers:
-            self._track(old, new, managers, version, manager, subresource, now)
+            with suppress(NamelessItem):
+                self._track(old, new, managers, version, manager, subresource, now)
 
     def _form(self, version: str) -> Form:
         form = self._forms(version)

@@ -127,3 +127,14 @@ def test_a_value_that_occurs_twice_is_written_twice_in_yaml(wire: Wire) -> None:
 def test_an_empty_list_that_is_always_written_comes_back_as_null(wire: Wire) -> None:
     roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
     assert wire.post(roles, {"metadata": {"name": "empty"}, "rules": []}).json["rules"] is None
+
+
+def test_an_object_with_a_nameless_item_has_no_managers_and_cannot_be_applied_to(wire: Wire) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    made = wire.post(accounts, {"metadata": {"name": "nameless"}, "secrets": [{"kind": "Secret"}]})
+    assert (made.status, "managedFields" in made.json["metadata"]) == (201, False)
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nameless", "labels": {"a": "b"}}}
+    applied = wire.request("PATCH", f"{accounts}/nameless?fieldManager=m", body, {"Content-Type": "application/apply-patch+yaml"})
+    failed = "failed to create manager for existing fields: failed to convert new object (default/nameless; /v1, Kind=ServiceAccount) to smd typed"
+    wrong = 'element 0: associative list with keys has an element that omits all key fields ["name"] (and doesn\'t have default values for any key fields)'
+    assert (applied.status, applied.json["message"]) == (500, f"{failed}: .secrets: {wrong}")

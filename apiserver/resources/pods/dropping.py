@@ -24,6 +24,11 @@ def _has_health(pod: Json, message: bool) -> bool:
     return False
 
 
+def _has_volume_status(pod: Json) -> bool:
+    mounts = (mount for state in _container_statuses(pod.get("status") or {}) for mount in state.get("volumeMounts") or ())
+    return any(mount.get("volumeStatus") is not None for mount in mounts)
+
+
 def _container_statuses(status: Json) -> Iterator[Json]:
     for field in _STATUSES:
         yield from status.get(field) or ()
@@ -59,6 +64,7 @@ STATUS_RULES: Final[tuple[Rule, ...]] = (
     rule("DRANodeAllocatableResources", _pod_has("status", "nodeAllocatableResourceClaimStatuses"), "status.nodeAllocatableResourceClaimStatuses"),
     rule("ResourceHealthStatus", lambda pod: _has_health(pod, message=False), *_HEALTH),
     rule("ResourceHealthStatusMessage", lambda pod: _has_health(pod, message=True), *(f"{field}[].resources[].message" for field in _HEALTH)),
+    rule("ImageVolumeWithDigest", _has_volume_status, *(f"status.{field}[].volumeMounts[].volumeStatus" for field in _STATUSES)),
 )  # fmt: skip
 
 
