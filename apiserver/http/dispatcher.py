@@ -20,7 +20,7 @@ from apiserver.http.authorization import Authorizer, Question, denied, denied_pa
 from apiserver.http.documents import Documents
 from apiserver.http.impersonation import impersonate, wanted
 from apiserver.http.metrics import Metrics
-from apiserver.http.negotiation import Form, negotiate, negotiate_stream
+from apiserver.http.negotiation import Form, negotiate, negotiate_stream, negotiate_untabled
 from apiserver.http.paths import Target, parse
 from apiserver.http.rendering import EventLines, View, render_list, render_object
 from apiserver.http.warning import warning_headers
@@ -159,6 +159,8 @@ class Dispatcher:
             if connect is not None:
                 return await connect(route.store, ctx, request)
         accept = request.headers.get("accept", "")
+        if target.subresource and not route.subresources[target.subresource].tables:
+            return await self._call(request, route, negotiate_untabled(accept), ctx)
         return await self._call(request, route, negotiate(accept) if ctx.verb != "watch" else negotiate_stream(accept), ctx)
 
     def _admitted(self, request: Request, target: Target, user: User, warnings: list[str]) -> tuple[Route, Context]:

@@ -5,7 +5,7 @@ Tables have no protobuf: a client that asks for one gets the next form that it a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -105,11 +105,20 @@ def negotiate_stream(accept: str) -> Form:
 
 def negotiate_plain(accept: str) -> Form:
     """The first alternative that asks for no shape. Raises 406."""
-    form = negotiate(accept)
-    if form.shape:
-        form = next((found for clause in clauses(accept) if (found := _form(clause)) is not None and not found.shape), None)  # type: ignore[assignment]
-        if form is None:
-            raise not_acceptable()
+    return _negotiate_without(accept, lambda form: bool(form.shape))
+
+
+def negotiate_untabled(accept: str) -> Form:
+    """The first alternative that asks for no Table, where there is nothing that makes one. Raises 406."""
+    return _negotiate_without(accept, lambda form: form.shape == "Table")
+
+
+def _negotiate_without(accept: str, refused: Callable[[Form], bool]) -> Form:
+    form: Form | None = negotiate(accept)
+    if form is not None and refused(form):
+        form = next((found for clause in clauses(accept) if (found := _form(clause)) is not None and not refused(found)), None)
+    if form is None:
+        raise not_acceptable()
     return form
 
 

@@ -83,6 +83,8 @@ class Subresource:
     create: Callable[[Store, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     connect: Callable[[Store, Context, Request], Awaitable[Response]] | None = None
     projection: Projection | None = None
+    #: it can be shown as a Table.
+    tables: bool = True
 
 
 def go_package(group: str) -> str:

@@ -129,3 +129,13 @@ def test_a_merge_patch_may_bring_another_version_of_the_kind(wire: Wire) -> None
     assert (patched.json["apiVersion"], patched.json["metadata"]["labels"]) == ("resource.k8s.io/v1", {"a": "b"})
     unknown = send(wire, "PATCH", f"{CLAIMS}/versions", '{"apiVersion":"resource.k8s.io/v9"}', "application/merge-patch+json")
     assert 'no kind \\"ResourceClaim\\" is registered for version \\"resource.k8s.io/v9\\"' in unknown.text
+
+
+def test_the_status_of_a_claim_is_no_table(wire: Wire) -> None:
+    send(wire, "POST", CLAIMS, claim('"name":"tables"', "{}"))
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert wire.get(f"{CLAIMS}/tables", Accept=table).json["kind"] == "Table"
+    refused = wire.get(f"{CLAIMS}/tables/status", Accept=table)
+    assert (refused.status, refused.json["reason"]) == (406, "NotAcceptable")
+    assert wire.get(f"{CLAIMS}/tables/status", Accept=table + ",application/json").json["kind"] == "ResourceClaim"
+    assert wire.get(f"{CLAIMS}/tables/status", Accept=table.replace("Table", "PartialObjectMetadata")).json["kind"] == "PartialObjectMetadata"

@@ -69,5 +69,5 @@ RESOURCE_CLAIMS: Final = Resource(
         ),
     ),
     strategy=ResourceClaimStrategy(), storage_prefix="resourceclaims", storage_hash="wgAZaHcZxUg=", columns=CLAIM_COLUMNS,
-    subresources=(Subresource(name="status"),), delete_returns_object=True,
+    subresources=(Subresource(name="status", tables=False),), delete_returns_object=True,
 )  # fmt: skip

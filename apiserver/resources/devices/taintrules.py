@@ -82,5 +82,5 @@ DEVICE_TAINT_RULES: Final = Resource(
         ),
     ),
     strategy=DeviceTaintRuleStrategy(), storage_prefix="devicetaintrules", storage_hash="DJ3UJ0fj8MI=", columns=TAINT_RULE_COLUMNS,
-    subresources=(Subresource(name="status"),), delete_returns_object=True,
+    subresources=(Subresource(name="status", tables=False),), delete_returns_object=True,
 )  # fmt: skip
