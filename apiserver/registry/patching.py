@@ -98,6 +98,9 @@ def _load(body: bytes, validation: str, wanted: type) -> tuple[Any, list[str]]:
     if not isinstance(value, wanted) and not (value is None and wanted is list):
         go = "map[string]interface {}" if wanted is dict else "[]handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: {unmarshal_error(value, go)}")
+    for operation in value if isinstance(value, list) else ():
+        if operation is not None and not isinstance(operation, dict):
+            raise bad_request(f"error decoding patch: {unmarshal_error(operation, 'handlers.jsonPatchOp')}")
     prefix = "json patch " if wanted is list else ""
     return value or wanted(), [prefix + text for text in repeated_fields(body, value)]
 

@@ -130,7 +130,8 @@ def _parse(name: str, value: Any) -> None:
     """Types that read themselves, from a value's JSON."""
     try:
         if name == "quantity":
-            Quantity.parse((value if isinstance(value, str) else orjson.dumps(value).decode()).strip())
+            # A whole number may be longer than what the encoder writes.
+            Quantity.parse(value.strip() if isinstance(value, str) else str(value) if type(value) is int else orjson.dumps(value).decode())
         elif name in ("time", "microTime", "duration"):
             if not isinstance(value, str):
                 raise Misfit(f"json: cannot unmarshal {_JSON_KINDS[type(value)]} into Go value of type string")

@@ -17,6 +17,7 @@ from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.core.services import Service
 from apiserver.api.types.resource import v1
 from apiserver.registry.unstructured import misfit
+from apiserver.registry.settling import written
 from tests.conformance.vectors import Case, Skipped, expect
 
 _KINDS: dict[str, Struct] = {
@@ -75,4 +76,4 @@ def _typed(schema: Struct, case: Case, result: Any) -> None:
         expect("typedError", str(error), wanted)
         return
     expect("typedError", None, wanted)
-    expect("typedResult", obj, case["typedResult"])
+    expect("typedResult", written(schema, obj), case["typedResult"])

@@ -139,6 +139,7 @@ def test_a_version_in_a_patch_is_checked(play: Play) -> None:
     [
         (MERGE, b"[]", 400, "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"),
         (MERGE, b"null", 400, "Invalid JSON Patch"),
+        (JSON_PATCH, b"[1]", 400, "error decoding patch: json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
         (MERGE, b"{", 400, "error decoding patch: unexpected end of JSON input"),
         (MERGE, b'{"data":{"a":{"deep":1}}}', 422, "json: cannot unmarshal object into Go struct field ConfigMap.data of type string"),
         (MERGE, b'{"kind":"Pod"}', 422, 'no kind "Pod" is registered'),

@@ -29,7 +29,7 @@ def json_patch(document: Any, operations: list[Any]) -> Any:
     """The document after all operations. Raises PatchError at the first that fails."""
     for operation in operations:
         if operation is not None and not isinstance(operation, dict):
-            raise PatchError(f"error decoding patch: json: cannot unmarshal {_go_kind(operation)} into Go value of type handlers.jsonPatchOp", 400)
+            raise PatchError(f"json: cannot unmarshal {_go_kind(operation)} into Go value of type jsonpatch.Operation", 400)
     # Operations change what they find in place, so they get a copy.
     patcher = _Patcher(orjson.loads(orjson.dumps(document)))
     for operation in operations:
