@@ -72,7 +72,7 @@ def _bytes(value: Any) -> Any:
 def _time(value: Any) -> Any:
     if value is None:
         return None
-    if type(value) is not str:
+    if not isinstance(value, str):
         raise Odd
     try:
         return time(value)

@@ -6,13 +6,14 @@ Go's time.Parse, because they reach clients.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from apiserver.api.fielderrors import go_quote
 
-__all__ = ["micro_time", "parse_time", "time"]
+__all__ = ["Truncated", "holds_truncated", "micro_time", "parse_time", "time"]
 
 SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
@@ -20,11 +21,31 @@ MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
 _ZERO: Final = datetime(1, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - datetime.UTC would need another import
 
 
+_FRACTION: Final = re.compile(r"[.,][0-9]*[1-9]")
+
+
+class Truncated(str):
+    """A time that was sent with a fraction of a second, which is not kept: equal to the same time without, but see `holds_truncated`."""
+
+    __slots__ = ()
+
+
+def holds_truncated(value: Any) -> bool:
+    """Whether a decoded value holds such a time. Upstream compares what was sent, and so finds it different from anything stored."""
+    if isinstance(value, dict):
+        return any(map(holds_truncated, value.values()))
+    if isinstance(value, list):
+        return any(map(holds_truncated, value))
+    return isinstance(value, Truncated)
+
+
 @lru_cache(maxsize=8192)
 def time(text: str) -> str | None:
     """The canonical form of a Time; None is Go's zero time. Raises ValueError."""
     moment = parse_time(text, SECONDS)
-    return None if moment == _ZERO else _plain(moment) + "Z"
+    if moment == _ZERO:
+        return None
+    return Truncated(_plain(moment) + "Z") if _FRACTION.search(text) else _plain(moment) + "Z"
 
 
 @lru_cache(maxsize=8192)

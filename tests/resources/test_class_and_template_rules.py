@@ -109,3 +109,19 @@ def test_a_question_about_pools_is_answered_once(judge: Any) -> None:
     assert wrong == []
     (wrong,) = judge.update("resourcepoolstatusrequests", answered, {"spec": {}, "status": {"poolCount": 2}}, status=True)[1]
     assert wrong == 'status: Invalid value: {"PoolCount":2,"Pools":null,"Conditions":null}: field is immutable'
+
+
+def test_a_time_with_a_fraction_is_a_change_each_time_it_is_sent(judge: Any) -> None:
+    taint = {"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-02T03:04:05.5Z"}
+    stored, _ = judge.create("devicetaintrules", {"spec": {"taint": taint}})
+    assert stored["spec"]["taint"]["timeAdded"] == "2026-01-02T03:04:05Z"
+    assert judge.update("devicetaintrules", stored, {"spec": {"taint": taint}})[0]["metadata"]["generation"] == 2
+    whole = {**taint, "timeAdded": "2026-01-02T03:04:05.000Z"}
+    assert judge.update("devicetaintrules", stored, {"spec": {"taint": whole}})[0]["metadata"].get("generation") != 2
+
+
+def test_an_answer_that_may_not_be_replaced_is_still_checked(judge: Any) -> None:
+    stored, _ = judge.create("resourcepoolstatusrequests", {"spec": {"driver": "gpu.example.com"}})
+    answered, _ = judge.update("resourcepoolstatusrequests", stored, {"spec": {}, "status": {"poolCount": 1}}, status=True)
+    _, wrong = judge.update("resourcepoolstatusrequests", answered, {"spec": {}, "status": {"poolCount": -1}}, status=True)
+    assert [text.partition(":")[0] for text in wrong] == ["status", "status.poolCount"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required, too_long, too_many
+from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices import names
@@ -89,7 +90,7 @@ def validate(obj: Json, old: Json) -> list[FieldError]:
     if allocation is not None:
         if before.get("allocation") is None:
             errors += _allocation(_STATUS / "allocation", allocation, request_names(obj["spec"]))
-        elif not semantic_equal(TYPES.AllocationResult, allocation, before["allocation"]):
+        elif not semantic_equal(TYPES.AllocationResult, allocation, before["allocation"]) or holds_truncated(allocation.get("allocationTimestamp")):
             errors.append(invalid(_STATUS / "allocation", internal(TYPES.AllocationResult, allocation), "field is immutable"))
     return errors
 

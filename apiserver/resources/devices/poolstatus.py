@@ -67,10 +67,10 @@ def _pool(path: Path, pool: Json) -> list[FieldError]:
 
 
 def _answer(status: Json) -> list[FieldError]:
+    """The rules that hold for every answer, the first and those that may not replace it."""
     conditions, pools = status.get("conditions") or [], status.get("pools") or []
-    errors = validate_conditions(_STATUS / "conditions", conditions)
     count = status.get("poolCount")
-    errors += [required(_STATUS / "poolCount")] if count is None else _at_least(_STATUS / "poolCount", count, 0)
+    errors = [required(_STATUS / "poolCount")] if count is None else _at_least(_STATUS / "poolCount", count, 0)
     if len(pools) > POOLS_LIMIT:
         errors.append(too_many(_STATUS / "pools", len(pools), POOLS_LIMIT))
     else:
@@ -124,8 +124,8 @@ class ResourcePoolStatusRequestStrategy(Strategy):
             if status is not None and semantic_equal(ResourcePoolStatusRequestStatus, status, before):
                 return []
             shown = None if status is None else internal(ResourcePoolStatusRequestStatus, status)
-            return [invalid(_STATUS, shown, "field is immutable")]
-        return [] if status is None else _answer(status)
+            return [invalid(_STATUS, shown, "field is immutable"), *(_answer(status) if status is not None else ())]
+        return [] if status is None else validate_conditions(_STATUS / "conditions", status.get("conditions") or []) + _answer(status)
 
 
 RESOURCE_POOL_STATUS_REQUESTS: Final = Resource(

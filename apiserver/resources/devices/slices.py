@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError
+from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
 from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Context, Strategy
@@ -30,7 +31,8 @@ class ResourceSliceStrategy(Strategy):
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         """The generation counts what was sent, dropped fields included."""
-        if not semantic_equal(v1.TYPES.ResourceSliceSpec, obj["spec"], old["spec"]):
+        taints = [device.get("taints") for device in obj["spec"].get("devices") or ()]
+        if not semantic_equal(v1.TYPES.ResourceSliceSpec, obj["spec"], old["spec"]) or holds_truncated(taints):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         drop_from_slice(ctx, obj["spec"], old["spec"])
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, too_many
+from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource import v1alpha3, v1beta2
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Resource, Subresource, Version
@@ -54,9 +55,10 @@ class DeviceTaintRuleStrategy(Strategy):
         """A taint with another effect is a new one, unless its time says otherwise."""
         obj["status"] = old.get("status", {})
         taint, before = obj["spec"]["taint"], old["spec"]["taint"]
-        if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded"):
+        truncated = holds_truncated(taint)
+        if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded") and not truncated:
             taint["timeAdded"] = timestamp(ctx.now)
-        if not semantic_equal(v1alpha3.TYPES.DeviceTaintRuleSpec, obj["spec"], old["spec"]):
+        if truncated or not semantic_equal(v1alpha3.TYPES.DeviceTaintRuleSpec, obj["spec"], old["spec"]):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
