@@ -126,6 +126,24 @@ def test_pods_share_a_named_claim_on_the_node_that_it_was_allocated_on() -> None
     run(scenario)
 
 
+def test_many_pods_that_share_a_claim_do_not_run_into_each_others_writes() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await with_devices(world, "n1")
+            await world.create(RESOURCE_CLAIMS, a_claim("c"))
+            await world.create(PODS, a_pod("first", **named_claim("c")))
+            await world.bound("first")
+            names = [f"p{number}" for number in range(40)]
+            await asyncio.gather(*(world.create(PODS, a_pod(name, **named_claim("c"))) for name in names))
+            for name in names:
+                await world.bound(name)
+            events = await world.client.list(EVENTS, "ns")
+            assert [event["note"] for event in events["items"] if event["reason"] == "FailedScheduling"] == []
+            assert len((await world.claim("c"))["status"]["reservedFor"]) == 41
+
+    run(scenario)
+
+
 def test_devices_are_given_once_and_each_pod_goes_to_the_node_of_its_own() -> None:
     async def scenario() -> None:
         async with World("scheduler") as world:
