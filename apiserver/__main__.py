@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kubedra")
 #: In the data directory while a server runs on it: its address and process.
 RECORD = "server.json"
+#: What a kubeconfig holds where access is open and a client insists on credentials.
+_OPEN_CREDENTIAL = "open-access"
 _MISTAKES = (SettingsError, KubeconfigError, RuntimeConfigError, UnusableDatabase, IntruderError)
 
 
@@ -214,7 +216,9 @@ class Process:
         """Write the kubeconfig, and say that all is ready."""
         settings = self._settings
         token = next((token for token, user in (settings.tokens or {}).items() if "system:masters" in user.groups), "")
-        kubeconfig.write(settings.kubeconfig, self.url, token=token, ca=files[0].read_bytes() if files else b"")
+        # Over https kubectl asks people for a name and a password unless its user has credentials; where access is open any will do.
+        credential = _OPEN_CREDENTIAL if files and settings.tokens is None else token
+        kubeconfig.write(settings.kubeconfig, self.url, token=credential, ca=files[0].read_bytes() if files else b"")
         if settings.attached:
             loop = asyncio.get_running_loop()
             threading.Thread(target=_when_stdin_ends, args=(loop, self._stopping), daemon=True).start()

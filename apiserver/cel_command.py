@@ -18,10 +18,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from apiserver.api import cel
 from apiserver.api.cel import CompileError, Device, EvaluationError, Program
+from apiserver.api.features import FeatureError, parse_release
 
 if TYPE_CHECKING:
     import httpx
@@ -61,8 +62,8 @@ class Outcome:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = _parser()
-    options = parser.parse_args(argv)
     try:
+        options = parser.parse_args(argv)
         release = _release(options.emulated_version)
         features = _gates(options.feature_gates)
         entries = list(_entries(_slices(options)))
@@ -72,8 +73,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _Mistake(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=os.environ.get("KUBEDRA_PROG", "python -m apiserver.cel_command"),
         description="Evaluate a device selector for every device of some ResourceSlices.",
     )
@@ -88,10 +96,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _release(text: str) -> tuple[int, int]:
-    major, dot, minor = text.removeprefix("v").partition(".")
-    if not dot or not major.isdigit() or not minor.isdigit():
-        raise _Mistake(f"--emulated-version {text}: expected a release such as 1.36")
-    return int(major), int(minor)
+    try:
+        return parse_release(text)
+    except FeatureError as error:
+        raise _Mistake(f"--emulated-version: {error}") from None
 
 
 def _gates(text: str) -> dict[str, bool]:

@@ -71,6 +71,16 @@ class Settings:
         return self.storage == "memory"
 
 
+_EPILOG = """\
+`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --devices=gpu.example.com, and flags given after it win.
+Both take --detach: they go to the background when all is ready, for `kubedra status`, `kubedra logs` and `kubedra down`.
+
+  kubedra up --detach --port=0 --storage=memory
+  kubedra serve --emulated-version=1.34 --feature-gates=DRAPartitionableDevices=true
+  kubedra serve --runtime-config=api/all=true --token-auth-file=tokens.csv --authorization-mode=Node,RBAC --tls
+"""
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse whose errors are one line."""
 
@@ -81,7 +91,10 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The flags, in two groups: kube-apiserver's and our own."""
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
-    flags = _Parser(prog=prog, description="A Kubernetes API server for Dynamic Resource Allocation.", allow_abbrev=False)
+    flags = _Parser(
+        prog=prog, description="A Kubernetes API server for Dynamic Resource Allocation.", epilog=_EPILOG, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     kube = flags.add_argument_group("as kube-apiserver's")
     kube.add_argument("--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like: 1.33 to 1.36 (default 1.36)")
     kube.add_argument("--feature-gates", action="append", default=[], metavar="NAME=true,…", help="gates on top of the release's defaults")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kubedra import process
+from kubedra.arguments import Parser
 from kubedra.version import __version__
 
 DATA_DIR = Path(".kubedra")
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name == "credentials" and "--" in rest:
             return first_credentials(rest)
         if "--detach" in rest and module == "apiserver":
-            return detach([*leading, *(arg for arg in rest if arg != "--detach")])
+            return detach(name, [*leading, *(arg for arg in rest if arg != "--detach")])
         become(module, *leading, *rest, prog=f"kubedra {name}")
     if name in _COMMANDS:
         return _COMMANDS[name](rest)
@@ -104,7 +105,7 @@ def node(args: Sequence[str]) -> int:
     from kubedra.client import ApiError, Client
     from kubedra.nodes import add_node
 
-    parser = argparse.ArgumentParser(prog="kubedra node", description="Emulated nodes of a running control plane.")
+    parser = Parser(prog="kubedra node", description="Emulated nodes of a running control plane.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="add")
     add = commands.add_parser("add", help="create an emulated node with its devices")
     add.add_argument("name", help="the Node's name")
@@ -133,16 +134,16 @@ def node(args: Sequence[str]) -> int:
     return 0
 
 
-def detach(arguments: Sequence[str]) -> int:
-    """`kubedra up --detach`: return when the server is ready."""
+def detach(command: str, arguments: Sequence[str]) -> int:
+    """`kubedra up --detach`, `kubedra serve --detach`: return when the server is ready."""
     from kubedra.lifecycle import LifecycleError
     from kubedra.lifecycle import detach as start
 
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = Parser(prog=f"kubedra {command}", add_help=False, allow_abbrev=False)
     parser.add_argument("--data-dir", type=Path, default=DATA_DIR)
     data_dir = parser.parse_known_args(list(arguments))[0].data_dir
     try:
-        record = start(arguments, data_dir)
+        record = start(command, arguments, data_dir)
     except LifecycleError as error:
         return fail(str(error))
     print(f"api server  {record['url']}\nkubeconfig  {record['kubeconfig']}\nlog         {data_dir / 'server.log'}\nready; `kubedra down` stops it")
@@ -150,7 +151,7 @@ def detach(arguments: Sequence[str]) -> int:
 
 
 def _on_data_dir(command: str, description: str, args: Sequence[str], *flags: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=f"kubedra {command}", description=description)
+    parser = Parser(prog=f"kubedra {command}", description=description)
     parser.add_argument("--data-dir", type=Path, default=DATA_DIR, metavar="DIR", help=f"the server's data directory (default {DATA_DIR})")
     if "follow" in flags:
         parser.add_argument("-f", "--follow", action="store_true", help="go on until the server ends")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
+from kubedra.arguments import Parser
+
 
 def health(args: Sequence[str]) -> int:
     """Exit code 0 if it is ready, 1 if it is not."""
-    parser = argparse.ArgumentParser(prog="kubedra health", description="Ask a server or the controllers whether they are ready.", allow_abbrev=False)
+    parser = Parser(prog="kubedra health", description="Ask a server or the controllers whether they are ready.", allow_abbrev=False)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("url", nargs="?", metavar="URL", help="as http://127.0.0.1:10257/readyz")
     where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="/readyz of its server, with its token; the certificate is checked")

@@ -51,17 +51,18 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def detach(arguments: Sequence[str], data_dir: Path) -> dict[str, Any]:
-    """Start a server in the background; its record once it is ready. Raises LifecycleError with the server's own words."""
+def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, Any]:
+    """Start a server in the background, for `kubedra COMMAND`; its record once it is ready. Raises LifecycleError with the server's own words."""
     found = running(data_dir)
     if found is not None:
         raise LifecycleError(f"{data_dir}: a server runs there already, at {found['url']} (pid {found['pid']})")
+    prog = f"kubedra {command}"
     data_dir.mkdir(parents=True, exist_ok=True)
     log = data_dir / LOG
     with log.open("w") as output:
         child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            process.command("apiserver", *arguments, "--announce"), env=process.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=output, text=True, start_new_session=True,
+            process.command("apiserver", *arguments, "--announce"), env={**process.environment(), "KUBEDRA_PROG": prog}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True,
         )  # fmt: skip
     assert child.stdout is not None
     with child.stdout as announced:
@@ -69,7 +70,7 @@ def detach(arguments: Sequence[str], data_dir: Path) -> dict[str, Any]:
     if not line:
         child.wait()
         words = log.read_text(errors="replace").strip().splitlines()
-        raise LifecycleError(words[-1].removeprefix("kubedra up: ") if words else f"the server ended with exit code {child.returncode}")
+        raise LifecycleError(words[-1].removeprefix(f"{prog}: ") if words else f"the server ended with exit code {child.returncode}")
     child.returncode = 0  # it lives on without us: nobody waits for it here
     record: dict[str, Any] = json.loads(line)
     return record

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apiserver.storage.types import Durability
+from apiserver.storage.types import Durability, UnusableDatabase
 
 if TYPE_CHECKING:
     from apiserver.storage.types import RevisionLog
@@ -21,7 +21,12 @@ async def open_log(target: str, *, durability: Durability | str = Durability.FUL
     """
     durability = Durability(durability)
     if target.startswith(("postgresql://", "postgres://")):
-        from apiserver.storage.postgres import open_postgres
+        try:
+            from apiserver.storage.postgres import open_postgres
+        except ImportError as error:
+            # The driver is an extra (docs/adr/0006-dependencies.md); without libpq its import fails as well.
+            reason = " ".join(str(error).split())
+            raise UnusableDatabase(f"Postgres needs the package's extra, pip install 'kubedra[postgres]': {reason}") from error
 
         return await open_postgres(target, durability, poll_interval)
     from apiserver.storage.sqlite_open import open_directory, open_memory

@@ -153,6 +153,12 @@ def test_tls_makes_a_certificate_that_the_kubeconfig_trusts_and_keeps_it(tmp_pat
     assert key.stat().st_mode & 0o077 == 0
 
 
+def test_over_tls_an_open_servers_kubeconfig_has_credentials_as_kubectl_asks_for_a_name_without(tmp_path: Path) -> None:
+    with Child(tmp_path, "--tls") as child:
+        user = yaml.safe_load((tmp_path / "kubeconfig").read_text())["users"][0]["user"]
+        assert child.wire(user["token"], (tmp_path / "tls.crt").read_text()).get(MAPS).status == 200
+
+
 def test_a_certificate_of_the_users_is_served(tmp_path: Path) -> None:
     with Child(tmp_path / "first", "--tls"):
         pass

@@ -39,8 +39,13 @@ def test_the_version_is_the_packages():
         (["node", "add", "n1", "--server", "http://127.0.0.1:1"], "http://127.0.0.1:1"),
         (["serve", "--no-such-flag"], "--no-such-flag"),
         (["serve", "--emulated-version", "1.99"], "1.99"),
+        (["serve", "--detach", "--emulated-version", "1.99"], "kubedra: --emulated-version: release 1.99"),
+        (["node", "add"], "required: name"),
+        (["status", "--no-such-flag"], "kubedra status: unrecognized arguments"),
+        (["health"], "required"),
+        (["cel"], "kubedra cel: the following arguments are required"),
     ],
-    ids=["command", "label", "kubeconfig", "server", "flag", "release"],
+    ids=["command", "label", "kubeconfig", "server", "flag", "release", "detached", "name", "flag of ours", "url", "expression"],
 )
 def test_a_mistake_is_one_line_that_names_it_and_exit_code_2(args, words, tmp_path):
     done = kubedra(*args, cwd=tmp_path)

@@ -131,3 +131,9 @@ heavy = {{"sqlalchemy", "alembic", "psycopg"}} & set(sys.modules)
 sys.exit(f"imported: {{heavy}}" if heavy else 0)
 """
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
+def test_a_postgres_url_without_the_driver_is_one_line_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "apiserver.storage.postgres", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    assert "pip install 'kubedra[postgres]'" in refusal("postgresql://somewhere/kubedra")
