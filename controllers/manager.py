@@ -33,6 +33,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "clusterrole-aggregation-controller": "controllers.clusterroles",
         "node-lifecycle-controller": "controllers.nodelifecycle",
         "resourceclaim-controller": "controllers.resourceclaim",
+        "device-taint-eviction-controller": "controllers.devicetainteviction",
         "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",
         "podgroup-protection-controller": "controllers.podgroupprotection",
         "scheduler": "controllers.scheduler",

@@ -24,7 +24,7 @@ UNBUILT = frozenset(
     f"{name}-controller"
     for name in (
         "bootstrap-signer", "certificatesigningrequest-approving", "certificatesigningrequest-cleaner", "certificatesigningrequest-signing",
-        "cloud-node-lifecycle", "cronjob", "daemonset", "deployment", "device-taint-eviction", "disruption", "endpoints",
+        "cloud-node-lifecycle", "cronjob", "daemonset", "deployment", "disruption", "endpoints",
         "endpointslice", "endpointslice-mirroring", "ephemeral-volume", "horizontal-pod-autoscaler", "job",
         "kube-apiserver-serving-clustertrustbundle-publisher", "legacy-serviceaccount-token-cleaner", "node-ipam", "node-route",
         "persistentvolume-attach-detach", "persistentvolume-binder", "persistentvolume-expander", "persistentvolume-protection",

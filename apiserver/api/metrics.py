@@ -30,7 +30,8 @@ class Counter:
 
     def __init__(self, name: str, help: str, labels: Sequence[str] = ()) -> None:
         self.name, self.help, self._labels = name, help, tuple(labels)
-        self._values: dict[Labels, int] = {}
+        # Without labels there is a sample from the start.
+        self._values: dict[Labels, int] = {} if self._labels else {(): 0}
 
     def inc(self, *values: str) -> None:
         """One more for these label values."""
@@ -64,8 +65,8 @@ class Histogram:
 
     def __init__(self, name: str, help: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
         self.name, self.help, self._labels, self._bounds = name, help, tuple(labels), tuple(bounds)
-        self._counts: dict[Labels, list[int]] = {}
-        self._sums: dict[Labels, float] = {}
+        self._counts: dict[Labels, list[int]] = {} if self._labels else {(): [0] * (len(self._bounds) + 1)}
+        self._sums: dict[Labels, float] = {} if self._labels else {(): 0.0}
 
     def observe(self, value: float, *values: str) -> None:
         """One value, for these label values."""

@@ -1,7 +1,13 @@
 """Taints of devices, their own and those of rules, on a running control plane."""
 
+from pathlib import Path
+
+import httpx
 import pytest
 
+from tests.support.wire import eventually
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLASS = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",
@@ -38,3 +44,22 @@ def test_a_rule_keeps_pods_off_devices_until_it_is_gone_but_for_those_that_toler
     client = kube.client()
     client.request("DELETE", client.path("resource.k8s.io/v1beta2", "DeviceTaintRule", None, "out-of-order"))
     kube.wait("pod/strict", "phase=Running")
+
+
+@pytest.mark.kube(own=True, feature_gates={"DRADeviceTaintRules": True}, runtime_config="resource.k8s.io/v1beta2=true")
+def test_pods_that_do_not_tolerate_a_device_that_broke_go_as_the_example_says(kube):
+    kube.add_node("worker", devices=8)
+    kube.apply(EXAMPLES / "quickstart" / "class.yaml")
+    kube.apply(EXAMPLES / "device-taints" / "pods.yaml")
+    for name in ("strict", "tolerant"):
+        kube.wait(f"pod/{name}", "phase=Running")
+    kube.apply(EXAMPLES / "device-taints" / "rule.yaml")
+    kube.wait("pod/strict", "delete")
+    assert kube.get("pod/tolerant")["status"]["phase"] == "Running"
+    rule = kube.wait("devicetaintrule/worker-is-broken", lambda rule: rule.get("status", {}).get("conditions"))
+    (condition,) = rule["status"]["conditions"]
+    assert (condition["reason"], condition["message"]) == ("PodsPendingEviction", "1 pod needs to be evicted in 1 namespace.")
+    told = [("DeviceTaintManagerEviction", "Marking for deletion")]
+    eventually(lambda: told == [(event["reason"], event["message"]) for event in kube.list("events") if "Taint" in event["reason"]], "the pod is told")
+    counted = [line for line in httpx.get(f"{kube.url}/metrics").text.splitlines() if line.startswith("device_taint_eviction_controller_pod_deletions_total")]
+    assert counted == ["device_taint_eviction_controller_pod_deletions_total 1"]

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from controllers.runtime.clock import VirtualClock
 from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
-from tests.scheduler.world import World, run, scheduled
+from tests.scheduler.world import World, as_time_goes_by, run, scheduled
 
 Json = dict[str, Any]
-Result = TypeVar("Result")
 CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
-
-
-async def as_time_goes_by(clock: VirtualClock, waited: Awaitable[Result], step: timedelta) -> Result:
-    """Moves the clock on until what is waited for has come."""
-    task = asyncio.ensure_future(waited)
-    while not task.done():
-        await clock.advance(step)
-        await asyncio.wait((task,), timeout=0.01)
-    return await task
 
 
 async def prepare(world: World) -> Json:

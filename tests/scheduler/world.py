@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from apiserver.app import Server
 from apiserver.http.authentication import ADMIN
@@ -15,10 +16,11 @@ from apiserver.settings import read
 from controllers.manager import Manager
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock, RealClock
+from controllers.runtime.clock import Clock, RealClock, VirtualClock
 from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
 
 Json = dict[str, Any]
+Result = TypeVar("Result")
 
 
 class World:
@@ -95,6 +97,15 @@ def scheduled(pod: Json) -> Json:
     """The PodScheduled condition."""
     conditions = pod.get("status", {}).get("conditions") or ()
     return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+
+async def as_time_goes_by(clock: VirtualClock, waited: Awaitable[Result], step: timedelta) -> Result:
+    """Moves the clock on until what is waited for has come."""
+    task = asyncio.ensure_future(waited)
+    while not task.done():
+        await clock.advance(step)
+        await asyncio.wait((task,), timeout=0.01)
+    return await task
 
 
 def run(scenario: Any) -> None:

@@ -1,0 +1,248 @@
+"""Pods on devices with NoExecute taints are deleted, and rules say how far that is. The server is real, time is virtual."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from datetime import timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from controllers.runtime.clock import VirtualClock
+from controllers.runtime.kinds import CORE_EVENTS, DEVICE_TAINT_RULES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, at_release
+from tests.scheduler.objects import a_claim, a_pod, a_slice
+from tests.scheduler.world import World, as_time_goes_by, run
+
+Json = dict[str, Any]
+COMPONENT = "device-taint-eviction-controller"
+RULES = "DRADeviceTaintRules=true"
+ADDED = "2026-01-01T00:00:00Z"
+ONCE = "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
+
+
+def taint(effect: str = "NoExecute", added: str = ADDED, **more: Any) -> Json:
+    return {"key": "broken", "effect": effect, "timeAdded": added, **more}
+
+
+def a_rule(name: str = "rule", effect: str = "NoExecute", *, version: str = "v1beta2", **selector: str) -> Json:
+    metadata = {"name": name}
+    spec = {"deviceSelector": selector, "taint": taint(effect)}
+    return {"apiVersion": f"resource.k8s.io/{version}", "kind": "DeviceTaintRule", "metadata": metadata, "spec": spec}
+
+
+def with_taints(node: str, devices: int, *taints: Json) -> Json:
+    return a_slice(node, devices, **({"taints": list(taints)} if taints else {}))
+
+
+async def pods(world: World, *names: str, namespace: str = "ns", scheduled: bool = True, tolerations: tuple[Json, ...] = ()) -> list[Json]:
+    """Pods with a claim each, allocated to gpu-0, gpu-1, … of pool n1."""
+    made = []
+    for number, name in enumerate(names):
+        entries = [{"name": "g", "resourceClaimName": name}]
+        pod = await world.create(PODS, a_pod(name, namespace=namespace, resourceClaims=entries))
+        await world.create(RESOURCE_CLAIMS, a_claim(name, namespace=namespace))
+        await allocate(world, pod, f"gpu-{number}", tolerations)
+        if scheduled:
+            await world.client.bind(namespace, name, pod["metadata"]["uid"], "n1")
+        made.append(pod)
+    return made
+
+
+async def allocate(world: World, pod: Json, device: str, tolerations: tuple[Json, ...] = ()) -> None:
+    metadata = pod["metadata"]
+    claim = await world.client.get(RESOURCE_CLAIMS, metadata["name"], metadata["namespace"])
+    request = claim["spec"]["devices"]["requests"][0]["name"]
+    result = {"request": request, "driver": "gpu.example.com", "pool": "n1", "device": device, "tolerations": list(tolerations)}
+    reserved = [{"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}]
+    await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}})
+
+
+def going(pod: Json) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def state(rule: Json) -> tuple[str, str, str]:
+    """Status, reason and message of its condition."""
+    conditions = (rule.get("status") or {}).get("conditions") or [{}]
+    return conditions[0].get("status", ""), conditions[0].get("reason", ""), conditions[0].get("message", "")
+
+
+async def evicted(world: World, clock: VirtualClock, *names: str, step: timedelta = timedelta(seconds=1)) -> list[Json]:
+    return [await as_time_goes_by(clock, world.until(PODS, f"ns/{name}", going), step) for name in names]
+
+
+async def said(world: World, clock: VirtualClock, reason: str, name: str = "rule") -> str:
+    """The rule's message as soon as it has that reason."""
+    kind = at_release(DEVICE_TAINT_RULES, world.release)
+    rule = await as_time_goes_by(clock, world.until(kind, name, lambda rule: state(rule)[1] == reason), timedelta(seconds=1))
+    return state(rule)[2]
+
+
+async def events(world: World, clock: VirtualClock, count: int) -> list[str]:
+    """The messages of the first events."""
+    found: list[str] = []
+
+    async def seen() -> None:
+        async with aclosing(world.client.watch(CORE_EVENTS, "ns", initial_events=True)) as batches:
+            async for batch in batches:
+                found.extend(event.object["message"] for event in batch if event.type == "ADDED")
+                if len(found) >= count:
+                    return
+
+    await as_time_goes_by(clock, seen(), timedelta())
+    return found
+
+
+def scenario(gates: str = RULES, release: str = "1.36") -> Callable[[Callable[[World, VirtualClock], Awaitable[None]]], None]:
+    """Runs the decorated function on a control plane with the component alone."""
+
+    def at_once(steps: Callable[[World, VirtualClock], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            clock = VirtualClock()
+            async with World(COMPONENT, clock=clock, gates=gates, release=release) as world:
+                await steps(world, clock)
+
+        run(whole)
+
+    return at_once
+
+
+def test_a_pod_on_a_tainted_device_is_told_why_and_deleted() -> None:
+    @scenario()
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
+        await pods(world, "p")
+        (pod,) = await evicted(world, clock, "p")
+        (condition,) = [c for c in pod["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert (condition["status"], condition["reason"]) == ("True", "DeletionByDeviceTaintManager")
+        assert condition["message"] == "Device Taint manager: deleting due to NoExecute taint"
+        assert await events(world, clock, 1) == ["Marking for deletion"]
+        assert world.manager.components[0].metrics[-2].value() == 1  # type: ignore[attr-defined]
+
+
+def test_what_is_tolerated_for_a_while_evicts_when_that_is_over() -> None:
+    @scenario()
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
+        await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},))
+        await clock.advance(timedelta(seconds=299))
+        assert not going(await world.client.get(PODS, "p", "ns"))
+        await evicted(world, clock, "p")
+        assert (clock.now() - VirtualClock().now()) / timedelta(seconds=1) == pytest.approx(300, abs=3)
+
+
+def test_an_eviction_that_is_no_longer_due_is_cancelled_and_may_come_back() -> None:
+    @scenario()
+    async def steps(world: World, clock: VirtualClock) -> None:
+        tainted = await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
+        await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},))
+        await clock.advance(timedelta(seconds=1))
+        await world.client.delete(RESOURCE_SLICES, tainted["metadata"]["name"])
+        assert await events(world, clock, 1) == ["Cancelling deletion"]
+        await clock.advance(timedelta(minutes=5))
+        assert not going(await world.client.get(PODS, "p", "ns"))
+        await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
+        await evicted(world, clock, "p")
+        assert await events(world, clock, 2) == ["Cancelling deletion", "Marking for deletion"]
+
+
+def test_a_rule_tells_what_it_is_about_to_do_and_what_it_has_done() -> None:
+    @scenario()
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await world.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+        await pods(world, "a", "b")
+        await pods(world, "c", namespace="other")
+        await world.create(DEVICE_TAINT_RULES, a_rule(driver="gpu.example.com"))
+        assert await said(world, clock, "PodsPendingEviction") == "3 pods need to be evicted in 2 different namespaces."
+        await evicted(world, clock, "a", "b")
+        assert await said(world, clock, "Completed") == "3 pods evicted since starting the controller."
+        rule = await world.client.get(DEVICE_TAINT_RULES, "rule")
+        (owner,) = [entry for entry in rule["metadata"]["managedFields"] if entry.get("subresource") == "status"]
+        assert (owner["manager"], owner["operation"]) == (COMPONENT, "Apply")
+
+
+def test_a_rule_without_effect_tells_once_what_it_would_do() -> None:
+    @scenario()
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await world.create(RESOURCE_SLICES, with_taints("n1", 3))
+        await pods(world, "p")
+        await world.create(DEVICE_TAINT_RULES, a_rule(effect="None", pool="n1"))
+        devices = "3 published devices selected. 1 allocated device selected."
+        assert await said(world, clock, "NoEffect") == f"{devices} 1 pod would be evicted in 1 namespace if the effect was NoExecute. {ONCE}"
+        before = await world.client.get(DEVICE_TAINT_RULES, "rule")
+        await world.client.delete(PODS, "p", "ns")
+        await clock.advance(timedelta(minutes=1))
+        assert (await world.client.get(DEVICE_TAINT_RULES, "rule"))["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        await world.create(DEVICE_TAINT_RULES, a_rule("keeps", "NoSchedule"))
+        assert await said(world, clock, "OtherEffect", "keeps") == "Eviction only happens for the NoExecute effect."
+
+
+def test_a_rule_that_selects_nothing_has_not_started() -> None:
+    @scenario()
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await pods(world, "p")
+        await world.create(DEVICE_TAINT_RULES, a_rule(device="another"))
+        assert await said(world, clock, "NotStarted") == ""
+
+
+def test_without_their_gate_rules_do_nothing() -> None:
+    @scenario(gates="")
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await pods(world, "p")
+        await world.create(DEVICE_TAINT_RULES, a_rule())
+        await world.create(RESOURCE_SLICES, with_taints("n2", 1, taint()))
+        await clock.advance(timedelta(minutes=1))
+        assert not going(await world.client.get(PODS, "p", "ns"))
+        assert state(await world.client.get(DEVICE_TAINT_RULES, "rule")) == ("", "", "")
+
+
+def test_rules_of_1_35_are_read_in_the_version_that_it_serves() -> None:
+    @scenario(gates="DRADeviceTaints=true,DRADeviceTaintRules=true", release="1.35")
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await pods(world, "p")
+        await world.create(at_release(DEVICE_TAINT_RULES, (1, 35)), a_rule(version="v1alpha3"))
+        await evicted(world, clock, "p")
+        assert await said(world, clock, "Completed") == "1 pod evicted since starting the controller."
+
+
+def test_a_pod_of_the_same_name_that_came_since_is_left_alone() -> None:
+    @scenario()
+    async def steps(world: World, clock: VirtualClock) -> None:
+        (old,) = await pods(world, "p", scheduled=False)
+        await world.client.delete(PODS, "p", "ns", grace_period=0)
+        new = await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
+        await world.client.bind("ns", "p", new["metadata"]["uid"], "n1")
+        await world.create(DEVICE_TAINT_RULES, a_rule())
+        assert await said(world, clock, "NotStarted") == ""
+        assert new["metadata"]["uid"] != old["metadata"]["uid"]
+        assert not going(await world.client.get(PODS, "p", "ns"))
+
+
+Event = Callable[[World, Json], Awaitable[object]]
+EVENTS: dict[str, Event] = {
+    "slice": lambda world, pod: world.create(RESOURCE_SLICES, with_taints("n1", 1, taint())),
+    "rule": lambda world, pod: world.create(DEVICE_TAINT_RULES, a_rule(driver="gpu.example.com")),
+    "allocation": lambda world, pod: allocate(world, pod, "gpu-0"),
+    "binding": lambda world, pod: world.client.bind("ns", "p", pod["metadata"]["uid"], "n1"),
+}
+
+
+def test_the_order_of_events_does_not_matter() -> None:
+    for order in permutations(EVENTS):
+
+        @scenario()
+        async def steps(world: World, clock: VirtualClock, order: tuple[str, ...] = order) -> None:
+            pod = await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
+            await world.create(RESOURCE_CLAIMS, a_claim("p"))
+            for name in order:
+                await EVENTS[name](world, pod)
+                await clock.advance(timedelta())
+            await evicted(world, clock, "p")
+            # Whether the slice or the rule was there first: with a slice alone the pod goes before the rule comes.
+            if order[-1] == "rule":
+                assert await said(world, clock, "NotStarted") == ""
+            else:
+                assert await said(world, clock, "Completed") == "1 pod evicted since starting the controller."
+            assert await events(world, clock, 1) == ["Marking for deletion"]
