@@ -67,9 +67,11 @@ class Server:
         self._authenticator = Authenticator(settings.tokens, anonymous="AlwaysAllow" not in settings.authorization_modes)
         self._authorizer = Authorizer(settings.authorization_modes)
         self.metrics = Metrics(self._objects, settings.features.stages)
+        versions = {(resource.group, resource.plural, version.name) for resource, version in self._found}
         self.registry = Registry(
             CATALOG, log, cache, admission=build(settings.enable_plugins, settings.disable_plugins), features=settings.features, clock=clock,
             authorize=self._authorizer.allows, shared=not (settings.memory or settings.storage == "sqlite"), warn_dropped=settings.warn_dropped_fields,
+            served=lambda resource, version: (resource.group, resource.plural, version.name) in versions,
         )  # fmt: skip
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, clock)

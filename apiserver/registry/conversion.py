@@ -80,14 +80,17 @@ def to_version(resource: Resource, version: Version, obj: Json) -> Json:
 class Forms:
     """The forms of all versions under which the objects of one storage prefix can be seen, by apiVersion.
 
-    Two resources may share a prefix (events of the core group and of events.k8s.io): a manager of either is understood.
+    Two resources may share a prefix (events of the core group and of events.k8s.io): a manager of either is understood. Of a version that is
+    not `served` (by release or runtime-config) nothing is known, as upstream knows fields from the OpenAPI schema of what it serves: managers
+    who spoke it are forgotten when an object is written next.
     """
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
+    def __init__(self, resources: Iterable[Resource], served: Callable[[Resource, Version], bool] = lambda *_: True) -> None:
         self._forms: dict[str, Form] = {}
         for resource in resources:
             for version in resource.versions:
-                self._forms[api_version(resource.group, version.name)] = _form(version)
+                if served(resource, version):
+                    self._forms[api_version(resource.group, version.name)] = _form(version)
 
     def get(self, version: str) -> Form | None:
         return self._forms.get(version)

@@ -25,7 +25,7 @@ from apiserver.registry.metadata import new_suffix
 from apiserver.registry.options import DeleteOptions, GetOptions, ListOptions, WriteOptions
 from apiserver.registry.reading import WAIT_SECONDS, get_entry, list_entries
 from apiserver.registry.removing import delete_entries, delete_entry
-from apiserver.registry.resource import Resource, same_form
+from apiserver.registry.resource import Resource, Version, same_form
 from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
 from apiserver.registry.selection import index_terms
 from apiserver.registry.settling import settler_of
@@ -66,7 +66,7 @@ class Registry:
     `admission` is a chain from `apiserver.admission`; `authorize(user, verb, group, resource, subresource, namespace, name)`
     answers a rule's questions; `clock` gives UTC now, `new_uid` an object's uid, `new_suffix` generateName's five letters.
     `shared`: other servers write to the same database, so a read asks it for its revision first. `warn_dropped`: whoever writes a field that
-    a disabled feature gate drops gets a warning; `dropped` remembers it in any case.
+    a disabled feature gate drops gets a warning; `dropped` remembers it in any case. `served` tells in which versions a resource is served.
     Adds a cache for each storage prefix to `cache`, which the caller starts afterwards.
     """
 
@@ -84,6 +84,7 @@ class Registry:
         authorize: Callable[..., bool] = _allow,
         shared: bool = False,
         warn_dropped: bool = False,
+        served: Callable[[Resource, Version], bool] = _allow,
     ) -> None:
         self.dropped = DroppedFields(warns=warn_dropped)
         self.log, self.cache, self.admission, self.features = log, cache, admission, features
@@ -94,15 +95,15 @@ class Registry:
         self._busy: dict[str, asyncio.Future[None]] = {}
         resources = tuple(catalog)
         self.kinds = Kinds(resources)
-        self.stores: Mapping[tuple[str, str], Store] = self._stores(resources)
+        self.stores: Mapping[tuple[str, str], Store] = self._stores(resources, served)
         self._by_plural = {store.resource.plural: store for store in reversed(self.stores.values())}
 
-    def _stores(self, resources: tuple[Resource, ...]) -> dict[tuple[str, str], Store]:
+    def _stores(self, resources: tuple[Resource, ...], served: Callable[[Resource, Version], bool]) -> dict[tuple[str, str], Store]:
         sharing: dict[str, list[Resource]] = {}
         for resource in resources:
             sharing.setdefault(resource.prefix(), []).append(resource)
         caches = {prefix: self.cache.add(prefix, _indexes(group)) for prefix, group in sharing.items()}
-        forms = {prefix: Forms(group) for prefix, group in sharing.items()}
+        forms = {prefix: Forms(group, served) for prefix, group in sharing.items()}
         return {
             (resource.group, resource.plural): Store(self, resource, caches[resource.prefix()], forms[resource.prefix()], sharing[resource.prefix()][0].group)
             for resource in resources

@@ -118,3 +118,23 @@ def test_nothing_is_lost_on_the_way_through_releases_and_gates(tmp_path: Path, b
         wire = child.wire()
         assert specs(wire, OLD + NEW) == before
         assert ok(wire.get(path("ResourceClaim", "new")))["metadata"]["labels"] == {"down": "x", "older": "x"}
+
+
+def test_a_manager_who_spoke_a_version_that_is_no_longer_served_is_forgotten_by_the_next_write(tmp_path: Path) -> None:
+    """Which fields a version has is known of served versions alone (k8s.io/apimachinery: "no corresponding type")."""
+    sent = {"metadata": {"name": "c", "labels": {"a": "b"}}, "spec": {"selectors": [{"cel": {"expression": "true"}}]}}
+    with Child(tmp_path, "--storage=sqlite", "--runtime-config=api/all=true") as child:
+        wire = child.wire()
+        ok(wire.post(path("DeviceClass"), sent))
+        ok(wire.post(path("DeviceClass", version="v1beta1"), {**sent, "metadata": {"name": "old"}}))
+    with Child(tmp_path, "--storage=sqlite", "--runtime-config=resource.k8s.io/v1=false,resource.k8s.io/v1beta1=true") as child:
+        wire = child.wire()
+        read = ok(wire.get(path("DeviceClass", "c", "v1beta1")))
+        assert [entry["apiVersion"] for entry in read["metadata"]["managedFields"]] == ["resource.k8s.io/v1"], "reading changes nothing"
+        read["metadata"]["labels"]["c"] = "d"
+        written = ok(wire.request("PUT", path("DeviceClass", "c", "v1beta1"), read))
+        assert [(entry["apiVersion"], entry["fieldsV1"]) for entry in written["metadata"]["managedFields"]] == [
+            ("resource.k8s.io/v1beta1", {"f:metadata": {"f:labels": {"f:c": {}}}})
+        ]
+        kept = ok(wire.get(path("DeviceClass", "old", "v1beta1")))
+        assert ok(wire.request("PUT", path("DeviceClass", "old", "v1beta1"), kept))["metadata"] == kept["metadata"], "it is still served"
