@@ -36,6 +36,8 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "device-taint-eviction-controller": "controllers.devicetainteviction",
         "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",
         "podgroup-protection-controller": "controllers.podgroupprotection",
+        "persistentvolumeclaim-protection-controller": "controllers.volumeclaimprotection",
+        "persistentvolume-protection-controller": "controllers.volumeprotection",
         "scheduler": "controllers.scheduler",
         "node-agent": "controllers.node",
     }

@@ -16,6 +16,8 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "resource-claim-controller": "resourceclaim-controller",
         "resourceclaim": "resourceclaim-controller",
         "resourcepoolstatusrequest": "resourcepoolstatusrequest-controller",
+        "pvc-protection": "persistentvolumeclaim-protection-controller",
+        "pv-protection": "persistentvolume-protection-controller",
         "kube-scheduler": "scheduler",
     }
 )
@@ -27,9 +29,8 @@ UNBUILT = frozenset(
         "cloud-node-lifecycle", "cronjob", "daemonset", "deployment", "disruption", "endpoints",
         "endpointslice", "endpointslice-mirroring", "ephemeral-volume", "horizontal-pod-autoscaler", "job",
         "kube-apiserver-serving-clustertrustbundle-publisher", "legacy-serviceaccount-token-cleaner", "node-ipam", "node-route",
-        "persistentvolume-attach-detach", "persistentvolume-binder", "persistentvolume-expander", "persistentvolume-protection",
-        "persistentvolumeclaim-protection", "pod-garbage-collector", "podcertificaterequest-cleaner", "replicaset",
-        "replicationcontroller", "resourcequota", "root-ca-certificate-publisher", "selinux-warning",
+        "persistentvolume-attach-detach", "persistentvolume-binder", "persistentvolume-expander", "pod-garbage-collector",
+        "podcertificaterequest-cleaner", "replicaset", "replicationcontroller", "resourcequota", "root-ca-certificate-publisher", "selinux-warning",
         "service-ca-certificate-publisher", "service-cidr", "service-lb", "serviceaccount-token", "statefulset", "storage-version-migrator",
         "storageversion-garbage-collector", "taint-eviction", "token-cleaner", "ttl", "ttl-after-finished", "validatingadmissionpolicy-status",
         "volumeattributesclass-protection",

@@ -60,7 +60,8 @@ class Client:
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
-        self._lines: dict[str, Line] = {}
+        #: By process, not by address: one of many restarts gets a port that an earlier process had.
+        self._lines: dict[Server, Line] = {}
         self._last: Server | None = None
 
     async def server(self, other: bool = False) -> Server:
@@ -76,7 +77,7 @@ class Client:
     async def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json", *, other: bool = False) -> Answer | None:
         """The answer; None when there was none, or one that says to try again (503)."""
         server = await self.server(other)
-        line = self._lines.setdefault(server.url, Line(server.url))
+        line = self._lines.setdefault(server, Line(server.url))
         self.world.counts["requests"] += 1
         try:
             answer = await line.ask(method, path, body, content_type)

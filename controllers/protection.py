@@ -1,0 +1,47 @@
+"""Protection of what is in use: a deleted object stays until nobody uses it any more.
+
+The API server's admission gives new objects a finalizer; components of this kind take it away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from controllers.runtime.client import Client
+from controllers.runtime.clock import Clock
+from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import Json, Kind
+
+
+class Protection(ControllerComponent):
+    """The component; it does nothing where it is not enabled. Keys are those of the protected objects: whoever stops using one adds its key to the queue."""
+
+    def __init__(
+        self, name: str, kind: Kind, finalizer: str, client: Client, informers: Informers, clock: Clock, *, queue: str, enabled: bool = True
+    ) -> None:
+        self.name, self._enabled = name, enabled
+        self._client, self._kind, self._finalizer = client.named(name), kind, finalizer
+        self._controller = Controller(name, self.reconcile, clock, queue=queue)
+        if enabled:
+            self._objects = informers.of(kind)
+            self._controller.follow(self._objects)
+
+    async def run(self) -> None:
+        if self._enabled:
+            await super().run()
+        else:
+            await asyncio.Event().wait()
+
+    async def in_use(self, key: str, obj: Json) -> bool:
+        """Whether the object has to stay."""
+        raise NotImplementedError
+
+    async def reconcile(self, key: str) -> None:
+        obj = self._objects.get(key)
+        metadata = obj["metadata"] if obj is not None else {}
+        finalizers = metadata.get("finalizers") or ()
+        if obj is None or not metadata.get("deletionTimestamp") or self._finalizer not in finalizers or await self.in_use(key, obj):
+            return
+        rest = [name for name in finalizers if name != self._finalizer]
+        await self._client.update(self._kind, {**obj, "metadata": {**metadata, "finalizers": rest}})

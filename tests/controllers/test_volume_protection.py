@@ -1,0 +1,58 @@
+"""Volumes and claims on them, on a running control plane: deleted ones stay while they are used."""
+
+CLAIM = {
+    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
+}  # fmt: skip
+VOLUME = {
+    "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}},
+}  # fmt: skip
+
+
+def pod(name: str, claim: str = "data", **spec) -> dict:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, **spec}}
+
+
+def test_a_claim_goes_with_the_last_pod_on_a_node_that_uses_it(kube):
+    kube.add_node("worker")
+    kube.apply([CLAIM, pod("a", nodeName="worker"), pod("nowhere", schedulingGates=[{"name": "example.com/wait"}])])
+    kube.delete("persistentvolumeclaim/data")
+    kube.apply([{**CLAIM, "metadata": {"name": "unused"}}])
+    kube.delete("persistentvolumeclaim/unused")
+    kube.wait("persistentvolumeclaim/unused", "delete")
+    assert kube.get("persistentvolumeclaim/data")["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    kube.delete("pod/a")
+    kube.wait("persistentvolumeclaim/data", "delete")
+    assert kube.get("pod/nowhere")["status"]["phase"] == "Pending"
+
+
+def test_a_claim_for_a_pods_own_volume_does_not_wait_for_a_pod_that_its_node_is_done_with(kube):
+    kube.add_node("worker")
+    kept = pod("a", nodeName="worker", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM["spec"]}}}])
+    (made,) = kube.apply([{**kept, "metadata": {"name": "a", "finalizers": ["example.com/keep"]}}])
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made["metadata"]["uid"], "controller": True}
+    kube.apply([{**CLAIM, "metadata": {"name": "a-v", "ownerReferences": [owner]}}])
+    kube.delete("persistentvolumeclaim/a-v")
+    kube.delete("pod/a")
+    kube.wait("persistentvolumeclaim/a-v", "delete")
+    assert kube.get("pod/a")["metadata"]["finalizers"] == ["example.com/keep"]
+
+
+def test_a_volume_stays_while_it_is_bound(kube):
+    kube.apply([VOLUME])
+    kube.client().patch("persistentvolume/disk", {"status": {"phase": "Bound"}}, subresource="status")
+    kube.delete("persistentvolume/disk")
+    kube.apply([{**VOLUME, "metadata": {"name": "free"}}])
+    kube.delete("persistentvolume/free")
+    kube.wait("persistentvolume/free", "delete")
+    assert kube.get("persistentvolume/disk")["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
+    kube.client().patch("persistentvolume/disk", {"status": {"phase": "Released"}}, subresource="status")
+    kube.wait("persistentvolume/disk", "delete")
+
+
+def test_a_namespace_goes_with_its_claims(kube):
+    kube.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, {**CLAIM, "metadata": {"name": "data", "namespace": "team"}}])
+    kube.delete("namespace/team")
+    kube.wait("namespace/team", "delete")
