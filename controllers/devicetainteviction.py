@@ -21,6 +21,7 @@ from controllers.generatedclaims import Remembered
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock, go_time
+from controllers.runtime.conditions import condition_patch
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
@@ -35,7 +36,7 @@ _WORKERS = 8
 _REASON = "DeviceTaintManagerEviction"
 _CONDITION = {
     "type": "DisruptionTarget", "status": "True", "reason": "DeletionByDeviceTaintManager",
-    "message": "Device Taint manager: deleting due to NoExecute taint",
+    "message": "Device Taint manager: deleting due to NoExecute taint", "lastProbeTime": None,
 }  # fmt: skip
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
@@ -45,15 +46,6 @@ def build(client: Client, informers: Informers, clock: Clock, options: Options) 
     return DeviceTaintEviction(client, informers, clock, options)
 
 
-def condition_patch(pod: Json, now: str) -> Json | None:
-    """The patch of a pod's status that says why it is deleted; None if the pod says so already."""
-    known: Json = next((c for c in (pod.get("status") or {}).get("conditions") or () if c["type"] == _CONDITION["type"]), {})
-    if all(known.get(name) == value for name, value in _CONDITION.items()):
-        return None
-    since = known["lastTransitionTime"] if known.get("status") == _CONDITION["status"] else now
-    return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [{**_CONDITION, "lastProbeTime": None, "lastTransitionTime": since}]}}
-
-
 class DeviceTaintEviction(ControllerComponent):
     """The component. Without the gate it does nothing; rules count with a gate of their own (1.33 and 1.34: the same)."""
 
@@ -61,9 +53,10 @@ class DeviceTaintEviction(ControllerComponent):
 
     def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
         features, release = options.features, options.emulated_version
-        self._client, self._clock, self._enabled = client.named(NAME), clock, features.enabled(GATE)
+        # Its writes go under the name of the program that it is part of.
+        self._client, self._clock, self._enabled = client.named("kube-controller-manager"), clock, features.enabled(GATE)
         self._with_groups = features.enabled(GROUPS_GATE)
-        self._recorder = CoreEventRecorder(client, clock, NAME)
+        self._recorder = CoreEventRecorder(self._client, clock, NAME)
         self._evictions = Evictions(self._with_groups)
         self._due: dict[str, Eviction] = {}
         self._evicted = Remembered(500)
@@ -206,9 +199,9 @@ class DeviceTaintEviction(ControllerComponent):
         if pod["metadata"].get("deletionTimestamp"):
             return True
         self._recorder.record(_referred(pod), "Normal", _REASON, "Marking for deletion")
-        patch = condition_patch(pod, go_time(self._clock.now()))
-        if patch is not None:
-            await self._client.patch(PODS, name, patch, namespace, subresource="status")
+        status = condition_patch(pod, {**_CONDITION, "lastTransitionTime": go_time(self._clock.now())})
+        if status:
+            await self._client.patch(PODS, name, {"metadata": {"uid": uid}, "status": status}, namespace, subresource="status")
         await self._client.delete(PODS, name, namespace, uid=uid)
         return True
 

@@ -1,7 +1,6 @@
 """What the scheduler writes to pods: the PodScheduled condition, the nominated node, the binding.
 
-Status patches are the difference between two statuses in strategic-merge form, as client-go makes it: only changed keys, list
-order stated. Nothing is sent when nothing changed.
+Nothing is sent when nothing changed.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.clock import Clock, go_time
+from controllers.runtime.conditions import condition_patch
 from controllers.runtime.kinds import PODS
 from controllers.runtime.transport import TransportError
 
@@ -21,24 +21,12 @@ log = logging.getLogger(__name__)
 _TRIES, _PAUSE, _FACTOR = 4, timedelta(milliseconds=10), 5
 
 
-def condition_patch(pod: Json, reason: str, message: str, now: str) -> Json:
-    """The part of a status patch that states that the pod is not scheduled; empty if it says so already."""
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    wanted: Json = {"lastProbeTime": None, "lastTransitionTime": now, "message": message}
-    if generation := pod["metadata"].get("generation"):
-        wanted["observedGeneration"] = generation
-    wanted |= {"reason": reason, "status": "False", "type": "PodScheduled"}
-    known = next((c for c in conditions if c["type"] == "PodScheduled"), None)
-    if known is None:
-        order = [{"type": c["type"]} for c in (*conditions, wanted)]
-        return {**({"$setElementOrder/conditions": order} if conditions else {}), "conditions": [wanted]}
-    if known["status"] == "False":
-        wanted["lastTransitionTime"] = known.get("lastTransitionTime")
-    changed = {name: value for name, value in wanted.items() if known.get(name) != value}
-    if not changed:
-        return {}
-    order = [{"type": c["type"]} for c in conditions]
-    return {"$setElementOrder/conditions": order, "conditions": [{**changed, "type": "PodScheduled"}]}
+def not_scheduled(pod: Json, reason: str, message: str, now: str) -> Json:
+    """The condition that states that the pod is not scheduled."""
+    generation = pod["metadata"].get("generation")
+    observed = {"observedGeneration": generation} if generation else {}
+    times = {"lastProbeTime": None, "lastTransitionTime": now}
+    return {**times, "message": message, **observed, "reason": reason, "status": "False", "type": "PodScheduled"}
 
 
 class PodWriter:
@@ -49,7 +37,7 @@ class PodWriter:
 
     async def unscheduled(self, pod: Json, reason: str, message: str, nominated: str | None) -> None:
         """States why the pod is not scheduled. `nominated`: the node that it waits for ("" for none; None: leave it)."""
-        status = condition_patch(pod, reason, message, go_time(self._clock.now()))
+        status = condition_patch(pod, not_scheduled(pod, reason, message, go_time(self._clock.now())))
         if nominated is not None and nominated != (pod.get("status") or {}).get("nominatedNodeName", ""):
             status["nominatedNodeName"] = nominated or None
         await self._patch(pod, status)

@@ -17,6 +17,7 @@ from typing import Any
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.clock import Clock, go_time
+from controllers.runtime.conditions import condition_patch
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.kinds import PODS
 from controllers.scheduler.evaluate import Cycle, Evaluator
@@ -154,11 +155,10 @@ class Preemption:
             "status": "True",
             "type": "DisruptionTarget",
         }
-        known = [c for c in (pod.get("status") or {}).get("conditions") or () if c["type"] != "DisruptionTarget"]
-        order = [{"type": c["type"]} for c in (*known, condition)]
-        patch = {"status": {"$setElementOrder/conditions": order, "conditions": [condition]}}
+        status = condition_patch(pod, condition)
         try:
-            await self._client.patch(PODS, victim.name, patch, victim.namespace, subresource="status")
+            if status:
+                await self._client.patch(PODS, victim.name, {"status": status}, victim.namespace, subresource="status")
             await self._client.delete(PODS, victim.name, victim.namespace)
         except StatusError as error:
             if error.code != 404:

@@ -115,7 +115,9 @@ def test_a_pod_on_a_tainted_device_is_told_why_and_deleted() -> None:
         await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
         await pods(world, "p")
         (pod,) = await evicted(world, clock, "p")
-        (condition,) = [c for c in pod["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        condition = pod["status"]["conditions"][-1]
+        assert condition["type"] == "DisruptionTarget"
+        assert "kube-controller-manager" in {entry["manager"] for entry in pod["metadata"]["managedFields"]}
         assert (condition["status"], condition["reason"]) == ("True", "DeletionByDeviceTaintManager")
         assert condition["message"] == "Device Taint manager: deleting due to NoExecute taint"
         assert await events(world, clock, 1) == ["Marking for deletion"]

@@ -1,0 +1,25 @@
+"""Conditions of pods, written as client-go writes them: the difference between two statuses in strategic-merge form."""
+
+from __future__ import annotations
+
+from controllers.runtime.kinds import Json
+
+
+def condition_patch(pod: Json, wanted: Json) -> Json:
+    """The part of a status patch that makes a condition so, in its place or at the end; empty if it is so.
+
+    `wanted` is the whole condition; its `lastTransitionTime` counts if the status changes. Only changed keys are sent, and the order of the list.
+    """
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    known = next((c for c in conditions if c["type"] == wanted["type"]), None)
+    if known is None:
+        order = [{"type": c["type"]} for c in (*conditions, wanted)]
+        return {**({"$setElementOrder/conditions": order} if conditions else {}), "conditions": [wanted]}
+    if known["status"] == wanted["status"]:
+        wanted = {**wanted, "lastTransitionTime": known.get("lastTransitionTime")}
+    changed = {name: value for name, value in wanted.items() if known.get(name) != value}
+    if not changed:
+        return {}
+    changed |= {name: None for name in known if name not in wanted}
+    order = [{"type": c["type"]} for c in conditions]
+    return {"$setElementOrder/conditions": order, "conditions": [{**changed, "type": wanted["type"]}]}
