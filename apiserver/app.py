@@ -77,7 +77,7 @@ class Server:
         self._accounts = AccountTokens(self.registry.lookup, clock)
         self._authenticator.accounts = self._accounts
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
-        discovery = Discovery(self._found)
+        discovery = Discovery(self._found, settings.features.release)
         openapi = OpenApi(self._found)
         checks = {"ping": self._ping, "log": self._ping, "etcd": self._storage, "informer-sync": self._ping, "shutdown": self._shutdown}
         documents = Documents(discovery, version_info(settings), checks, self.metrics.text, openapi.answer)

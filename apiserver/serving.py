@@ -35,11 +35,16 @@ class RuntimeConfigError(ValueError):
 
 
 def parse_runtime_config(text: str) -> dict[str, str]:
-    """`api/all=true,resource.k8s.io/v1beta1=true` as a mapping; a key alone is true."""
+    """`api/all=true,resource.k8s.io/v1beta1=true` as a mapping; a key alone is true. Old names of the core group's version all mean that
+    version, even with a resource behind them (kube-apiserver's completion of its options)."""
     settings: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = part.partition("=")
-        settings[key.strip()] = value.strip()
+        key = key.strip()
+        if key.removeprefix("api/").partition("/")[0] == "v1":
+            key = "/v1"
+        if key != "api/legacy":
+            settings[key] = value.strip()
     return settings
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from apiserver.admission.plugins import conflicting, select
-from apiserver.api.features import FeatureError, Features, parse_gates, parse_release
+from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.authorization.authorizer import MODES, UNBUILT
 from apiserver.http.authentication import TokenFileError, read_tokens
 from apiserver.logs import FORMATS
@@ -140,7 +140,8 @@ def read(arguments: Sequence[str]) -> Settings:
         features = Features(parse_release(given.emulated_version), parse_gates(",".join(given.feature_gates)))
         tokens = read_tokens(given.token_auth_file) if given.token_auth_file else None
     except FeatureError as error:
-        raise SettingsError(f"--feature-gates: {error}" if "release" not in str(error) else f"--emulated-version: {error}") from error
+        flag = "--emulated-version" if isinstance(error, ReleaseError) else "--feature-gates"
+        raise SettingsError(f"{flag}: {error}") from error
     except TokenFileError as error:
         raise SettingsError(str(error)) from error
     _check(given, tokens)

@@ -6,8 +6,11 @@ unknown names. Facts: component-base/featuregate and pkg/features of Kubernetes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+from apiserver.api.fielderrors import go_quote
 
 Release = tuple[int, int]
 
@@ -112,41 +115,97 @@ GATES: Final[Mapping[str, Gate]] = {
     "TopologyAwareWorkloadScheduling": _gate("36:a-", "GenericWorkload"),
     "VolumeAttributesClass": _gate("29:a- 31:b- 34:g+ 36:gL"),
     "VolumeLimitScaling": _gate("35:a-"),
-    "WatchList": _gate("27:a- 32:b+"),
+    "WatchList": _gate("27:a- 32:b+ 33:b- 34:b+"),
     "WorkloadAwarePreemption": _gate("36:a-", "GangScheduling"),
     "WorkloadWithJob": _gate("36:a-", "GenericWorkload"),
 }
 _GROUPS: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 
+_COMPONENT: Final = "kube"
+#: Whatever follows the numbers is not looked at.
+_NUMBERS: Final = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)")
+_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False)
+
+
+class ReleaseError(FeatureError):
+    """A release that cannot be emulated."""
+
+
 def parse_release(text: str) -> Release:
-    """`1.36` (also `v1.36`, `1.36.2`, `kube=1.36`) as (1, 36); FeatureError names what is not served."""
-    number = text.removeprefix("kube=").removeprefix("v")
-    parts = number.split(".")
-    if len(parts) < 2 or not all(part.isdigit() for part in parts):
-        raise FeatureError(f'"{text}" is not a release; use one of {_known()}')
-    release = int(parts[0]), int(parts[1])
-    if release not in RELEASES:
-        raise FeatureError(f"release {text} cannot be emulated; use one of {_known()}")
-    return release
+    """`1.35` (also `v1.35`, `1.35.0`, `kube=1.35`) as (1, 35), nothing as the newest; ReleaseError in upstream's words, and with what can be had."""
+    found: Release | None = None
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        component, equals, number = part.partition("=")
+        component, number = (component.strip(), number.strip()) if equals else (_COMPONENT, part)
+        release = _release(component, number)
+        if component != _COMPONENT:
+            raise ReleaseError(f"component not registered: {component}; {_known()}")
+        if found is not None:
+            raise ReleaseError(f"duplicate version flag, {component}={_shown(found)} and {component}={_shown(release)}; {_known()}")
+        found = release
+    if found is None:
+        return RELEASES[-1]
+    if found not in RELEASES:
+        raise ReleaseError(f"{_out_of_bounds(found)}; {_known()}")
+    return found
+
+
+def _release(component: str, number: str) -> Release:
+    """Major and minor of a version; a patch release cannot be emulated."""
+    match = _NUMBERS.match(number)
+    if match is None:
+        raise ReleaseError(f"could not parse {go_quote(number)} as version; {_known()}")
+    parts = match[1].split(".")
+    if len(parts) < 2:
+        raise ReleaseError(f"illegal version string {go_quote(number)}; {_known()}")
+    if len(parts[0]) > 1 and parts[0].startswith("0"):
+        raise ReleaseError(f"illegal zero-prefixed version component {go_quote(parts[0])} in {go_quote(number)}; {_known()}")
+    values = [int(part) for part in parts]
+    if len(values) > 2 and values[2]:
+        raise ReleaseError(f"patch version not allowed, got: {component}={'.'.join(map(str, values))}; {_known()}")
+    return values[0], values[1]
+
+
+def _out_of_bounds(release: Release) -> str:
+    first, shown = _shown(RELEASES[0]), _shown(release)
+    message = f"emulation version {shown} is not between [{first}, {_shown(RELEASES[-1])}.0]"
+    if release < RELEASES[0]:
+        return f"[{message}, minCompatibilityVersion version {first} is not between [{first}, {shown}]]"
+    return message
+
+
+def _shown(release: Release) -> str:
+    return f"{release[0]}.{release[1]}"
 
 
 def _known() -> str:
-    return ", ".join(f"{major}.{minor}" for major, minor in RELEASES)
+    return f"use one of {', '.join(map(_shown, RELEASES))}"
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as a mapping; FeatureError in upstream's words."""
-    settings: dict[str, bool] = {}
+    """`A=true,kube:B=false` as a mapping; FeatureError in upstream's words."""
+    by_component: dict[str, list[str]] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
-        name, value = name.strip(), value.strip()
-        if not equals:
-            raise FeatureError(f"missing bool value for {name}")
-        if value.lower() not in {"true", "false", "t", "f", "1", "0"}:
-            raise FeatureError(f'invalid value of {name}={value}, err: strconv.ParseBool: parsing "{value}": invalid syntax')
-        settings[name] = value.lower() in {"true", "t", "1"}
-    return settings
+        component, colon, rest = part.partition(":")
+        by_component.setdefault(component if colon else "", []).append(rest if colon else part)
+    if "" in by_component and _COMPONENT in by_component:
+        raise FeatureError(f"set {_COMPONENT} feature gates with default empty prefix or {_COMPONENT}: prefix consistently, do not mix use")
+    for component in by_component:
+        if component not in ("", _COMPONENT):
+            raise FeatureError(f"component not registered: {component}")
+    return dict(_gate_setting(part) for parts in by_component.values() for part in parts)
+
+
+def _gate_setting(part: str) -> tuple[str, bool]:
+    name, equals, value = part.partition("=")
+    name, value = name.strip(), value.strip()
+    if not equals:
+        raise FeatureError(f"missing bool value for {name}")
+    on = _BOOLEANS.get(value)
+    if on is None:
+        raise FeatureError(f"invalid value of {name}={value}, err: strconv.ParseBool: parsing {go_quote(value)}: invalid syntax")
+    return name, on
 
 
 class Features:
@@ -196,7 +255,11 @@ class Features:
         self._on[name] = value
 
     def _check_needs(self) -> None:
-        for name in sorted(self._on):
-            missing = [need for need in GATES[name].needs if not self._on.get(need)] if self._on[name] else []
+        """All that is wrong is told, as upstream does (which has it in no order)."""
+        problems = []
+        for name in sorted(name for name, on in self._on.items() if on):
+            missing = [need for need in GATES[name].needs if not self._on.get(need)]
             if missing:
-                raise FeatureError(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
+                problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
+        if problems:
+            raise FeatureError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from apiserver.registry.conversion import api_version
-from apiserver.registry.resource import Resource, Version
+from apiserver.registry.resource import Release, Resource, Version
 
 Json = dict[str, Any]
 
@@ -23,9 +23,10 @@ Served = Sequence[tuple[Resource, Version]]
 
 
 class Discovery:
-    """The documents of one server. `served` holds each resource with each version in which it is served."""
+    """The documents of one server that emulates a release. `served` holds each resource with each version in which it is served."""
 
-    def __init__(self, served: Iterable[tuple[Resource, Version]]) -> None:
+    def __init__(self, served: Iterable[tuple[Resource, Version]], release: Release) -> None:
+        self._release = release
         self._by_version: dict[str, dict[str, list[tuple[Resource, Version]]]] = {}
         for resource, version in served:
             self._by_version.setdefault(resource.group, {}).setdefault(version.name, []).append((resource, version))
@@ -64,7 +65,7 @@ class Discovery:
         """/api/v1 and /apis/GROUP/VERSION"""
         entries: list[Json] = []
         for resource, _ in self._by_version[group][version]:
-            entries.append(_entry(resource))
+            entries.append(_entry(resource, self._release))
             entries += [_sub_entry(resource, sub) for sub in sorted(resource.subresources, key=lambda sub: sub.name)]
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version(group, version), "resources": entries}
 
@@ -97,7 +98,7 @@ def version_order(name: str) -> tuple[int, int, int]:
     return 0, -int(digits), 0
 
 
-def _entry(resource: Resource) -> Json:
+def _entry(resource: Resource, release: Release) -> Json:
     entry: Json = {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -109,8 +110,9 @@ def _entry(resource: Resource) -> Json:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    if resource.storage_hash:
-        entry["storageVersionHash"] = resource.storage_hash
+    storage_hash = resource.storage_hash(release)
+    if storage_hash:
+        entry["storageVersionHash"] = storage_hash
     return entry
 
 
@@ -126,7 +128,8 @@ def _sub_entry(resource: Resource, sub: Any) -> Json:
 def _aggregated(resource: Resource, version: Version) -> Json:
     entry: Json = {
         "resource": resource.plural,
-        "responseKind": {"group": resource.group, "version": version.name, "kind": resource.kind},
+        # Group and version are told only where they are others than the resource's: clients fill them in.
+        "responseKind": {"group": "", "version": "", "kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": sorted(resource.verbs),
@@ -140,11 +143,7 @@ def _aggregated(resource: Resource, version: Version) -> Json:
         entry["subresources"] = [
             {
                 "subresource": sub.name,
-                "responseKind": {
-                    "group": resource.group if sub.group is None else sub.group,
-                    "version": sub.version or version.name,
-                    "kind": sub.kind or resource.kind,
-                },
+                "responseKind": {"group": sub.group or "", "version": sub.version, "kind": sub.kind or resource.kind},
                 "verbs": sorted(sub.verbs),
             }
             for sub in subs

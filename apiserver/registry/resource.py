@@ -6,11 +6,14 @@ registers itself: `apiserver.resources.CATALOG` is one visible tuple.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
+from apiserver.api.features import RELEASES
 from apiserver.api.schema import Struct
 
 if TYPE_CHECKING:
@@ -98,7 +101,8 @@ class Resource:
 
     `field_labels` maps a selectable field to its value of an object ("" when unset); metadata.name (and metadata.namespace)
     are added by the store. `delete_returns_object`: DELETE answers with the object, else with a Status.
-    `storage_hash` is discovery's storageVersionHash. `unconditional_update`: PUT without resourceVersion is allowed.
+    `storage_version` is the apiVersion in which upstream stores it, where that is not a matter of releases (see `stored_as`).
+    `unconditional_update`: PUT without resourceVersion is allowed.
     `create_on_update`: PUT to a missing name creates it.
     """
 
@@ -119,7 +123,7 @@ class Resource:
     delete_returns_object: bool = False
     unconditional_update: bool = True
     create_on_update: bool = False
-    storage_hash: str = ""
+    storage_version: str = ""
     #: Whether upstream reads single objects from its watch cache, whose errors have other words.
     cached: bool = True
     #: A feature gate without which the resource is not served.
@@ -156,6 +160,21 @@ class Resource:
     @property
     def has_status(self) -> bool:
         return any(sub.name == "status" for sub in self.subresources)
+
+    def stored_as(self, release: Release) -> str:
+        """The apiVersion in which upstream stores the kind: the newest one that the release before knew as well, so that there is a way back
+        (apiserver/pkg/server/storage). Here objects are stored in hub form; discovery tells what upstream would."""
+        before = max((release[0], release[1] - 1), RELEASES[0])
+        known = next((version for version in self.versions if version.introduced <= before), self.versions[0])
+        return self.storage_version or (f"{self.group}/{known.name}" if self.group else known.name)
+
+    def storage_hash(self, release: Release) -> str:
+        """Discovery's storageVersionHash; empty where nothing is stored (reviews)."""
+        if "get" not in self.verbs:
+            return ""
+        stored = self.stored_as(release)
+        text = f"{stored if '/' in stored else '/' + stored}/{self.kind}"
+        return b64encode(sha256(text.encode()).digest()[:8]).decode()
 
     def version(self, name: str) -> Version | None:
         return next((v for v in self.versions if v.name == name), None)

@@ -53,7 +53,7 @@ class ConfigMapStrategy(Strategy):
 CONFIG_MAPS = Resource(
     group="", kind="ConfigMap", plural="configmaps", singular="configmap", namespaced=True, short_names=("cm",),
     versions=(Version(name="v1", schema=ConfigMap),),
-    strategy=ConfigMapStrategy(), storage_prefix="configmaps", storage_hash="qFsyl6wFWjQ=",
+    strategy=ConfigMapStrategy(), storage_prefix="configmaps",
     columns=name_and_age(
         Column(name="Data", cell=lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), description="Number of entries.")
     ),

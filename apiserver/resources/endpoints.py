@@ -140,7 +140,7 @@ def _cell(obj: Json) -> str:
 ENDPOINTS: Final = Resource(
     group="", kind="Endpoints", plural="endpoints", singular="endpoints", namespaced=True, short_names=("ep",),
     versions=(Version(name="v1", schema=Endpoints, default=default, deprecated=(1, 33), successor="discovery.k8s.io/v1 EndpointSlice"),),
-    strategy=EndpointsStrategy(), storage_prefix="services/endpoints", storage_hash="fWeeMqaN/OA=",
+    strategy=EndpointsStrategy(), storage_prefix="services/endpoints",
     columns=name_and_age(Column(name="Endpoints", cell=_cell, description="The first addresses, with their ports.")),
     create_on_update=True,
 )  # fmt: skip

@@ -238,7 +238,7 @@ _NEW_FIELD_LABELS: Final[dict[str, Any]] = {
 def _resource(group: str, version: Version, strategy: Strategy, fields: dict[str, Any]) -> Resource:
     return Resource(
         group=group, kind="Event", plural="events", singular="event", namespaced=True, short_names=("ev",), versions=(version,),
-        strategy=strategy, storage_prefix="events", storage_hash="r2yiGXH7wu8=", columns=_COLUMNS, create_on_update=True,
+        strategy=strategy, storage_prefix="events", storage_version="v1", columns=_COLUMNS, create_on_update=True,
         field_labels=fields, field_error_style="plain", cached=False,
     )  # fmt: skip
 

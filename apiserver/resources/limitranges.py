@@ -128,7 +128,7 @@ class LimitRangeStrategy(Strategy):
 LIMIT_RANGES: Final = Resource(
     group="", kind="LimitRange", plural="limitranges", singular="limitrange", namespaced=True, short_names=("limits",),
     versions=(Version(name="v1", schema=LimitRange, default=default),),
-    strategy=LimitRangeStrategy(), storage_prefix="limitranges", storage_hash="EBKMFVe6cwo=",
+    strategy=LimitRangeStrategy(), storage_prefix="limitranges",
     columns=(
         NAME,
         Column(name="Created At", cell=lambda obj: obj["metadata"].get("creationTimestamp"), type="date", description="When the object was created."),

@@ -120,7 +120,7 @@ def _finalizer_name(name: str, path: Path) -> list[FieldError]:
 NAMESPACES = Resource(
     group="", kind="Namespace", plural="namespaces", singular="namespace", namespaced=False, short_names=("ns",),
     versions=(Version(name="v1", schema=Namespace, default=default),),
-    strategy=NamespaceStrategy(), storage_prefix="namespaces", storage_hash="Q3oi5N2YM8M=",
+    strategy=NamespaceStrategy(), storage_prefix="namespaces",
     columns=name_and_age(Column(name="Status", cell=_phase, description="Phase of the namespace's life.")),
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     subresources=(Subresource(name="finalize", verbs=("update",)), Subresource(name="status")),

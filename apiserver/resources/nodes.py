@@ -212,7 +212,7 @@ _COLUMNS: Final = (
 NODES = Resource(
     group="", kind="Node", plural="nodes", singular="node", namespaced=False, short_names=("no",),
     versions=(Version(name="v1", schema=Node, default=default, to_hub=to_hub),),
-    strategy=NodeStrategy(), storage_prefix="minions", storage_hash="XwShjMxG9Fs=", columns=_COLUMNS,
+    strategy=NodeStrategy(), storage_prefix="minions", columns=_COLUMNS,
     subresources=(Subresource(name="status"),),
     field_labels={"spec.unschedulable": lambda obj: "true" if obj["spec"].get("unschedulable") else "false"}, field_error_style="plain",
 )  # fmt: skip

@@ -66,7 +66,7 @@ def _labels(obj: Json) -> str:
 POD_TEMPLATES: Final = Resource(
     group="", kind="PodTemplate", plural="podtemplates", singular="podtemplate", namespaced=True,
     versions=(Version(name="v1", schema=PodTemplate, default=default, to_hub=to_hub),),
-    strategy=PodTemplateStrategy(), storage_prefix="podtemplates", storage_hash="LIXB2x4IFpk=",
+    strategy=PodTemplateStrategy(), storage_prefix="podtemplates",
     columns=(
         NAME,
         Column(name="Containers", cell=_listed("name"), description="Names of the containers."),

@@ -82,7 +82,7 @@ class PriorityClassStrategy(Strategy):
 PRIORITY_CLASSES: Final = Resource(
     group="scheduling.k8s.io", kind="PriorityClass", plural="priorityclasses", singular="priorityclass", namespaced=False, short_names=("pc",),
     versions=(Version(name="v1", schema=PriorityClass, default=default),),
-    strategy=PriorityClassStrategy(), storage_prefix="priorityclasses", storage_hash="1QwjyaZjj3Y=",
+    strategy=PriorityClassStrategy(), storage_prefix="priorityclasses",
     columns=(
         NAME,
         Column(name="Value", cell=lambda obj: obj.get("value", 0), type="integer", description="The priority."),

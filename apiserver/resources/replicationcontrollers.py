@@ -136,7 +136,7 @@ REPLICATION_CONTROLLERS: Final = Resource(
     group="", kind="ReplicationController", plural="replicationcontrollers", singular="replicationcontroller", namespaced=True,
     short_names=("rc",), categories=("all",),
     versions=(Version(name="v1", schema=ReplicationController, default=default, to_hub=to_hub),),
-    strategy=ReplicationControllerStrategy(), storage_prefix="controllers", storage_hash="Jond2If31h0=",
+    strategy=ReplicationControllerStrategy(), storage_prefix="controllers",
     columns=(
         NAME,
         Column(name="Desired", cell=lambda obj: obj["spec"].get("replicas", 0), type="integer", description="How many pods there should be."),

@@ -165,7 +165,7 @@ def _used(limits: bool) -> Any:
 RESOURCE_QUOTAS: Final = Resource(
     group="", kind="ResourceQuota", plural="resourcequotas", singular="resourcequota", namespaced=True, short_names=("quota",),
     versions=(Version(name="v1", schema=ResourceQuota, default=default),),
-    strategy=ResourceQuotaStrategy(), storage_prefix="resourcequotas", storage_hash="8uhSgffRX6w=",
+    strategy=ResourceQuotaStrategy(), storage_prefix="resourcequotas",
     columns=name_and_age(
         Column(name="Request", cell=_used(limits=False), description="Used and allowed amounts of requests and objects."),
         Column(name="Limit", cell=_used(limits=True), description="Used and allowed amounts of limits."),

@@ -74,7 +74,7 @@ def _handler(obj: Json) -> str:
 RUNTIME_CLASSES: Final = Resource(
     group="node.k8s.io", kind="RuntimeClass", plural="runtimeclasses", singular="runtimeclass", namespaced=False,
     versions=(Version(name="v1", schema=RuntimeClass, default=default),),
-    strategy=RuntimeClassStrategy(), storage_prefix="runtimeclasses", storage_hash="WQTu1GL3T2Q=",
+    strategy=RuntimeClassStrategy(), storage_prefix="runtimeclasses",
     columns=name_and_age(Column(name="Handler", cell=_handler, description="What the node's runtime calls it.")),
     unconditional_update=False,
 )  # fmt: skip

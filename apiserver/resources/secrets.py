@@ -92,7 +92,7 @@ def _type(obj: Json) -> str:
 SECRETS = Resource(
     group="", kind="Secret", plural="secrets", singular="secret", namespaced=True,
     versions=(Version(name="v1", schema=Secret, default=default, to_hub=to_hub),),
-    strategy=SecretStrategy(), storage_prefix="secrets", storage_hash="S6u1pOWzb84=",
+    strategy=SecretStrategy(), storage_prefix="secrets",
     columns=name_and_age(
         Column(name="Type", cell=_type, description="What the secret is for."),
         Column(name="Data", cell=lambda obj: len(obj.get("data") or ()), description="Number of entries."),

@@ -38,7 +38,7 @@ class ServiceAccountStrategy(Strategy):
 SERVICE_ACCOUNTS = Resource(
     group="", kind="ServiceAccount", plural="serviceaccounts", singular="serviceaccount", namespaced=True, short_names=("sa",),
     versions=(Version(name="v1", schema=ServiceAccount),),
-    strategy=ServiceAccountStrategy(), storage_prefix="serviceaccounts", storage_hash="pbx9ZvyFpBE=",
+    strategy=ServiceAccountStrategy(), storage_prefix="serviceaccounts",
     columns=name_and_age(), delete_returns_object=True,
     subresources=(
         Subresource(

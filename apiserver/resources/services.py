@@ -258,7 +258,7 @@ _COLUMNS: Final = (
 SERVICES = Resource(
     group="", kind="Service", plural="services", singular="service", namespaced=True, short_names=("svc",), categories=("all",),
     versions=(Version(name="v1", schema=Service, default=default),),
-    strategy=ServiceStrategy(), storage_prefix="services/specs", storage_hash="0/CO1lhkEBI=", columns=_COLUMNS,
+    strategy=ServiceStrategy(), storage_prefix="services/specs", columns=_COLUMNS,
     subresources=(Subresource(name="status"),),
     field_labels={
         "spec.clusterIP": lambda obj: obj["spec"].get("clusterIP", ""),

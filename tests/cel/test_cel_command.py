@@ -101,8 +101,8 @@ def test_what_the_api_would_refuse_ends_with_1(expression: str, shown: str, slic
     [
         (["--slices", "/nowhere.yaml"], "/nowhere.yaml"),
         (["--kubeconfig", "/nowhere"], "/nowhere does not exist; give --slices FILE or --kubeconfig FILE"),
-        (["--emulated-version", "new"], '--emulated-version: "new" is not a release; use one of 1.33'),
-        (["--emulated-version", "1.32"], "--emulated-version: release 1.32 cannot be emulated; use one of 1.33"),
+        (["--emulated-version", "new"], '--emulated-version: could not parse "new" as version; use one of 1.33'),
+        (["--emulated-version", "1.32"], "emulation version 1.32 is not between [1.33, 1.36.0]"),
         (["--output", "xml"], "invalid choice: 'xml'"),
         (["--feature-gates", "DRAListTypeAttributes"], "--feature-gates DRAListTypeAttributes: expected NAME=true or NAME=false"),
     ],

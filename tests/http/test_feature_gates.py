@@ -48,6 +48,9 @@ def test_a_gate_that_may_be_set_is_set() -> None:
         ((1, 33), {"DRAAdminAccess": True}, "DRAAdminAccess is enabled, but depends on features that are disabled: [DynamicResourceAllocation]"),
         ((1, 36), {"DRAResourceClaimDeviceStatus": False, "DRAResourceClaimGranularStatusAuthorization": False},
          "DRADeviceBindingConditions is enabled, but depends on features that are disabled: [DRAResourceClaimDeviceStatus]"),
+        ((1, 36), {"DRAResourceClaimDeviceStatus": False},
+         ("[DRADeviceBindingConditions is enabled, but depends on features that are disabled: [DRAResourceClaimDeviceStatus],"
+          " DRAResourceClaimGranularStatusAuthorization is enabled, but depends on features that are disabled: [DRAResourceClaimDeviceStatus]]")),
         ((1, 36), {"WorkloadAwarePreemption": True}, "WorkloadAwarePreemption is enabled, but depends on features that are disabled: [GangScheduling]"),
     ],
 )  # fmt: skip
@@ -101,18 +104,49 @@ def test_whatever_is_accepted_keeps_every_rule(release: tuple[int, int], setting
 def test_gates_are_read_as_the_flag_spells_them() -> None:
     assert parse_gates(" A=true, B=False,C=1,D=f ,") == {"A": True, "B": False, "C": True, "D": False}
     assert parse_gates("A=true,A=false") == {"A": False}, "the last one counts"
-    for text, message in (("A", "missing bool value for A"), ("A=x", 'invalid value of A=x, err: strconv.ParseBool: parsing "x": invalid syntax')):
-        with pytest.raises(FeatureError) as caught:
-            parse_gates(text)
-        assert str(caught.value) == message
+    assert parse_gates("kube:A=true,kube:B=false") == {"A": True, "B": False}
 
 
-@pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.2", "kube=1.36"])
-def test_a_release_may_be_spelled_in_all_the_usual_ways(text: str) -> None:
-    assert parse_release(text) == (1, 36)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A", "missing bool value for A"),
+        ("A=x", 'invalid value of A=x, err: strconv.ParseBool: parsing "x": invalid syntax'),
+        ("A=tRUE", 'invalid value of A=tRUE, err: strconv.ParseBool: parsing "tRUE": invalid syntax'),
+        ("foo:A=true", "component not registered: foo"),
+        ("A=true,kube:B=true", "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"),
+    ],
+)
+def test_gates_that_cannot_be_read_are_refused_in_upstreams_words(text: str, message: str) -> None:
+    with pytest.raises(FeatureError) as caught:
+        parse_gates(text)
+    assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("text", ["1.32", "1.37", "2.0", "one", "", "1"])
-def test_a_release_that_cannot_be_emulated_is_named_with_those_that_can(text: str) -> None:
-    with pytest.raises(FeatureError, match=r"1\.33, 1\.34, 1\.35, 1\.36"):
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [("1.35", (1, 35)), ("v1.35", (1, 35)), ("1.35.0", (1, 35)), ("1.035-x", (1, 35)), ("kube=1.34", (1, 34)), (" kube = 1.34 ", (1, 34)), ("", (1, 36))],
+)
+def test_a_release_may_be_spelled_in_all_the_usual_ways(text: str, release: tuple[int, int]) -> None:
+    assert parse_release(text) == release
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1.37", "emulation version 1.37 is not between [1.33, 1.36.0]"),
+        ("2.0", "emulation version 2.0 is not between [1.33, 1.36.0]"),
+        ("1.32", "[emulation version 1.32 is not between [1.33, 1.36.0], minCompatibilityVersion version 1.33 is not between [1.33, 1.32]]"),
+        ("1.36.2", "patch version not allowed, got: kube=1.36.2"),
+        ("one", 'could not parse "one" as version'),
+        ("-1.3", 'could not parse "-1.3" as version'),
+        ("1", 'illegal version string "1"'),
+        ("01.35", 'illegal zero-prefixed version component "01" in "01.35"'),
+        ("kubelet=1.35", "component not registered: kubelet"),
+        ("1.34,1.35", "duplicate version flag, kube=1.34 and kube=1.35"),
+    ],
+)
+def test_a_release_that_cannot_be_emulated_is_refused_in_upstreams_words_with_those_that_can(text: str, message: str) -> None:
+    with pytest.raises(FeatureError) as caught:
         parse_release(text)
+    assert str(caught.value) == f"{message}; use one of 1.33, 1.34, 1.35, 1.36"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.api.features import Features
+from apiserver.api.features import RELEASES, Features
 from apiserver.resources import CATALOG
 from apiserver.serving import RuntimeConfigError, parse_runtime_config, served
 
@@ -51,7 +51,7 @@ def test_groups_of_the_real_server_that_are_not_served_here_may_be_named() -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("v1=true", "runtime-config invalid key v1"),
+        ("resource.k8s.io=true", "runtime-config invalid key resource.k8s.io"),
         ("a/b/c/d", "runtime-config invalid key a/b/c/d"),
         ("nope/v1,also.example.com/v2/things", "unknown api groups also.example.com/v2,nope/v1"),
         ("resource.k8s.io/v7=true", "group version resource.k8s.io/v7 that has not been registered"),
@@ -73,3 +73,28 @@ def test_a_setting_that_means_nothing_is_refused_in_upstreams_words(text: str, m
 def test_a_version_of_a_later_release_cannot_be_switched_on() -> None:
     with pytest.raises(RuntimeConfigError, match=r"cannot enable version resource.k8s.io/v1 in runtime-config because all the resources have been introduced"):
         versions("resource.k8s.io/v1=true", BEFORE)
+
+
+@pytest.mark.parametrize("key", ["v1", "v1/pods", "api/v1", "api/v1/pods", "/v1"])
+def test_the_core_group_has_several_names(key: str) -> None:
+    assert parse_runtime_config(f"{key}=true,api/legacy=false") == {"/v1": "true"}
+
+
+@pytest.mark.parametrize(
+    ("group", "plural", "stored"),
+    [
+        ("resource.k8s.io", "resourceclaims", ("v1beta2", "v1beta2", "v1", "v1")),
+        ("resource.k8s.io", "devicetaintrules", ("v1alpha3",) * 4),
+        ("apps", "deployments", ("v1",) * 4),
+    ],
+)
+def test_discovery_tells_a_storage_version_that_the_release_before_knew(group: str, plural: str, stored: tuple[str, ...]) -> None:
+    resource = next(resource for resource in CATALOG if (resource.group, resource.plural) == (group, plural))
+    assert tuple(resource.stored_as(release) for release in RELEASES) == tuple(f"{group}/{version}" for version in stored)
+
+
+def test_a_storage_version_is_told_as_its_hash() -> None:
+    hashes = {resource.plural: (resource.storage_hash(BEFORE), resource.storage_hash(NOW)) for resource in CATALOG}
+    assert hashes["deviceclasses"] == ("weQRMT6DeYM=", "Yk2PTc1Ybxk=")
+    assert hashes["events"] == ("r2yiGXH7wu8=", "r2yiGXH7wu8="), "events of both groups are stored as the core group's"
+    assert hashes["tokenreviews"] == ("", ""), "nothing is stored"

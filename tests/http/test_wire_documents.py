@@ -37,6 +37,7 @@ def test_both_forms_of_discovery_say_the_same(wire: Wire) -> None:
             name = group["metadata"].get("name", "")
             for version in group["versions"]:
                 for entry in version["resources"]:
+                    assert entry["responseKind"].items() >= {"group": "", "version": ""}.items(), "its own group and version, which go without saying"
                     found[name, version["version"], entry["resource"]] = (entry["verbs"], entry["responseKind"]["kind"], entry["scope"] == "Namespaced")
                     for sub in entry.get("subresources", ()):
                         key = (name, version["version"], f"{entry['resource']}/{sub['subresource']}")

@@ -104,7 +104,7 @@ def _node_selector(obj: Json) -> str:
 DAEMON_SETS: Final = Resource(
     group="apps", kind="DaemonSet", plural="daemonsets", singular="daemonset", namespaced=True, short_names=("ds",), categories=("all",),
     versions=(Version(name="v1", schema=DaemonSet, default=default_daemon_set, to_hub=daemon_set_to_hub, from_hub=daemon_set_from_hub),),
-    strategy=DaemonSetStrategy(), storage_prefix="daemonsets", storage_hash="dd7pWHUlMKQ=",
+    strategy=DaemonSetStrategy(), storage_prefix="daemonsets",
     columns=(
         NAME,
         _column("Desired", "desiredNumberScheduled", "Nodes that are to run the pod."),

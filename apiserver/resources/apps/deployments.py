@@ -156,12 +156,12 @@ _REPLICA_SET_COLUMNS: Final = (
 DEPLOYMENTS: Final = Resource(
     group="apps", kind="Deployment", plural="deployments", singular="deployment", namespaced=True, short_names=("deploy",), categories=("all",),
     versions=(Version(name="v1", schema=Deployment, default=default_deployment, to_hub=deployment_to_hub),),
-    strategy=DeploymentStrategyRules(), storage_prefix="deployments", storage_hash="8aSe+NMegvE=", columns=_DEPLOYMENT_COLUMNS,
+    strategy=DeploymentStrategyRules(), storage_prefix="deployments", columns=_DEPLOYMENT_COLUMNS,
     subresources=(SCALE, Subresource(name="status")),
 )  # fmt: skip
 REPLICA_SETS: Final = Resource(
     group="apps", kind="ReplicaSet", plural="replicasets", singular="replicaset", namespaced=True, short_names=("rs",), categories=("all",),
     versions=(Version(name="v1", schema=ReplicaSet, default=default_replica_set, to_hub=replica_set_to_hub),),
-    strategy=ReplicaSetStrategy(), storage_prefix="replicasets", storage_hash="P1RzHs8/mWQ=", columns=_REPLICA_SET_COLUMNS,
+    strategy=ReplicaSetStrategy(), storage_prefix="replicasets", columns=_REPLICA_SET_COLUMNS,
     subresources=(SCALE, Subresource(name="status")),
 )  # fmt: skip

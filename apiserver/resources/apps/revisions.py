@@ -46,7 +46,7 @@ def _controller(obj: Json) -> str:
 CONTROLLER_REVISIONS: Final = Resource(
     group="apps", kind="ControllerRevision", plural="controllerrevisions", singular="controllerrevision", namespaced=True,
     versions=(Version(name="v1", schema=ControllerRevision),),
-    strategy=ControllerRevisionStrategy(), storage_prefix="controllerrevisions", storage_hash="85nkx63pcBU=",
+    strategy=ControllerRevisionStrategy(), storage_prefix="controllerrevisions",
     columns=name_and_age(
         Column(name="Controller", cell=_controller, description="Whose past it is."),
         Column(name="Revision", cell=lambda obj: obj.get("revision", 0), description="Its place in the past."),

@@ -194,7 +194,7 @@ def _ready(obj: Json) -> str:
 STATEFUL_SETS: Final = Resource(
     group="apps", kind="StatefulSet", plural="statefulsets", singular="statefulset", namespaced=True, short_names=("sts",), categories=("all",),
     versions=(Version(name="v1", schema=StatefulSet, default=default_stateful_set, to_hub=stateful_set_to_hub),),
-    strategy=StatefulSetStrategy(), storage_prefix="statefulsets", storage_hash="H+vl74LkKdo=",
+    strategy=StatefulSetStrategy(), storage_prefix="statefulsets",
     columns=(
         NAME,
         Column(name="Ready", cell=_ready, description="Ready pods, of those that there are to be."),

@@ -160,7 +160,7 @@ def _zone(obj: Json) -> str:
 CRON_JOBS: Final = Resource(
     group="batch", kind="CronJob", plural="cronjobs", singular="cronjob", namespaced=True, short_names=("cj",), categories=("all",),
     versions=(Version(name="v1", schema=CronJob, default=default_cron_job, to_hub=cron_job_to_hub),),
-    strategy=CronJobStrategy(), storage_prefix="cronjobs", storage_hash="sd5LIXh4Fjs=", subresources=(Subresource(name="status"),),
+    strategy=CronJobStrategy(), storage_prefix="cronjobs", subresources=(Subresource(name="status"),),
     columns=(
         NAME,
         Column(name="Schedule", cell=lambda obj: obj["spec"].get("schedule", ""), description="When jobs are made."),

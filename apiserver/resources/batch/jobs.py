@@ -169,6 +169,6 @@ _COLUMNS: Final = (
 JOBS: Final = Resource(
     group="batch", kind="Job", plural="jobs", singular="job", namespaced=True, categories=("all",),
     versions=(Version(name="v1", schema=Job, default=default_job, to_hub=job_to_hub),),
-    strategy=JobStrategy(), storage_prefix="jobs", storage_hash="mudhfqk/qZY=", columns=_COLUMNS, subresources=(Subresource(name="status"),),
+    strategy=JobStrategy(), storage_prefix="jobs", columns=_COLUMNS, subresources=(Subresource(name="status"),),
     field_labels={"status.successful": lambda obj: str((obj.get("status") or {}).get("succeeded", 0))}, field_error_style="label",
 )  # fmt: skip

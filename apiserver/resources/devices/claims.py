@@ -68,6 +68,6 @@ RESOURCE_CLAIMS: Final = Resource(
             default=default_flat_claim, to_hub=flat.claim_to_hub, from_hub=flat.claim_from_hub,
         ),
     ),
-    strategy=ResourceClaimStrategy(), storage_prefix="resourceclaims", storage_hash="wgAZaHcZxUg=", columns=CLAIM_COLUMNS,
+    strategy=ResourceClaimStrategy(), storage_prefix="resourceclaims", columns=CLAIM_COLUMNS,
     subresources=(Subresource(name="status", tables=False),), delete_returns_object=True,
 )  # fmt: skip

@@ -63,6 +63,6 @@ DEVICE_CLASSES: Final = Resource(
         Version(name="v1beta2", schema=v1beta2.DeviceClass, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False),
         Version(name="v1beta1", schema=v1beta1.DeviceClass, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False),
     ),
-    strategy=DeviceClassStrategy(), storage_prefix="deviceclasses", storage_hash="Yk2PTc1Ybxk=", columns=name_and_age(),
+    strategy=DeviceClassStrategy(), storage_prefix="deviceclasses", columns=name_and_age(),
     delete_returns_object=True,
 )  # fmt: skip

@@ -132,6 +132,6 @@ RESOURCE_POOL_STATUS_REQUESTS: Final = Resource(
     group="resource.k8s.io", kind="ResourcePoolStatusRequest", plural="resourcepoolstatusrequests", singular="resourcepoolstatusrequest",
     namespaced=False,
     versions=(Version(name="v1alpha3", schema=ResourcePoolStatusRequest, introduced=(1, 36), removed=(1, 42), on_by_default=False, default=default),),
-    strategy=ResourcePoolStatusRequestStrategy(), storage_prefix="resourcepoolstatusrequests", storage_hash="iy583CtMwdY=",
+    strategy=ResourcePoolStatusRequestStrategy(), storage_prefix="resourcepoolstatusrequests",
     columns=POOL_STATUS_COLUMNS, subresources=(Subresource(name="status", tables=False),), delete_returns_object=True, unconditional_update=False,
 )  # fmt: skip

@@ -62,7 +62,7 @@ RESOURCE_SLICES: Final = Resource(
             default=default_flat_slice, to_hub=flat.slice_to_hub, from_hub=flat.slice_from_hub,
         ),
     ),
-    strategy=ResourceSliceStrategy(), storage_prefix="resourceslices", storage_hash="KsC072WgaEY=", columns=SLICE_COLUMNS,
+    strategy=ResourceSliceStrategy(), storage_prefix="resourceslices", columns=SLICE_COLUMNS,
     field_labels={
         "spec.nodeName": lambda obj: obj["spec"].get("nodeName") or "",
         "spec.driver": lambda obj: obj["spec"].get("driver", ""),

@@ -83,6 +83,6 @@ DEVICE_TAINT_RULES: Final = Resource(
             default=default,
         ),
     ),
-    strategy=DeviceTaintRuleStrategy(), storage_prefix="devicetaintrules", storage_hash="DJ3UJ0fj8MI=", columns=TAINT_RULE_COLUMNS,
+    strategy=DeviceTaintRuleStrategy(), storage_prefix="devicetaintrules", storage_version="resource.k8s.io/v1alpha3", columns=TAINT_RULE_COLUMNS,
     subresources=(Subresource(name="status", tables=False),), delete_returns_object=True,
 )  # fmt: skip

@@ -67,6 +67,6 @@ RESOURCE_CLAIM_TEMPLATES: Final = Resource(
             default=default_flat_template, to_hub=flat.template_to_hub, from_hub=flat.template_from_hub,
         ),
     ),
-    strategy=ResourceClaimTemplateStrategy(), storage_prefix="resourceclaimtemplates", storage_hash="TuzjC49aUfM=", columns=name_and_age(),
+    strategy=ResourceClaimTemplateStrategy(), storage_prefix="resourceclaimtemplates", columns=name_and_age(),
     delete_returns_object=True,
 )  # fmt: skip

@@ -41,7 +41,7 @@ _PROXY: Final = ("create", "delete", "get", "patch", "update")
 PODS = Resource(
     group="", kind="Pod", plural="pods", singular="pod", namespaced=True, short_names=("po",), categories=("all",),
     versions=(Version(name="v1", schema=Pod, default=default, to_hub=to_hub),),
-    strategy=PodStrategy(), storage_prefix="pods", storage_hash="xPOwRZ+Yhw8=", columns=COLUMNS, row_conditions=row_conditions,
+    strategy=PodStrategy(), storage_prefix="pods", columns=COLUMNS, row_conditions=row_conditions,
     subresources=(
         Subresource(name="attach", verbs=_CONNECT, kind="PodAttachOptions", connect=attach),
         Subresource(name="binding", verbs=("create",), kind="Binding", schema=Binding, create=bind),

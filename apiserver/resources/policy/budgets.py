@@ -77,7 +77,7 @@ def _bound(field: str) -> Any:
 POD_DISRUPTION_BUDGETS: Final = Resource(
     group="policy", kind="PodDisruptionBudget", plural="poddisruptionbudgets", singular="poddisruptionbudget", namespaced=True, short_names=("pdb",),
     versions=(Version(name="v1", schema=PodDisruptionBudget),),
-    strategy=PodDisruptionBudgetStrategy(), storage_prefix="poddisruptionbudgets", storage_hash="EVWiDmWqyJw=", unconditional_update=False,
+    strategy=PodDisruptionBudgetStrategy(), storage_prefix="poddisruptionbudgets", unconditional_update=False,
     columns=name_and_age(
         Column(name="Min Available", cell=_bound("minAvailable"), description="Pods that must be available, at least."),
         Column(name="Max Unavailable", cell=_bound("maxUnavailable"), description="Pods that may be unavailable, at most."),

@@ -95,23 +95,23 @@ _BINDING_COLUMNS = (
 
 ROLES = Resource(
     group=GROUP, kind="Role", plural="roles", singular="role", namespaced=True, versions=(Version(name="v1", schema=Role),),
-    strategy=RoleStrategy(), storage_prefix="roles", storage_hash="7FuwZcIIItM=", columns=_ROLE_COLUMNS, create_on_update=True, guard=guard_role,
+    strategy=RoleStrategy(), storage_prefix="roles", columns=_ROLE_COLUMNS, create_on_update=True, guard=guard_role,
 )  # fmt: skip
 CLUSTER_ROLES = Resource(
     group=GROUP, kind="ClusterRole", plural="clusterroles", singular="clusterrole", namespaced=False,
     versions=(Version(name="v1", schema=ClusterRole),),
-    strategy=ClusterRoleStrategy(), storage_prefix="clusterroles", storage_hash="bYE5ZWDrJ44=", columns=_ROLE_COLUMNS, create_on_update=True,
+    strategy=ClusterRoleStrategy(), storage_prefix="clusterroles", columns=_ROLE_COLUMNS, create_on_update=True,
     guard=guard_role,
 )  # fmt: skip
 ROLE_BINDINGS = Resource(
     group=GROUP, kind="RoleBinding", plural="rolebindings", singular="rolebinding", namespaced=True,
     versions=(Version(name="v1", schema=RoleBinding, default=default_binding),),
-    strategy=BindingStrategy(namespaced=True), storage_prefix="rolebindings", storage_hash="eGsCzGH6b1g=", columns=_BINDING_COLUMNS,
+    strategy=BindingStrategy(namespaced=True), storage_prefix="rolebindings", columns=_BINDING_COLUMNS,
     create_on_update=True, guard=guard_binding,
 )  # fmt: skip
 CLUSTER_ROLE_BINDINGS = Resource(
     group=GROUP, kind="ClusterRoleBinding", plural="clusterrolebindings", singular="clusterrolebinding", namespaced=False,
     versions=(Version(name="v1", schema=ClusterRoleBinding, default=default_binding),),
-    strategy=BindingStrategy(namespaced=False), storage_prefix="clusterrolebindings", storage_hash="48tpQ8gZHFc=", columns=_BINDING_COLUMNS,
+    strategy=BindingStrategy(namespaced=False), storage_prefix="clusterrolebindings", columns=_BINDING_COLUMNS,
     create_on_update=True, guard=guard_binding,
 )  # fmt: skip

@@ -105,7 +105,7 @@ def _state(obj: Json) -> str:
 POD_GROUPS: Final = Resource(
     group="scheduling.k8s.io", kind="PodGroup", plural="podgroups", singular="podgroup", namespaced=True, gate="GenericWorkload",
     versions=(Version(name="v1alpha2", schema=PodGroup, on_by_default=False, default=default),),
-    strategy=PodGroupStrategy(), storage_prefix="podgroups", storage_hash="YYgX3v5V204=", subresources=(Subresource(name="status"),),
+    strategy=PodGroupStrategy(), storage_prefix="podgroups", subresources=(Subresource(name="status"),),
     columns=name_and_age(
         Column(name="Policy", cell=_policy, description="How the pods are scheduled: one by one (Basic) or together (Gang)."),
         Column(name="Workload", cell=_workload, description="Name of the referenced Workload object"),

@@ -59,5 +59,5 @@ def _size(path: Path, templates: list[Json]) -> list[FieldError]:
 WORKLOADS: Final = Resource(
     group="scheduling.k8s.io", kind="Workload", plural="workloads", singular="workload", namespaced=True, gate="GenericWorkload",
     versions=(Version(name="v1alpha2", schema=Workload, on_by_default=False),),
-    strategy=WorkloadStrategy(), storage_prefix="workloads", storage_hash="vSX7gJe5Mx8=", columns=name_and_age(),
+    strategy=WorkloadStrategy(), storage_prefix="workloads", columns=name_and_age(),
 )  # fmt: skip

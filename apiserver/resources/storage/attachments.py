@@ -90,7 +90,7 @@ class VolumeAttachmentStrategy(Strategy):
 VOLUME_ATTACHMENTS: Final = Resource(
     group="storage.k8s.io", kind="VolumeAttachment", plural="volumeattachments", singular="volumeattachment", namespaced=False,
     versions=(Version(name="v1", schema=VolumeAttachment),),
-    strategy=VolumeAttachmentStrategy(), storage_prefix="volumeattachments", storage_hash="tJx/ezt6UDU=",
+    strategy=VolumeAttachmentStrategy(), storage_prefix="volumeattachments",
     columns=name_and_age(
         Column(name="Attacher", cell=lambda obj: obj["spec"].get("attacher", ""), format="name", description="The driver that attaches."),
         Column(name="PV", cell=lambda obj: obj["spec"].get("source", {}).get("persistentVolumeName") or "", description="The volume."),

@@ -56,7 +56,7 @@ class CSIStorageCapacityStrategy(Strategy):
 CSI_STORAGE_CAPACITIES: Final = Resource(
     group="storage.k8s.io", kind="CSIStorageCapacity", plural="csistoragecapacities", singular="csistoragecapacity", namespaced=True,
     versions=(Version(name="v1", schema=CSIStorageCapacity),),
-    strategy=CSIStorageCapacityStrategy(), storage_prefix="csistoragecapacities", storage_hash="xeVl+2Ly1kE=",
+    strategy=CSIStorageCapacityStrategy(), storage_prefix="csistoragecapacities",
     columns=(
         NAME,
         Column(name="Created At", cell=lambda obj: obj["metadata"].get("creationTimestamp"), type="date", description="When the object was created."),

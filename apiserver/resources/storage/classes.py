@@ -121,7 +121,7 @@ def _name(obj: Json) -> str:
 STORAGE_CLASSES: Final = Resource(
     group="storage.k8s.io", kind="StorageClass", plural="storageclasses", singular="storageclass", namespaced=False, short_names=("sc",),
     versions=(Version(name="v1", schema=StorageClass, default=default),),
-    strategy=StorageClassStrategy(), storage_prefix="storageclasses", storage_hash="K+m6uJwbjGY=",
+    strategy=StorageClassStrategy(), storage_prefix="storageclasses",
     columns=(
         Column(name="Name", cell=_name, format="name", description="Name of the class; the default one is marked."),
         Column(name="Provisioner", cell=lambda obj: obj.get("provisioner", ""), description="Who makes the volumes."),
@@ -136,7 +136,7 @@ STORAGE_CLASSES: Final = Resource(
 VOLUME_ATTRIBUTES_CLASSES: Final = Resource(
     group="storage.k8s.io", kind="VolumeAttributesClass", plural="volumeattributesclasses", singular="volumeattributesclass", namespaced=False,
     short_names=("vac",), versions=(Version(name="v1", schema=VolumeAttributesClass, introduced=(1, 34)),),
-    strategy=VolumeAttributesClassStrategy(), storage_prefix="volumeattributesclasses", storage_hash="tIjydgKBC5w=",
+    strategy=VolumeAttributesClassStrategy(), storage_prefix="volumeattributesclasses",
     columns=name_and_age(Column(name="DriverName", cell=lambda obj: obj.get("driverName", ""), description="Who changes the attributes.")),
     delete_returns_object=True,
 )  # fmt: skip

@@ -127,7 +127,7 @@ def _flag(field: str) -> Any:
 CSI_DRIVERS: Final = Resource(
     group="storage.k8s.io", kind="CSIDriver", plural="csidrivers", singular="csidriver", namespaced=False,
     versions=(Version(name="v1", schema=CSIDriver, default=default),),
-    strategy=CSIDriverStrategy(), storage_prefix="csidrivers", storage_hash="hL6j/rwBV5w=",
+    strategy=CSIDriverStrategy(), storage_prefix="csidrivers",
     columns=name_and_age(
         Column(name="AttachRequired", cell=_flag("attachRequired"), type="boolean", description="Whether volumes must be attached first."),
         Column(name="PodInfoOnMount", cell=_flag("podInfoOnMount"), type="boolean", description="Whether the driver is told about the pod."),

@@ -126,7 +126,7 @@ def _given(field: str) -> Any:
 PERSISTENT_VOLUME_CLAIMS: Final = Resource(
     group="", kind="PersistentVolumeClaim", plural="persistentvolumeclaims", singular="persistentvolumeclaim", namespaced=True, short_names=("pvc",),
     versions=(Version(name="v1", schema=PersistentVolumeClaim, default=default),),
-    strategy=PersistentVolumeClaimStrategy(), storage_prefix="persistentvolumeclaims", storage_hash="QWTyNDq0dC4=",
+    strategy=PersistentVolumeClaimStrategy(), storage_prefix="persistentvolumeclaims",
     columns=(
         NAME,
         Column(name="Status", cell=phase_text, description="Phase of the claim."),

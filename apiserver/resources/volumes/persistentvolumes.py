@@ -181,7 +181,7 @@ def _claim(obj: Json) -> str:
 PERSISTENT_VOLUMES: Final = Resource(
     group="", kind="PersistentVolume", plural="persistentvolumes", singular="persistentvolume", namespaced=False, short_names=("pv",),
     versions=(Version(name="v1", schema=PersistentVolume, default=default),),
-    strategy=PersistentVolumeStrategy(), storage_prefix="persistentvolumes", storage_hash="HN/zwEC+JgM=",
+    strategy=PersistentVolumeStrategy(), storage_prefix="persistentvolumes",
     columns=(
         NAME,
         Column(name="Capacity", cell=lambda obj: amount_text(obj["spec"].get("capacity")), description="Size of the volume."),
