@@ -47,7 +47,7 @@ def build(client: Client, informers: Informers, clock: Clock, options: Options) 
 
 
 class DeviceTaintEviction(ControllerComponent):
-    """The component. Without the gate it does nothing; rules count with a gate of their own (1.33 and 1.34: the same)."""
+    """The component. Without the gate it does nothing; rules count with a gate of their own."""
 
     name = NAME
 
@@ -67,12 +67,11 @@ class DeviceTaintEviction(ControllerComponent):
         if self._enabled:
             self._pods, self._claims, self._slices = (informers.of(at_release(kind, release)) for kind in (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES))
             self._members = self._pods.index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
-            self._rules = None
-            if features.enabled(RULES_GATE) or release < (1, 35):
+            self._rules, self._statuses = None, None
+            if features.enabled(RULES_GATE):
                 kind = at_release(DEVICE_TAINT_RULES, release)
                 self._rules = informers.of(kind)
-                # Rules have a status from 1.35 on.
-                self._statuses = RuleStatuses(self._client, clock, kind, self._evictions, self._rules, self._pods) if release >= (1, 35) else None
+                self._statuses = RuleStatuses(self._client, clock, kind, self._evictions, self._rules, self._pods)
 
     @property
     def metrics(self) -> Sequence[Family]:
@@ -158,7 +157,7 @@ class DeviceTaintEviction(ControllerComponent):
             self._say(name, uid, PERIOD)
 
     def _say(self, rule: str, uid: str, delay: timedelta) -> None:
-        if self._rules is not None and self._statuses is not None:
+        if self._statuses is not None:
             self._controller.queue.add_after(f"rule:{uid}:{rule}", delay)
 
     # The work.

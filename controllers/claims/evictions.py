@@ -7,7 +7,8 @@ Invariants
 
 Pure: no I/O, no clock. Slices are those of the drivers, rules are looked at beside them, so that it is known which taint is the reason.
 
-Source of facts: Kubernetes 1.36, package devicetainteviction. Differs: of two slices that publish the same device, the first by name counts.
+Source of facts: Kubernetes 1.36, package devicetainteviction. Differs: of two slices that taint the same device, the first by name counts (there:
+any).
 """
 
 from __future__ import annotations
@@ -57,28 +58,46 @@ class Eviction:
         return ((reason.rule, reason.uid) for reason in self.reasons if not reason.in_slice)
 
 
+class _Slice(NamedTuple):
+    """What of a slice matters here."""
+
+    generation: int
+    devices: list[Object]
+    tainted: dict[str, tuple[tuple[int, Object], ...]]
+    """The NoExecute taints of devices, with their places, by device; devices without any are left out."""
+
+    @classmethod
+    def of(cls, item: Object) -> _Slice:
+        devices = item["spec"].get("devices") or []
+        tainted = {}
+        for device in devices:
+            if device.get("taints"):
+                taints = tuple((place, taint) for place, taint in enumerate(device["taints"]) if taint["effect"] == NO_EXECUTE)
+                if taints:
+                    tainted[device["name"]] = taints
+        return cls(item["spec"]["pool"]["generation"], devices, tainted)
+
+
 @dataclass(slots=True)
 class _Pool:
     """The slices of one pool by name, and what taints the devices of its highest generation."""
 
-    slices: dict[str, Object] = field(default_factory=dict)
+    slices: dict[str, _Slice] = field(default_factory=dict)
     tainted: Mapping[str, tuple[tuple[int, Object], ...]] = field(default_factory=dict)
 
     @property
-    def devices(self) -> Iterator[Object]:
-        newest = max((item["spec"]["pool"]["generation"] for item in self.slices.values()), default=0)
-        for _, item in sorted(self.slices.items()):
-            if item["spec"]["pool"]["generation"] == newest:
-                yield from item["spec"].get("devices") or ()
+    def newest(self) -> Iterator[_Slice]:
+        generation = max((item.generation for item in self.slices.values()), default=0)
+        return (item for _, item in sorted(self.slices.items()) if item.generation == generation)
 
     def refresh(self) -> set[str]:
-        """Looks at the devices again; the names of those whose taints changed."""
+        """Looks at the taints again; the names of the devices whose taints changed."""
         before, found = self.tainted, dict[str, tuple[tuple[int, Object], ...]]()
-        for device in self.devices:
-            taints = enumerate(device.get("taints") or ())
-            found.setdefault(device["name"], tuple((index, taint) for index, taint in taints if taint["effect"] == NO_EXECUTE))
-        self.tainted = {name: taints for name, taints in found.items() if taints}
-        return {name for name in before.keys() | self.tainted.keys() if before.get(name) != self.tainted.get(name)}
+        for item in self.newest:
+            for device, taints in item.tainted.items():
+                found.setdefault(device, taints)
+        self.tainted = found
+        return {name for name in before.keys() | found.keys() if before.get(name) != found.get(name)}
 
 
 class Evictions:
@@ -100,7 +119,7 @@ class Evictions:
             if old is not None and _pool_of(old) == pool_id:
                 pool.slices.pop(old["metadata"]["name"], None)
             if new is not None and _pool_of(new) == pool_id:
-                pool.slices[new["metadata"]["name"]] = new
+                pool.slices[new["metadata"]["name"]] = _Slice.of(new)
             devices = pool.refresh()
             if not pool.slices:
                 del self._pools[pool_id]
@@ -165,7 +184,7 @@ class Evictions:
 
     def selected(self, rule: Object) -> tuple[int, int]:
         """How many published and how many allocated devices a rule selects, whatever its effect."""
-        published = sum(_selects(rule, *pool_id, device["name"]) for pool_id, pool in self._pools.items() for device in pool.devices)
+        published = sum(_selects(rule, *pool_id, device["name"]) for pool_id, pool in self._pools.items() for item in pool.newest for device in item.devices)
         allocated = sum(_selects(rule, *_device_of(result)) for claim in self._claims.values() for result in _results(claim) or ())
         return published, allocated
 
@@ -192,8 +211,8 @@ class Evictions:
 
     def _taints(self, driver: str, pool: str, device: str) -> Iterator[tuple[Reason, Object]]:
         known = self._pools.get((driver, pool))
-        for index, taint in known.tainted.get(device, ()) if known is not None else ():
-            yield Reason(True, driver=driver, pool=pool, device=device, place=index), taint
+        for place, taint in known.tainted.get(device, ()) if known is not None else ():
+            yield Reason(True, driver=driver, pool=pool, device=device, place=place), taint
         for name, rule in self._rules.items():
             if _selects(rule, driver, pool, device):
                 yield Reason(False, name, rule["metadata"]["uid"]), rule["spec"]["taint"]

@@ -50,12 +50,13 @@ async def pods(world: World, *names: str, namespace: str = "ns", scheduled: bool
     return made
 
 
-async def allocate(world: World, pod: Json, device: str, tolerations: tuple[Json, ...] = ()) -> None:
+async def allocate(world: World, pod: Json, device: str, tolerations: tuple[Json, ...] = (), **user: str) -> None:
+    """Allocates the claim of a pod's name, for the pod or for `user`."""
     metadata = pod["metadata"]
     claim = await world.client.get(RESOURCE_CLAIMS, metadata["name"], metadata["namespace"])
     request = claim["spec"]["devices"]["requests"][0]["name"]
     result = {"request": request, "driver": "gpu.example.com", "pool": "n1", "device": device, "tolerations": list(tolerations)}
-    reserved = [{"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}]
+    reserved = [user or {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}]
     await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}})
 
 
@@ -220,6 +221,35 @@ def test_a_pod_of_the_same_name_that_came_since_is_left_alone() -> None:
         assert await said(world, clock, "NotStarted") == ""
         assert new["metadata"]["uid"] != old["metadata"]["uid"]
         assert not going(await world.client.get(PODS, "p", "ns"))
+
+
+def test_members_of_a_group_go_when_they_use_the_claim_of_the_group() -> None:
+    @scenario(gates=f"{RULES},GenericWorkload=true,DRAWorkloadResourceClaims=true")
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await world.create(RESOURCE_CLAIMS, a_claim("a"))
+        entries = [{"name": "g", "resourceClaimName": "a"}]
+        made = {}
+        for name, used in (("a", entries), ("b", entries), ("idle", [])):
+            made[name] = await world.create(PODS, a_pod(name, resourceClaims=used, schedulingGroup={"podGroupName": "group"}))
+            await world.client.bind("ns", name, made[name]["metadata"]["uid"], "n1")
+        await allocate(world, made["a"], "gpu-0", apiGroup="scheduling.k8s.io", resource="podgroups", name="group", uid="uid")
+        await world.create(DEVICE_TAINT_RULES, a_rule())
+        await evicted(world, clock, "a", "b")
+        assert await said(world, clock, "Completed") == "2 pods evicted since starting the controller."
+        assert not going(await world.client.get(PODS, "idle", "ns"))
+
+
+def test_a_pod_that_is_gone_before_its_time_is_not_spoken_of() -> None:
+    @scenario()
+    async def steps(world: World, clock: VirtualClock) -> None:
+        await world.create(RESOURCE_SLICES, with_taints("n1", 2, taint()))
+        await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},))
+        await clock.advance(timedelta(seconds=1))
+        await world.client.delete(PODS, "p", "ns", grace_period=0)
+        await clock.advance(timedelta(minutes=5))
+        await pods(world, "other")
+        await evicted(world, clock, "other")
+        assert await events(world, clock, 1) == ["Marking for deletion"]
 
 
 Event = Callable[[World, Json], Awaitable[object]]
