@@ -12,12 +12,11 @@ from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.pods.template import default_template, drop_from_template, template_to_hub, template_warnings, validate_template
 from apiserver.resources.scales import SCALE_BY_LABELS
-from apiserver.resources.workloads import count_generation, hostname_warnings, nonnegative, shown_labels, template_columns
+from apiserver.resources.workloads import count_generation, counts, hostname_warnings, nonnegative, shown_labels, template_columns
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
 _TEMPLATE: Final = _SPEC / "template"
 _COUNTS: Final = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
 
@@ -56,18 +55,6 @@ def _validate_template(template: Json | None, selector: Json) -> list[FieldError
     if spec.get("activeDeadlineSeconds") is not None:
         detail = "activeDeadlineSeconds in ReplicationController is not Supported"
         errors.append(forbidden(_TEMPLATE / "spec" / "activeDeadlineSeconds", detail))
-    return errors
-
-
-def _validate_status(status: Json) -> list[FieldError]:
-    errors = [error for field in _COUNTS for error in nonnegative(_STATUS / field, status.get(field, 0))]
-    total = status.get("replicas", 0)
-    errors += [
-        invalid(_STATUS / field, status[field], "cannot be greater than status.replicas")
-        for field in ("fullyLabeledReplicas", "readyReplicas", "availableReplicas") if status.get(field, 0) > total
-    ]  # fmt: skip
-    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-        errors.append(invalid(_STATUS / "availableReplicas", status["availableReplicas"], "cannot be greater than readyReplicas"))
     return errors
 
 
@@ -112,7 +99,7 @@ class ReplicationControllerStrategy(Strategy):
         return self.validate(ctx, obj)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return _validate_status(obj.get("status") or {})
+        return counts(obj.get("status") or {}, _COUNTS, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return hostname_warnings(obj) + _warnings(obj)

@@ -16,7 +16,8 @@ from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.resource_names import NEGATIVE
 
 __all__ = [
-    "count_generation", "hostname_warnings", "immutable", "nonnegative", "selects_template", "shown_labels", "template_columns", "validate_required_selector",
+    "count_generation", "counts", "hostname_warnings", "immutable", "nonnegative", "selects_template", "shown_labels", "template_columns",
+    "validate_required_selector",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -39,6 +40,22 @@ def hostname_warnings(obj: Json) -> list[str]:
 
 def nonnegative(path: Path, value: int | None) -> list[FieldError]:
     return [invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
+
+
+def counts(status: Json, fields: tuple[str, ...], parts: tuple[str, ...] = (), *, ready: str = "readyReplicas") -> list[FieldError]:
+    """Counts that are not negative; `parts` are counted among `replicas`, and what is available is ready (by the name that errors use)."""
+    path = Path("status")
+    errors: list[FieldError] = []
+    for field in fields:
+        errors += nonnegative(path / field, status.get(field))
+    total = status.get("replicas", 0)
+    for field in parts:
+        if (part := status.get(field, 0)) > total:
+            errors.append(invalid(path / field, part, "cannot be greater than status.replicas"))
+    available = status.get("availableReplicas", 0)
+    if parts and available > status.get("readyReplicas", 0):
+        errors.append(invalid(path / "availableReplicas", available, f"cannot be greater than {ready}"))
+    return errors
 
 
 def immutable(path: Path, kind: Type, new: Any, old: Any) -> list[FieldError]:

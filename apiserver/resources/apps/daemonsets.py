@@ -11,14 +11,14 @@ from apiserver.api.types.meta import LabelSelector
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context
 from apiserver.resources.apps.defaults import daemon_set_from_hub, daemon_set_to_hub, default_daemon_set
-from apiserver.resources.apps.rules import always_runs, at_most_100_percent, collisions_only_grow, counts, int_or_percent, is_empty, number, shown_number
+from apiserver.resources.apps.rules import always_runs, at_most_100_percent, collisions_only_grow, int_or_percent, is_empty, number, shown_number
 from apiserver.resources.apps.strategy import TEMPLATE, WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.internal import internal
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.pods.template import template_warnings, validate_template
-from apiserver.resources.workloads import immutable, nonnegative, selects_template, template_columns
+from apiserver.resources.workloads import counts, immutable, nonnegative, selects_template, template_columns
 
 __all__ = ["DAEMON_SETS"]
 

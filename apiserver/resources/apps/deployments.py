@@ -14,8 +14,7 @@ from apiserver.resources.apps.defaults import ROLLBACK, default_deployment, defa
 from apiserver.resources.apps.rules import (
     at_most_100_percent,
     collisions_only_grow,
-    counts,
-    int_or_percent,
+        int_or_percent,
     number,
     selector_and_template,
     shown_number,
@@ -24,7 +23,7 @@ from apiserver.resources.apps.strategy import WorkloadStrategy, drop_terminating
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.internal import internal
 from apiserver.resources.scales import SCALE
-from apiserver.resources.workloads import hostname_warnings, immutable, nonnegative, template_columns
+from apiserver.resources.workloads import counts, hostname_warnings, immutable, nonnegative, template_columns
 
 __all__ = ["DEPLOYMENTS", "REPLICA_SETS"]
 

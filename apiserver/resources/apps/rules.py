@@ -13,7 +13,7 @@ from apiserver.resources.pods.template import validate_template
 from apiserver.resources.workloads import nonnegative, selects_template, validate_required_selector
 
 __all__ = [
-    "always_runs", "at_most_100_percent", "collisions_only_grow", "counts", "int_or_percent", "is_empty", "number",
+    "always_runs", "at_most_100_percent", "collisions_only_grow", "int_or_percent", "is_empty", "number",
     "selector_and_template", "shown_number",
 ]  # fmt: skip
 
@@ -72,21 +72,6 @@ def at_most_100_percent(path: Path, value: int | str) -> list[FieldError]:
     if not isinstance(value, str) or not _PERCENT.matches(value) or number(value) <= 100:
         return []
     return [invalid(path, Named(value), "must not be greater than 100%")]
-
-
-def counts(status: Json, fields: tuple[str, ...], parts: tuple[str, ...] = (), *, ready: str = "readyReplicas") -> list[FieldError]:
-    """Counts that are not negative; `parts` are counted among `replicas`, and what is available is ready (by the name that errors use)."""
-    path = Path("status")
-    errors: list[FieldError] = []
-    for field in fields:
-        errors += nonnegative(path / field, status.get(field))
-    total = status.get("replicas", 0)
-    for field in parts:
-        if status.get(field, 0) > total:
-            errors.append(invalid(path / field, status[field], "cannot be greater than status.replicas"))
-    if parts and status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-        errors.append(invalid(path / "availableReplicas", status["availableReplicas"], f"cannot be greater than {ready}"))
-    return errors
 
 
 def collisions_only_grow(status: Json, old: Json) -> list[FieldError]:

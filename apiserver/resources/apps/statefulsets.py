@@ -16,8 +16,7 @@ from apiserver.resources.apps.rules import (
     always_runs,
     at_most_100_percent,
     collisions_only_grow,
-    counts,
-    int_or_percent,
+        int_or_percent,
     is_empty,
     number,
     shown_number,
@@ -32,7 +31,7 @@ from apiserver.resources.pods.validation import validate_pod_annotations
 from apiserver.resources.scales import SCALE
 from apiserver.resources.volumes.claimspec import validate_claim_spec
 from apiserver.resources.volumes.warnings import fractional_storage
-from apiserver.resources.workloads import nonnegative, selects_template, template_columns, validate_required_selector
+from apiserver.resources.workloads import counts, nonnegative, selects_template, template_columns, validate_required_selector
 
 __all__ = ["STATEFUL_SETS"]
 
