@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from apiserver.admission.plugins import conflicting, select
+from apiserver.admission.plugins import BUILT, conflicting, select
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.authorization.authorizer import MODES, UNBUILT
 from apiserver.http.authentication import TokenFileError, read_tokens
@@ -103,7 +103,10 @@ def parser() -> argparse.ArgumentParser:
     )
     kube.add_argument("--token-auth-file", type=Path, metavar="FILE", help='lines of token,user,uid,"groups"; without it access is open, on loopback only')
     kube.add_argument("--authorization-mode", default="", metavar="MODES", help=f"of {', '.join(MODES)} (default AlwaysAllow)")
-    kube.add_argument("--enable-admission-plugins", action="append", default=[], metavar="NAMES", help="plugins besides the default ones")
+    kube.add_argument(
+        "--enable-admission-plugins", action="append", default=[], metavar="NAMES",
+        help=f"plugins besides the default ones; built are {', '.join(sorted(BUILT))}",
+    )  # fmt: skip
     kube.add_argument("--disable-admission-plugins", action="append", default=[], metavar="NAMES", help="default plugins to leave out")
     kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
     kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
