@@ -60,6 +60,8 @@ def _misfits(type_: Type, value: Any) -> list[tuple[str, str]]:
             wrong = _member_misfits(type_, name, item)
             if wrong:
                 found += [(f".{name}{path}", text) for path, text in wrong]
+            if isinstance(type_, Struct) and name not in type_.fields:
+                break  # nothing behind an undeclared field is looked at
         return found
     if isinstance(type_, ListOf):
         return _item_misfits(type_, value) if isinstance(value, list) else [("", f"expected list, got &{{{go_format(value)}}}")]

@@ -174,4 +174,5 @@ def test_a_value_that_does_not_fit_is_named() -> None:
     assert check(BOX, {"labels": {"a": 1}}) == ".labels.a: expected string, got &value.valueUnstructured{Value:1}"
     assert check(BOX, {"tags": ["a", "a"]}) == '.tags: duplicate entries for key [="a"]'
     assert check(BOX, {"items": [{"name": "a", "size": "x"}]}) == '.items[name="a"].size: expected numeric (int or float), got string'
+    assert check(BOX, {"nope": 1, "neither": 1, "args": "x"}) == ".nope: field not declared in schema", "it ends the look at its object"
     assert check(BOX, {"args": "x", "nope": 1}) == "errors:\n  .args: expected list, got &{x}\n  .nope: field not declared in schema"
