@@ -39,7 +39,7 @@ def test_the_version_is_the_packages():
         (["node", "add", "n1", "--server", "http://127.0.0.1:1"], "http://127.0.0.1:1"),
         (["serve", "--no-such-flag"], "--no-such-flag"),
         (["serve", "--emulated-version", "1.99"], "1.99"),
-        (["serve", "--detach", "--emulated-version", "1.99"], "kubedra: --emulated-version: release 1.99"),
+        (["serve", "--detach", "--emulated-version", "1.99"], "kubedra: --emulated-version: emulation version 1.99"),
         (["node", "add"], "required: name"),
         (["status", "--no-such-flag"], "kubedra status: unrecognized arguments"),
         (["health"], "required"),
