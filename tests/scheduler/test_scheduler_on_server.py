@@ -274,8 +274,6 @@ def test_a_pod_of_another_scheduler_is_not_touched_but_counts_where_it_runs() ->
     run(scenario)
 
 
-
-
 def test_without_nodes_a_pod_is_unschedulable_and_tried_again_when_one_comes() -> None:
     async def scenario() -> None:
         async with World("scheduler") as world:

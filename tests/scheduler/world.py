@@ -69,7 +69,7 @@ class World:
         """The object of that key as soon as it is as it should be."""
         seen: list[Json] = []
         try:
-            async with asyncio.timeout(10), aclosing(self.client.watch(kind, initial_events=True)) as batches:
+            async with asyncio.timeout(10), aclosing(self.client.watch(kind)) as batches:
                 async for batch in batches:
                     for event in batch:
                         if event.type != "BOOKMARK" and key_of(event.object) == key:
