@@ -207,7 +207,7 @@ class Process:
         options = Options(
             host=socket.gethostname(), nodes=settings.nodes, devices=settings.devices, emulated_version=features.release, gates=features.settings
         )
-        manager = Manager(Client(InProcess(server.handle, ADMIN), clock), clock, options, self._components)
+        manager = Manager(Client(InProcess(server.handle, ADMIN), clock, release=features.release), clock, options, self._components)
         server.after_reset = manager.begin_anew
         server.metrics.include(manager.metrics)
         return manager

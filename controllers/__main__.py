@@ -25,7 +25,7 @@ from controllers.runtime.http import HttpTransport
 async def serve(given: Given) -> None:
     """Runs until SIGINT or SIGTERM; a second one ends it at once."""
     clock = RealClock()
-    client = Client(HttpTransport(given.cluster), clock)
+    client = Client(HttpTransport(given.cluster), clock, release=given.options.emulated_version)
     instance = Instance(client, clock, given.options, given.names, given.election, given.cluster.server)
 
     async def run() -> None:

@@ -25,7 +25,7 @@ from controllers.runtime.conditions import condition_patch
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import DEVICE_TAINT_RULES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, at_release, key_of, split_key
+from controllers.runtime.kinds import DEVICE_TAINT_RULES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of, split_key
 from controllers.taintrulestatus import PERIOD, RuleStatuses
 
 NAME = "device-taint-eviction-controller"
@@ -52,7 +52,7 @@ class DeviceTaintEviction(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
-        features, release = options.features, options.emulated_version
+        features = options.features
         # Its writes go under the name of the program that it is part of.
         self._client, self._clock, self._enabled = client.named("kube-controller-manager"), clock, features.enabled(GATE)
         self._with_groups = features.enabled(GROUPS_GATE)
@@ -65,11 +65,11 @@ class DeviceTaintEviction(ControllerComponent):
         name = "device_taint_eviction_controller_pod_deletion_duration_seconds"
         self._latencies = Histogram(name, "Time from when a taint evicts to the deletion of the pod.", (), _BUCKETS)
         if self._enabled:
-            self._pods, self._claims, self._slices = (informers.of(at_release(kind, release)) for kind in (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES))
+            self._pods, self._claims, self._slices = (informers.of(kind) for kind in (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES))
             self._members = self._pods.index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
             self._rules, self._statuses = None, None
             if features.enabled(RULES_GATE):
-                kind = at_release(DEVICE_TAINT_RULES, release)
+                kind = client.at(DEVICE_TAINT_RULES)
                 self._rules = informers.of(kind)
                 self._statuses = RuleStatuses(self._client, clock, kind, self._evictions, self._rules, self._pods)
 

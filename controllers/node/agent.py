@@ -38,7 +38,8 @@ class NodeAgent(ControllerComponent):
         self._client = client.named("kubelet")
         self._with_groups = options.features.enabled("DRAWorkloadResourceClaims")
         self._clock = clock
-        self._nodes, self._pods, self._claims = (informers.of(kind) for kind in (NODES, PODS, RESOURCE_CLAIMS))
+        self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
+        self._claims = informers.device_kind(RESOURCE_CLAIMS, options.features)
         self._pods_of_node = self._pods.index("node", lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ())
         self._pods_of_claim = self._pods.index("claims", _claim_keys)
         self._registration = Registration(client, informers, clock, options)

@@ -5,6 +5,7 @@ Slices are published before the node becomes Ready, so that whoever waits for th
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime, timedelta
 
 from controllers.node.addresses import Pool
@@ -23,6 +24,7 @@ _HEALTHY = (
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
+log = logging.getLogger(__name__)
 _LEASE_SECONDS = 40
 _RENEW = timedelta(seconds=10)
 
@@ -34,15 +36,22 @@ class Registration:
         self._kubelet = client.named("kubelet")
         self._driver = client.named("dra-example-driver")
         self._clock, self._options = clock, options
-        self.slices = informers.of(RESOURCE_SLICES)
+        self.slices = informers.device_kind(RESOURCE_SLICES, options.features)
         self._addresses = Pool("172.18.0.0/16")
         self._lease_due: dict[str, datetime] = {}
 
     async def provision(self) -> None:
-        """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is."""
+        """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without devices have none."""
         driver = "" if self._options.devices == "none" else self._options.devices
         if driver and self._options.nodes:
-            await self._create(DEVICE_CLASSES, example_class(driver))
+            try:
+                await self._create(DEVICE_CLASSES, example_class(driver))
+            except Exception as error:
+                if not is_reason(error, "NotFound"):
+                    raise
+                kind = self._kubelet.at(DEVICE_CLASSES)
+                log.warning("nodes come without devices: the server does not serve %s (see --runtime-config)", f"{kind.plural} of {kind.api_version}")
+                driver = ""
         for number in range(1, self._options.nodes + 1):
             annotations = {EMULATED: "true", **({DEVICES: f"{driver}={self._options.devices_per_node}"} if driver else {})}
             meta = {"name": f"node-{number}", "annotations": annotations}

@@ -16,7 +16,7 @@ import orjson
 
 from apiserver.api.status import StatusError
 from controllers.runtime.clock import Clock, RealClock
-from controllers.runtime.kinds import PODS, Json, Kind
+from controllers.runtime.kinds import NEWEST, PODS, Json, Kind, at_release
 from controllers.runtime.transport import Headers, Transport
 
 __all__ = ["Batch", "Client", "PatchType", "StatusError", "WatchEvent", "is_reason"]
@@ -49,10 +49,15 @@ def is_reason(error: BaseException, *reasons: str) -> bool:
 
 
 class Client:
-    """Speaks to one server under one name: the user agent gives the field manager, as upstream."""
+    """Speaks to one server under one name: the user agent gives the field manager, as upstream.
 
-    def __init__(self, transport: Transport, clock: Clock | None = None, user_agent: str = USER_AGENT) -> None:
-        self.transport = transport
+    Kinds are given as the newest release has them; `release` says what the server is like, and so in which version they are asked for.
+    """
+
+    def __init__(
+        self, transport: Transport, clock: Clock | None = None, user_agent: str = USER_AGENT, *, release: tuple[int, int] = NEWEST
+    ) -> None:
+        self.transport, self.release = transport, release
         self.clock: Clock = clock or RealClock()
         self.user_agent = user_agent
         self._headers = {"accept": "application/json", "user-agent": user_agent}
@@ -62,7 +67,19 @@ class Client:
 
     def named(self, user_agent: str) -> Client:
         """The same connection under another component's name."""
-        return Client(self.transport, self.clock, user_agent)
+        return Client(self.transport, self.clock, user_agent, release=self.release)
+
+    def at(self, kind: Kind) -> Kind:
+        """The kind in the version that the server has it in."""
+        return kind if self.release == NEWEST else at_release(kind, self.release)
+
+    def _path(self, kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        return self.at(kind).path(namespace, quote(name, safe=":"), subresource)
+
+    def _body(self, kind: Kind, obj: Json) -> Json:
+        """The object under the version that it is sent to."""
+        version = self.at(kind).api_version
+        return obj if obj.get("apiVersion", version) == version else {**obj, "apiVersion": version}
 
     async def close(self) -> None:
         await self.transport.close()
@@ -85,7 +102,7 @@ class Client:
 
     async def get(self, kind: Kind, name: str, namespace: str = "", *, resource_version: str = "") -> Json:
         query = f"resourceVersion={resource_version}" if resource_version else ""
-        return await self.request("GET", kind.path(namespace, quote(name, safe=":")), query)
+        return await self.request("GET", self._path(kind, namespace, name), query)
 
     async def list(
         self,
@@ -106,19 +123,18 @@ class Client:
             resourceVersion=resource_version,
             **{"continue": continue_token},
         )
-        return await self.request("GET", kind.path(namespace), query)
+        return await self.request("GET", self._path(kind, namespace), query)
 
     async def create(self, kind: Kind, obj: Json, *, field_manager: str = "") -> Json:
         """Creates in the namespace that the object names."""
-        path = kind.path(obj["metadata"].get("namespace", ""))
-        return await self.request("POST", path, _query(fieldManager=field_manager), obj)
+        path = self._path(kind, obj["metadata"].get("namespace", ""))
+        return await self.request("POST", path, _query(fieldManager=field_manager), self._body(kind, obj))
 
     async def update(self, kind: Kind, obj: Json, subresource: str = "") -> Json:
         """PUT; with metadata.resourceVersion it is refused (Conflict) if the object has changed."""
         metadata = obj["metadata"]
-        return await self.request(
-            "PUT", kind.path(metadata.get("namespace", ""), quote(metadata["name"], safe=":"), subresource), "", obj
-        )
+        path = self._path(kind, metadata.get("namespace", ""), metadata["name"], subresource)
+        return await self.request("PUT", path, "", self._body(kind, obj))
 
     async def update_status(self, kind: Kind, obj: Json) -> Json:
         return await self.update(kind, obj, "status")
@@ -137,7 +153,7 @@ class Client:
     ) -> Json:
         """PATCH. `apply` needs a field manager; `force` takes conflicting fields over."""
         query = _query(fieldManager=field_manager, force="true" if force else "") if field_manager or force else ""
-        path = kind.path(namespace, quote(name, safe=":"), subresource)
+        path = self._path(kind, namespace, name, subresource)
         return await self.request("PATCH", path, query, body, _PATCH_TYPES[type])
 
     async def delete(
@@ -152,7 +168,7 @@ class Client:
         propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
     ) -> Json:
         """DELETE, refused (Conflict) if the object is not the one of that uid or version."""
-        path = kind.path(namespace, quote(name, safe=":"))
+        path = self._path(kind, namespace, name)
         return await self.request("DELETE", path, "", _delete_options(uid, resource_version, grace_period, propagation))
 
     async def delete_collection(
@@ -166,7 +182,7 @@ class Client:
         propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
     ) -> Json:
         query = _query(labelSelector=label_selector, fieldSelector=field_selector)
-        return await self.request("DELETE", kind.path(namespace), query, _delete_options("", "", grace_period, propagation))
+        return await self.request("DELETE", self._path(kind, namespace), query, _delete_options("", "", grace_period, propagation))
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Assigns a pod to a node; refused if it is another pod of that name or already bound."""
@@ -206,7 +222,7 @@ class Client:
             timeoutSeconds=str(int(lasting.total_seconds())) if lasting else "",
             watch="true",
         )
-        status, answered, chunks = await self.transport.stream("GET", kind.path(namespace), query, self._headers)
+        status, answered, chunks = await self.transport.stream("GET", self._path(kind, namespace), query, self._headers)
         try:
             if status >= 400:
                 raise _as_error(status, answered, b"".join([chunk async for chunk in chunks]))

@@ -18,6 +18,7 @@ from contextlib import aclosing
 from datetime import timedelta
 from time import perf_counter
 
+from apiserver.api.features import Features
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Batch, Client, WatchEvent
 from controllers.runtime.kinds import Json, Kind, key_of
@@ -117,6 +118,11 @@ class Informer:
     @property
     def synced(self) -> bool:
         return self._synced.is_set()
+
+    def settle(self) -> None:
+        """What is known now is what there is."""
+        self._synced.set()
+        self._answered.set()
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
@@ -275,8 +281,7 @@ class Informer:
             if perf_counter() > pause:
                 await asyncio.sleep(0)
                 pause = perf_counter() + _PIECE
-        self._synced.set()
-        self._answered.set()
+        self.settle()
 
     def _apply(self, event: WatchEvent) -> None:
         obj = event.object
@@ -328,6 +333,7 @@ class Informers:
         self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Informer:
         """The informer of a collection; it runs as soon as `run` does."""
+        kind = self._client.at(kind)
         scope = (kind.path(namespace), namespace, label_selector, field_selector)
         if scope not in self._informers:
             self._informers[scope] = informer = Informer(
@@ -336,6 +342,14 @@ class Informers:
             if self._group is not None:
                 self._group.create_task(informer.run())
         return self._informers[scope]
+
+    def device_kind(self, kind: Kind, features: Features) -> Informer:
+        """As `of`, for a kind that is there with dynamic resource allocation alone: without the gate it stays empty and is not waited for."""
+        if features.enabled("DynamicResourceAllocation"):
+            return self.of(kind)
+        informer = Informer(self._client, kind)
+        informer.settle()
+        return informer
 
     async def run(self) -> None:
         """Runs all informers, present and future, until cancelled."""

@@ -4,7 +4,7 @@ known at run time (garbage collection, namespace deletion) is made from discover
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 Json = dict[str, Any]
@@ -66,6 +66,11 @@ POD_GROUPS = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
 DEVICE_TAINT_RULES = Kind("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 
+#: The newest release, whose versions the constants name.
+NEWEST = (1, 36)
+
+
+@lru_cache(maxsize=1024)
 def at_release(kind: Kind, release: tuple[int, int]) -> Kind:
     """The version in which a release serves the kind: resource.k8s.io has its v1 from 1.34 on, and before that v1beta2 with
     the same fields; taint rules are in v1beta2 from 1.36 on, and before that in v1alpha3."""

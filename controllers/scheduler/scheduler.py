@@ -25,7 +25,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.clock import Clock
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS, SERVICES, at_release
+from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS, SERVICES
 from controllers.runtime.transport import TransportError
 from controllers.scheduler import dynamic
 from controllers.scheduler.changes import HINTS
@@ -71,10 +71,10 @@ class Scheduler:
         choice = random.Random(options.seed)  # noqa: S311 - no secret
         self.evaluator = Evaluator(self.cache, self.devices, self.reach, self._namespace_labels, choice, self._spread_by)
         self.recorder = EventRecorder(client, clock, SCHEDULER_NAME, options.host)
-        self._claim_writer = ClaimWriter(client, clock, self.claims, self.devices, at_release(RESOURCE_CLAIMS, release))
+        self._claim_writer = ClaimWriter(client, clock, self.claims, self.devices, RESOURCE_CLAIMS)
         self._pod_writer = PodWriter(client, clock)
         self._preemption = Preemption(client, clock, self.cache, self.evaluator, self.recorder, choice)
-        self._watching = Watching(informers, self, release, devices=gates.enabled("DynamicResourceAllocation"), rules=gates.enabled("DRADeviceTaintRules"))
+        self._watching = Watching(informers, self, devices=gates.enabled("DynamicResourceAllocation"), rules=gates.enabled("DRADeviceTaintRules"))
         self._binding: set[asyncio.Task[None]] = set()
         self._reporting: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None

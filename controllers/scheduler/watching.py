@@ -15,7 +15,6 @@ from controllers.runtime.kinds import (
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
-    at_release,
     key_of,
 )
 from controllers.scheduler.changes import Change, Event, node_changes, pod_changes
@@ -33,7 +32,7 @@ SCHEDULER_NAME = "default-scheduler"
 class Watching:
     """The handlers. Finished pods are treated as deleted ones: they use nothing."""
 
-    def __init__(self, informers: Informers, scheduler: Scheduler, release: tuple[int, int], *, devices: bool, rules: bool) -> None:
+    def __init__(self, informers: Informers, scheduler: Scheduler, *, devices: bool, rules: bool) -> None:
         self._scheduler = scheduler
         self._cache, self._queue = scheduler.cache, scheduler.queue
         self._inventory, self._reach = scheduler.allocator.inventory, scheduler.reach
@@ -43,14 +42,14 @@ class Watching:
         self._tracker = SliceTracker(rules)
         nodes.on(self._node_added, self._node_updated, self._node_deleted)
         if devices:
-            self._follow_devices(informers, scheduler, release)
+            self._follow_devices(informers, scheduler)
         if devices and rules:
-            self._follow_rules(informers.of(at_release(DEVICE_TAINT_RULES, release)))
+            self._follow_rules(informers.of(DEVICE_TAINT_RULES))
         pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
 
-    def _follow_devices(self, informers: Informers, scheduler: Scheduler, release: tuple[int, int]) -> None:
+    def _follow_devices(self, informers: Informers, scheduler: Scheduler) -> None:
         kinds = (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS)
-        classes, slices, claims = (informers.of(at_release(kind, release)) for kind in kinds)
+        classes, slices, claims = (informers.of(kind) for kind in kinds)
         self._informers += [classes, slices, claims]
         classes.on(self._class_added, self._class_updated, self._class_deleted)
         slices.on(self._slice_added, self._slice_updated, self._slice_deleted)

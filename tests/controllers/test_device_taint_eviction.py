@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controllers.runtime.clock import VirtualClock
-from controllers.runtime.kinds import CORE_EVENTS, DEVICE_TAINT_RULES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, at_release
+from controllers.runtime.kinds import CORE_EVENTS, DEVICE_TAINT_RULES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_pod, a_slice
 from tests.scheduler.world import World, as_time_goes_by, run
 
@@ -76,8 +76,7 @@ async def evicted(world: World, clock: VirtualClock, *names: str, step: timedelt
 
 async def said(world: World, clock: VirtualClock, reason: str, name: str = "rule") -> str:
     """The rule's message as soon as it has that reason."""
-    kind = at_release(DEVICE_TAINT_RULES, world.release)
-    rule = await as_time_goes_by(clock, world.until(kind, name, lambda rule: state(rule)[1] == reason), timedelta(seconds=1))
+    rule = await as_time_goes_by(clock, world.until(DEVICE_TAINT_RULES, name, lambda rule: state(rule)[1] == reason), timedelta(seconds=1))
     return state(rule)[2]
 
 
@@ -205,7 +204,7 @@ def test_rules_of_1_35_are_read_in_the_version_that_it_serves() -> None:
     @scenario(gates="DRADeviceTaints=true,DRADeviceTaintRules=true", release="1.35")
     async def steps(world: World, clock: VirtualClock) -> None:
         await pods(world, "p")
-        await world.create(at_release(DEVICE_TAINT_RULES, (1, 35)), a_rule(version="v1alpha3"))
+        await world.create(DEVICE_TAINT_RULES, a_rule(version="v1alpha3"))
         await evicted(world, clock, "p")
         assert await said(world, clock, "Completed") == "1 pod evicted since starting the controller."
 

@@ -16,7 +16,6 @@ from controllers.runtime.kinds import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
-    at_release,
 )
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, run, scheduled
@@ -295,14 +294,11 @@ def test_older_releases_are_scheduled_for_with_the_api_that_they_serve(release: 
             await world.bound("plain")
             if release == "1.33" and not gates:
                 return
-            claims, classes, slices = (
-                at_release(kind, world.release) for kind in (RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES)
-            )
-            for kind, obj in ((classes, a_class()), (slices, a_slice("n1", 1)), (claims, a_claim("c"))):
-                await world.create(kind, {**obj, "apiVersion": kind.api_version})
+            for kind, obj in ((DEVICE_CLASSES, a_class()), (RESOURCE_SLICES, a_slice("n1", 1)), (RESOURCE_CLAIMS, a_claim("c"))):
+                await world.create(kind, obj)
             await world.create(PODS, a_pod("p", **named_claim("c")))
             await world.bound("p")
-            claim = await world.client.get(claims, "c", "ns")
+            claim = await world.client.get(RESOURCE_CLAIMS, "c", "ns")
             assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
 
     run(scenario)

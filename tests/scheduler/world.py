@@ -35,7 +35,7 @@ class World:
         self.server = await Server.open(self._settings)
         features = self._settings.features
         self.release = features.release
-        self.client = Client(InProcess(self.server.handle, ADMIN), self.clock, "test")
+        self.client = Client(InProcess(self.server.handle, ADMIN), self.clock, "test", release=features.release)
         self.manager = Manager(self.client, self.clock, Options(seed=1, emulated_version=features.release, gates=features.settings), self._components)
         self._running = asyncio.create_task(self.manager.run())
         async with asyncio.timeout(20):
