@@ -13,6 +13,7 @@ from typing import Any
 from controllers.claims.metrics import ClaimMetrics
 from controllers.claims.pods import POD_CLAIM_NAME, controller_of
 from controllers.runtime.client import Client
+from controllers.runtime.controller import NotYetError
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import RESOURCE_CLAIMS, Json, Kind
 
@@ -101,7 +102,7 @@ class GeneratedClaims:
             return found
         template = self._templates.get(f"{owner['metadata']['namespace']}/{template_name}")
         if template is None:
-            raise LookupError(f'resource claim template "{template_name}": resourceclaimtemplate.resource.k8s.io "{template_name}" not found')
+            raise NotYetError(f'resource claim template "{template_name}": resourceclaimtemplate.resource.k8s.io "{template_name}" not found')
         self._check_gates(template)
         wanted = generated_claim(owner, kind, entry, template)
         try:
@@ -116,9 +117,9 @@ class GeneratedClaims:
     def _check_gates(self, template: Json) -> None:
         requests = template["spec"]["spec"].get("devices", {}).get("requests") or ()
         if not self._features.enabled("DRAAdminAccess") and any(r.get("exactly", {}).get("adminAccess") for r in requests):
-            raise ValueError("admin access is requested, but the feature is disabled")
+            raise NotYetError("admin access is requested, but the feature is disabled")
         if not self._features.enabled("DRAPrioritizedList") and any(r.get("firstAvailable") for r in requests):
-            raise ValueError("template includes a prioritized list of subrequests, but the feature is disabled")
+            raise NotYetError("template includes a prioritized list of subrequests, but the feature is disabled")
 
     async def record(self, owner: Json, kind: Kind, named: dict[str, str]) -> None:
         """Writes names by entry to the owner's status."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from controllers.claims.pods import ClaimNotCreated, ClaimReferenceError, group_claim_reference, group_key, group_name, not_for_group
 from controllers.generatedclaims import GeneratedClaims, templates_of
+from controllers.runtime.controller import NotYetError
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import POD_GROUPS, Json, key_of
@@ -47,13 +48,13 @@ class GroupClaims:
         self.informer.on(self._changed, lambda _, group: self._changed(group), self._deleted)
 
     def of(self, pod: Json) -> Json | None:
-        """The group of a pod, None for a pod without one. Raises LookupError where it is missing."""
+        """The group of a pod, None for a pod without one. Raises NotYetError where it is missing."""
         name = group_name(pod)
         if name is None:
             return None
         group = self.informer.get(group_key(pod))
         if group is None:
-            raise LookupError(f'get PodGroup for Pod {key_of(pod)}: podgroup.scheduling.k8s.io "{name}" not found')
+            raise NotYetError(f'get PodGroup for Pod {key_of(pod)}: podgroup.scheduling.k8s.io "{name}" not found')
         return group
 
     def claim_changed(self, claim: Json) -> None:

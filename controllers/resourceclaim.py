@@ -30,7 +30,7 @@ from controllers.groupclaims import GroupClaims
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock
-from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json, key_of, split_key
@@ -148,7 +148,7 @@ class ResourceClaims(ControllerComponent):
             return bool(bind_to(pod, self._group_of(pod), entry)["resource"] != PODS.plural)
         except ClaimReferenceError:
             return True
-        except LookupError:
+        except NotYetError:
             return False
 
     def _group_of(self, pod: Json) -> Json | None:
@@ -209,7 +209,7 @@ class ResourceClaims(ControllerComponent):
             if claim is None:
                 continue
             if reference.check_owner and (reason := not_for_pod(pod, claim, self._with_groups)):
-                raise LookupError(reason)
+                raise NotYetError(reason)
             status = claim.get("status", {})
             if "allocation" in status and not is_reserved_for_pod(pod, claim, self._with_groups):
                 entries = [*(status.get("reservedFor") or ()), bind_to(pod, group, entry)]

@@ -6,7 +6,7 @@
     await controller.run()
 
 `reconcile(key)` reads what it needs from informers (the key may be gone), acts, and returns None (done) or a delay after which
-to look again. Raising means: try again, after a backoff that doubles. Nothing else is asked of it; it must bear being called
+to look again. Raising means: try again, after a backoff that doubles (NotYetError where that is no surprise). Nothing else is asked of it; it must bear being called
 again at any time.
 """
 
@@ -27,6 +27,10 @@ from controllers.runtime.workqueue import Workqueue
 
 Reconcile = Callable[[str], Awaitable[timedelta | None]]
 log = logging.getLogger(__name__)
+
+
+class NotYetError(Exception):
+    """The world is not as the work needs it, and the text says why: the key is tried again, and nobody needs a traceback."""
 
 
 class Component(Protocol):
@@ -129,6 +133,9 @@ class Controller:
     async def _process(self, key: str) -> None:
         try:
             again = await self._reconcile(key)
+        except NotYetError as error:
+            log.info("%s: %s: %s", self.name, key, error)
+            self.queue.retry(key)
         except StatusError as error:
             log.log(logging.DEBUG if error.code == 409 else logging.WARNING, "%s: %s: %s", self.name, key, error)
             self.queue.retry(key)

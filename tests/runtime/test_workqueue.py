@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apiserver.api.metrics import text
 from controllers.runtime.clock import VirtualClock
-from controllers.runtime.controller import Controller
+from controllers.runtime.controller import Controller, NotYetError
 from controllers.runtime.workqueue import Workqueue
 
 MS = timedelta(milliseconds=1)
@@ -183,3 +183,27 @@ def test_a_reconcile_that_raises_is_called_again_and_one_that_asks_is_called_aft
         assert calls == [timedelta(), 5 * MS, 5 * MS + timedelta(seconds=3)]
 
     asyncio.run(main())
+
+
+def test_work_that_has_to_wait_is_tried_again_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        calls: list[str] = []
+
+        async def reconcile(key: str) -> None:
+            calls.append(key)
+            if len(calls) < 3:
+                raise NotYetError("no template")
+
+        controller = Controller("test", reconcile, clock)
+        task = asyncio.create_task(controller.run())
+        controller.queue.add("a")
+        with caplog.at_level("INFO"):
+            await clock.advance(timedelta(minutes=1))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert calls == ["a", "a", "a"]
+
+    asyncio.run(main())
+    assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [("INFO", "test: a: no template", None)] * 2
