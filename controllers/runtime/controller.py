@@ -6,8 +6,8 @@
     await controller.run()
 
 `reconcile(key)` reads what it needs from informers (the key may be gone), acts, and returns None (done) or a delay after which
-to look again. Raising means: try again, after a backoff that doubles (NotYetError where that is no surprise). Nothing else is asked of it; it must bear being called
-again at any time.
+to look again. Raising means: try again, after a backoff that doubles (NotYetError where that is no surprise). Nothing else is asked of it; it must
+bear being called again at any time.
 """
 
 from __future__ import annotations
