@@ -160,6 +160,7 @@ def test_credentials_are_made_once(stack: Stack) -> None:
 
 def test_the_controllers_end_when_told_within_their_grace(stack: Stack) -> None:
     (container,) = stack.of("controllers")
+    stack.healthy(container)
     stack.processes[container].send_signal(signal.SIGTERM)
     assert stack.processes[container].wait(10) == 0
     stack.begin(container)
