@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.fieldset import FieldSet, shown_element
 from apiserver.registry.fieldwalk import ABSENT, NAMELESS, ListWalker, walker_of
-from apiserver.registry.unstructured import go_format
 
 __all__ = ["check", "merge", "named", "remove"]
 

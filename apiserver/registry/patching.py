@@ -18,12 +18,13 @@ from apiserver.api.codec import Decoded, DecodeError, decode, decode_changed, lo
 from apiserver.api.fielderrors import Path, go_quote, invalid
 from apiserver.api.gojson import Pairs, parse_with_spans
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
+from apiserver.api.patch.goformat import go_format
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.conversion import api_version, to_version
 from apiserver.registry.decoding import SCHEME, Target, to_hub, warnings_of
-from apiserver.registry.unstructured import Misfit, go_format, restored_changes
+from apiserver.registry.unstructured import Misfit, restored_changes
 
 if TYPE_CHECKING:
     from apiserver.registry.options import WriteOptions

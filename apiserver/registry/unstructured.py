@@ -13,11 +13,12 @@ import orjson
 
 from apiserver.api.codec import ordinary, raw_names
 from apiserver.api.gojson import base64_error
+from apiserver.api.patch.goformat import go_format
 from apiserver.api.quantity import Quantity
 from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.api.times import micro_time, time
 
-__all__ = ["Misfit", "go_format", "misfit", "restored", "restored_changes"]
+__all__ = ["Misfit", "misfit", "restored", "restored_changes"]
 
 Json = dict[str, Any]
 
@@ -160,18 +161,3 @@ def _kind(value: Any) -> str:
     if type(value) is int and not _INT64[0] <= value <= _INT64[1]:
         return "float64"
     return next((name for kind, name in _KINDS.items() if isinstance(value, kind)), "invalid")
-
-
-def go_format(value: Any) -> str:
-    """Go's %+v of decoded JSON: `map[data:map[a:1 b:<nil>]]`."""
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{go_format(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(map(go_format, value)) + "]"
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value)

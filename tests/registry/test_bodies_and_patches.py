@@ -8,10 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
+from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
 from apiserver.registry.decoding import summary, warnings_of
-from apiserver.registry.unstructured import go_format, misfit, restored
+from apiserver.registry.unstructured import misfit, restored
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -207,3 +208,5 @@ def test_a_merged_object_is_read_as_a_value_and_not_as_text() -> None:
 
 def test_values_as_go_prints_them() -> None:
     assert go_format({"b": [1, "x", None], "a": {"c": True}}) == "map[a:map[c:true] b:[1 x <nil>]]"
+    numbers = [1.5, 1234567.5, 1e6, 123456.0, 2e5, 0.0001, 0.00001, 12345678901234567890.0, -2.5e-7, 0.0]
+    assert go_format(numbers) == "[1.5 1.2345675e+06 1e+06 123456 200000 0.0001 1e-05 1.2345678901234567e+19 -2.5e-07 0]"

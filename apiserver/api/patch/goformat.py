@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 __all__ = ["go_format", "go_type"]
@@ -20,11 +21,14 @@ def go_format(value: Any) -> str:
 
 
 def _float(value: float) -> str:
-    """Shortest digits that read back equal; an exponent from 1e21 on and below 1e-4."""
-    if value.is_integer() and abs(value) < 1e21:
-        text = repr(value)
-        return text.removesuffix(".0") if "e" not in text else f"{value:.0f}"
-    return repr(value)
+    """The shortest digits that read back equal; with an exponent of two digits from 1e6 on and below 1e-4."""
+    number = Decimal(repr(value))
+    exponent = number.adjusted() if value else 0
+    if -4 <= exponent < 6:
+        return f"{number:f}".removesuffix(".0")
+    digits = "".join(map(str, number.as_tuple().digits)).rstrip("0")
+    mantissa = digits[0] + ("." + digits[1:] if digits[1:] else "")
+    return f"{'-' if value < 0 else ''}{mantissa}e{exponent:+03d}"
 
 
 def go_type(value: Any) -> str:

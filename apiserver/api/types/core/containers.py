@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, STRING, ListOf, Struct, field, string
+from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct, field, string
 from apiserver.api.types.core.references import (
     ConfigMapKeySelector,
     FileKeySelector,
@@ -142,60 +142,41 @@ ContainerRestartRule = Struct("io.k8s.api.core.v1.ContainerRestartRule", lambda:
     field("action", 1, ContainerRestartRuleAction, required=True),
     field("exitCodes", 2, ContainerRestartRuleOnExitCodes, pointer=True),
 ))
-Container = Struct("io.k8s.api.core.v1.Container", lambda: (
-    field("name", 1, STRING, omit=False, required=True),
-    field("image", 2, STRING),
-    field("command", 3, ListOf(STRING)),
-    field("args", 4, ListOf(STRING)),
-    field("workingDir", 5, STRING),
-    field("ports", 6, ListOf(ContainerPort, "map", ("containerPort", "protocol"), merge_key="containerPort")),
-    field("envFrom", 19, ListOf(EnvFromSource)),
-    field("env", 7, ListOf(EnvVar, "map", ("name",), merge_key="name")),
-    field("resources", 8, ResourceRequirements, omit=False),
-    field("resizePolicy", 23, ListOf(ContainerResizePolicy), gate="InPlacePodVerticalScaling"),
-    field("restartPolicy", 24, ContainerRestartPolicy, pointer=True),
-    field("restartPolicyRules", 25, ListOf(ContainerRestartRule), gate="ContainerRestartRules"),
-    field("volumeMounts", 9, ListOf(VolumeMount, "map", ("mountPath",), merge_key="mountPath")),
-    field("volumeDevices", 21, ListOf(VolumeDevice, "map", ("devicePath",), merge_key="devicePath")),
-    field("livenessProbe", 10, Probe, pointer=True),
-    field("readinessProbe", 11, Probe, pointer=True),
-    field("startupProbe", 22, Probe, pointer=True),
-    field("lifecycle", 12, Lifecycle, pointer=True),
-    field("terminationMessagePath", 13, STRING),
-    field("terminationMessagePolicy", 20, TerminationMessagePolicy),
-    field("imagePullPolicy", 14, PullPolicy),
-    field("securityContext", 15, SecurityContext, pointer=True),
-    field("stdin", 16, BOOL),
-    field("stdinOnce", 17, BOOL),
-    field("tty", 18, BOOL),
-))
-EphemeralContainerCommon = Struct("io.k8s.api.core.v1.EphemeralContainerCommon", lambda: (
-    field("name", 1, STRING, omit=False, required=True),
-    field("image", 2, STRING),
-    field("command", 3, ListOf(STRING)),
-    field("args", 4, ListOf(STRING)),
-    field("workingDir", 5, STRING),
-    field("ports", 6, ListOf(ContainerPort, "map", ("containerPort", "protocol"), merge_key="containerPort")),
-    field("envFrom", 19, ListOf(EnvFromSource)),
-    field("env", 7, ListOf(EnvVar, "map", ("name",), merge_key="name")),
-    field("resources", 8, ResourceRequirements, omit=False),
-    field("resizePolicy", 23, ListOf(ContainerResizePolicy), gate="InPlacePodVerticalScaling"),
-    field("restartPolicy", 24, ContainerRestartPolicy, pointer=True),
-    field("restartPolicyRules", 25, ListOf(ContainerRestartRule), gate="ContainerRestartRules"),
-    field("volumeMounts", 9, ListOf(VolumeMount, "map", ("mountPath",), merge_key="mountPath")),
-    field("volumeDevices", 21, ListOf(VolumeDevice, "map", ("devicePath",), merge_key="devicePath")),
-    field("livenessProbe", 10, Probe, pointer=True),
-    field("readinessProbe", 11, Probe, pointer=True),
-    field("startupProbe", 22, Probe, pointer=True),
-    field("lifecycle", 12, Lifecycle, pointer=True),
-    field("terminationMessagePath", 13, STRING),
-    field("terminationMessagePolicy", 20, TerminationMessagePolicy),
-    field("imagePullPolicy", 14, PullPolicy),
-    field("securityContext", 15, SecurityContext, pointer=True),
-    field("stdin", 16, BOOL),
-    field("stdinOnce", 17, BOOL),
-    field("tty", 18, BOOL),
-))
+
+
+def _container() -> tuple[Field, ...]:
+    """What every container has."""
+    return (
+        field("name", 1, STRING, omit=False, required=True),
+        field("image", 2, STRING),
+        field("command", 3, ListOf(STRING)),
+        field("args", 4, ListOf(STRING)),
+        field("workingDir", 5, STRING),
+        field("ports", 6, ListOf(ContainerPort, "map", ("containerPort", "protocol"), merge_key="containerPort")),
+        field("envFrom", 19, ListOf(EnvFromSource)),
+        field("env", 7, ListOf(EnvVar, "map", ("name",), merge_key="name")),
+        field("resources", 8, ResourceRequirements, omit=False),
+        field("resizePolicy", 23, ListOf(ContainerResizePolicy), gate="InPlacePodVerticalScaling"),
+        field("restartPolicy", 24, ContainerRestartPolicy, pointer=True),
+        field("restartPolicyRules", 25, ListOf(ContainerRestartRule), gate="ContainerRestartRules"),
+        field("volumeMounts", 9, ListOf(VolumeMount, "map", ("mountPath",), merge_key="mountPath")),
+        field("volumeDevices", 21, ListOf(VolumeDevice, "map", ("devicePath",), merge_key="devicePath")),
+        field("livenessProbe", 10, Probe, pointer=True),
+        field("readinessProbe", 11, Probe, pointer=True),
+        field("startupProbe", 22, Probe, pointer=True),
+        field("lifecycle", 12, Lifecycle, pointer=True),
+        field("terminationMessagePath", 13, STRING),
+        field("terminationMessagePolicy", 20, TerminationMessagePolicy),
+        field("imagePullPolicy", 14, PullPolicy),
+        field("securityContext", 15, SecurityContext, pointer=True),
+        field("stdin", 16, BOOL),
+        field("stdinOnce", 17, BOOL),
+        field("tty", 18, BOOL),
+    )
+
+
+Container = Struct("io.k8s.api.core.v1.Container", _container)
+EphemeralContainerCommon = Struct("io.k8s.api.core.v1.EphemeralContainerCommon", _container)
 EphemeralContainer = Struct("io.k8s.api.core.v1.EphemeralContainer", lambda: (
     field("", 1, EphemeralContainerCommon, inline=True),
     field("targetContainerName", 2, STRING),
