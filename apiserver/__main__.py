@@ -75,7 +75,9 @@ def listen(settings: Settings) -> socket.socket:
         listener.bind((settings.bind_address, settings.port))
     except OSError as error:
         listener.close()
-        reason = "is in use; --port 0 takes a free one" if error.errno in (98, 48) else f"cannot be used: {error.strerror}"
+        reason = (
+            "is in use; --port 0 takes a free one" if error.errno in (98, 48) else f"cannot be used: {error.strerror}"
+        )
         raise SettingsError(f"--port {settings.port}: {settings.bind_address}:{settings.port} {reason}") from error
     listener.listen(2048)
     listener.setblocking(False)
@@ -128,13 +130,18 @@ class Process:
             web = self._web(server, files)
             serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
             await _first(web.ready.wait(), serving)
-            say(self._settings, f"api server  {self.url}  (Kubernetes {'.'.join(map(str, self._settings.features.release))})")
+            say(
+                self._settings,
+                f"api server  {self.url}  (Kubernetes {'.'.join(map(str, self._settings.features.release))})",
+            )
             await self._until_stopped(server, web, serving, files)
         finally:
             await server.close()
             self._unrecord()
 
-    async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None], files: tuple[Path, Path] | None) -> None:
+    async def _until_stopped(
+        self, server: Server, web: Web, serving: asyncio.Future[None], files: tuple[Path, Path] | None
+    ) -> None:
         manager = self._manager(server)
         running = asyncio.ensure_future(manager.run()) if manager else None
         try:
@@ -143,7 +150,8 @@ class Process:
                 for component in manager.components:
                     say(self._settings, f"component   {component.name}")
             self._tell(files)
-            # What is here stays. Requests leave no cycles, so the collector may look less often than for every 700 objects that live.
+            # What is here stays. Requests leave no cycles, so the collector may look less often than for every 700
+            # objects that live.
             gc.collect()
             gc.freeze()
             gc.set_threshold(20_000, 20, 50)
@@ -189,7 +197,10 @@ class Process:
             web.config.load()
         except (OSError, ssl.SSLError) as error:
             certificate, key = files or ("", "")
-            raise SettingsError(f"--tls-cert-file {certificate}, --tls-private-key-file {key}: not a certificate and its key in PEM ({error})") from error
+            raise SettingsError(
+                f"--tls-cert-file {certificate}, --tls-private-key-file {key}: not a certificate and its key in PEM"
+                f" ({error})"
+            ) from error
         return web
 
     def _manager(self, server: Server) -> Manager | None:
@@ -205,9 +216,15 @@ class Process:
 
         clock, features = RealClock(), settings.features
         options = Options(
-            host=socket.gethostname(), nodes=settings.nodes, devices=settings.devices, emulated_version=features.release, gates=features.settings
+            host=socket.gethostname(),
+            nodes=settings.nodes,
+            devices=settings.devices,
+            emulated_version=features.release,
+            gates=features.settings,
         )
-        manager = Manager(Client(InProcess(server.handle, ADMIN), clock, release=features.release), clock, options, self._components)
+        manager = Manager(
+            Client(InProcess(server.handle, ADMIN), clock, release=features.release), clock, options, self._components
+        )
         server.after_reset = manager.begin_anew
         server.metrics.include(manager.metrics)
         return manager
@@ -216,7 +233,8 @@ class Process:
         """Write the kubeconfig, and say that all is ready."""
         settings = self._settings
         token = next((token for token, user in (settings.tokens or {}).items() if "system:masters" in user.groups), "")
-        # Over https kubectl asks people for a name and a password unless its user has credentials; where access is open any will do.
+        # Over https kubectl asks people for a name and a password unless its user has credentials; where access is open
+        # any will do.
         credential = _OPEN_CREDENTIAL if files and settings.tokens is None else token
         kubeconfig.write(settings.kubeconfig, self.url, token=credential, ca=files[0].read_bytes() if files else b"")
         if settings.attached:
@@ -230,7 +248,6 @@ class Process:
         say(settings, f"kubeconfig  {settings.kubeconfig}")
         say(settings, "ready; Ctrl-C stops")
 
-
     def _record(self, told: dict[str, object]) -> None:
         """What `kubedra status` reads: who serves this data directory."""
         record = self._settings.data_dir / RECORD
@@ -243,7 +260,9 @@ class Process:
 
 
 def _warm(fixture: bool) -> None:
-    """Import what the start left out, before the first request that needs it would wait: selectors, and for a fixture the routes of its reset."""
+    """Import what the start left out, before the first request that needs it would wait: selectors, and for a fixture
+    the routes of its reset.
+    """
     for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin",) if fixture else ())):
         importlib.import_module(module)
 
@@ -258,9 +277,15 @@ def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -
 
 
 async def _first(*waited: object) -> None:
-    """Wait for the first of several; its failure is ours. The others are left to their owners, coroutines are cancelled."""
+    """Wait for the first of several; its failure is ours. The others are left to their owners, coroutines are
+    cancelled.
+    """
     futures = [asyncio.ensure_future(item) for item in waited if item is not None]  # type: ignore[call-overload]
-    mine = [future for future, item in zip(futures, (item for item in waited if item is not None), strict=True) if future is not item]
+    mine = [
+        future
+        for future, item in zip(futures, (item for item in waited if item is not None), strict=True)
+        if future is not item
+    ]
     try:
         done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         for future in done:

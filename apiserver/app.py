@@ -56,7 +56,9 @@ def utc_now() -> datetime:
 class Server:
     """One API server without its socket."""
 
-    def __init__(self, settings: Settings, log: RevisionLog, cache: WatchCache, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self, settings: Settings, log: RevisionLog, cache: WatchCache, clock: Callable[[], datetime] = utc_now
+    ) -> None:
         self.settings, self.log, self.cache = settings, log, cache
         self._stopping = False
         self._compacting: asyncio.Task[None] | None = None
@@ -64,22 +66,37 @@ class Server:
         #: Makes again what the process made at its start besides (`--nodes`).
         self.after_reset: Callable[[], Awaitable[None]] | None = None
         # As upstream: where everything is allowed to everybody, nobody may come without a token.
-        self._authenticator = Authenticator(settings.tokens, anonymous="AlwaysAllow" not in settings.authorization_modes)
+        self._authenticator = Authenticator(
+            settings.tokens, anonymous="AlwaysAllow" not in settings.authorization_modes
+        )
         self._authorizer = Authorizer(settings.authorization_modes)
         self.metrics = Metrics(self._objects, settings.features.stages)
         versions = {(resource.group, resource.plural, version.name) for resource, version in self._found}
         self.registry = Registry(
-            CATALOG, log, cache, admission=build(settings.enable_plugins, settings.disable_plugins), features=settings.features, clock=clock,
-            authorize=self._authorizer.allows, shared=not (settings.memory or settings.storage == "sqlite"), warn_dropped=settings.warn_dropped_fields,
+            CATALOG,
+            log,
+            cache,
+            admission=build(settings.enable_plugins, settings.disable_plugins),
+            features=settings.features,
+            clock=clock,
+            authorize=self._authorizer.allows,
+            shared=not (settings.memory or settings.storage == "sqlite"),
+            warn_dropped=settings.warn_dropped_fields,
             served=lambda resource, version: (resource.group, resource.plural, version.name) in versions,
-        )  # fmt: skip
+        )
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, clock)
         self._authenticator.accounts = self._accounts
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
         discovery = Discovery(self._found, settings.features.release)
         openapi = OpenApi(self._found)
-        checks = {"ping": self._ping, "log": self._ping, "etcd": self._storage, "informer-sync": self._ping, "shutdown": self._shutdown}
+        checks = {
+            "ping": self._ping,
+            "log": self._ping,
+            "etcd": self._storage,
+            "informer-sync": self._ping,
+            "shutdown": self._shutdown,
+        }
         documents = Documents(discovery, version_info(settings), checks, self.metrics.text, openapi.answer)
         self.dispatcher = Dispatcher(
             self._routes(), documents, self._authenticator, self._authorizer, self.metrics, clock,
@@ -113,8 +130,8 @@ class Server:
         return await self.dispatcher.handle(request)
 
     async def reset(self) -> tuple[int, int]:
-        """Empty everything but what the server was started with: the built-in namespaces (as new), and what `after_reset` makes again.
-        (Objects gone, version now.)"""
+        """Empty everything but what the server was started with: the built-in namespaces (as new), and what
+        `after_reset` makes again. (Objects gone, version now.)"""
         keep = [self.registry.store("", "namespaces").resource.key("", name) for name in BUILT_IN]
         deleted = await self.log.reset(keep)
         self.registry.dropped.clear()
@@ -124,18 +141,26 @@ class Server:
         return deleted, self.log.revision
 
     async def ensure_built_in(self) -> None:
-        """Create what every server has and is missing: namespaces, the system's priority classes and, with RBAC, roles and bindings."""
+        """Create what every server has and is missing: namespaces, the system's priority classes and, with RBAC, roles
+        and bindings.
+        """
         for name in BUILT_IN:
             await self._ensure("", "namespaces", {"metadata": {"name": name}})
         for name, (value, about) in SYSTEM_CLASSES.items():
-            await self._ensure("scheduling.k8s.io", "priorityclasses", {"metadata": {"name": name}, "value": value, "description": about})
+            await self._ensure(
+                "scheduling.k8s.io",
+                "priorityclasses",
+                {"metadata": {"name": name}, "value": value, "description": about},
+            )
         if "RBAC" in self.settings.authorization_modes:
             from apiserver.authorization.bootstrap import ensure_policy
 
             await ensure_policy(self.registry, self.settings.features, ADMIN)
 
     async def _ensure(self, group: str, plural: str, obj: Json) -> None:
-        """Create an object of the whole cluster if it is missing. Another server may be at it, too: one of them makes it."""
+        """Create an object of the whole cluster if it is missing. Another server may be at it, too: one of them makes
+        it.
+        """
         store = self.registry.store(group, plural)
         if store.cache.get(store.resource.key("", obj["metadata"]["name"])) is not None:
             return
@@ -198,12 +223,20 @@ class Server:
         except PackageNotFoundError:
             release = "unreleased"
         return create_admin(
-            Operations(reset=self.reset, info=self._info, dropped=self.registry.dropped.losses, allowed=self._administrator), release
-        )  # fmt: skip
+            Operations(
+                reset=self.reset, info=self._info, dropped=self.registry.dropped.losses, allowed=self._administrator
+            ),
+            release,
+        )
 
     def _info(self) -> Mapping[str, Any]:
         major, minor = self.settings.features.release
-        return {"emulates": f"{major}.{minor}", "resourceVersion": str(self.log.revision), "objects": self._objects(), "watches": self.metrics.watches}
+        return {
+            "emulates": f"{major}.{minor}",
+            "resourceVersion": str(self.log.revision),
+            "objects": self._objects(),
+            "watches": self.metrics.watches,
+        }
 
     def _administrator(self, headers: Mapping[str, str]) -> str:
         """ "" where the sender of these headers may do everything, else why not."""
@@ -219,7 +252,17 @@ def version_info(settings: Settings) -> dict[str, str]:
     major, minor = settings.features.release
     lowest = max((major, minor - 1), RELEASES[0])
     return {
-        "major": str(major), "minor": str(minor), "emulationMajor": str(major), "emulationMinor": str(minor), "minCompatibilityMajor": str(lowest[0]),
-        "minCompatibilityMinor": str(lowest[1]), "gitVersion": f"v{major}.{minor}.2", "gitCommit": "", "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
-    }  # fmt: skip
+        "major": str(major),
+        "minor": str(minor),
+        "emulationMajor": str(major),
+        "emulationMinor": str(minor),
+        "minCompatibilityMajor": str(lowest[0]),
+        "minCompatibilityMinor": str(lowest[1]),
+        "gitVersion": f"v{major}.{minor}.2",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "gc",
+        "platform": "linux/amd64",
+    }

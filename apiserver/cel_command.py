@@ -87,9 +87,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("expression", help="a CEL expression over `device`")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--slices", action="append", metavar="FILE", help="YAML or JSON with ResourceSlices, - for stdin; may be repeated")
-    source.add_argument("--kubeconfig", metavar="FILE", help="ask the cluster of this kubeconfig (default: $KUBECONFIG, .kubedra/kubeconfig)")
-    parser.add_argument("--emulated-version", default="1.36", metavar="1.NN", help="the release whose libraries are available (default 1.36)")
+    source.add_argument(
+        "--slices",
+        action="append",
+        metavar="FILE",
+        help="YAML or JSON with ResourceSlices, - for stdin; may be repeated",
+    )
+    source.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        help="ask the cluster of this kubeconfig (default: $KUBECONFIG, .kubedra/kubeconfig)",
+    )
+    parser.add_argument(
+        "--emulated-version",
+        default="1.36",
+        metavar="1.NN",
+        help="the release whose libraries are available (default 1.36)",
+    )
     parser.add_argument("--feature-gates", default="", metavar="A=true,B=false", help="as for the API server")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser
@@ -133,7 +147,9 @@ def _from_file(name: str) -> Iterator[Mapping[str, Any]]:
         raise _Mistake(f"{name}: {' '.join(str(error).split())}") from None
     for document in documents:
         items = document.get("items", [document]) if isinstance(document, dict) else []
-        yield from (item for item in items if isinstance(item, dict) and item.get("kind", "ResourceSlice") == "ResourceSlice")
+        yield from (
+            item for item in items if isinstance(item, dict) and item.get("kind", "ResourceSlice") == "ResourceSlice"
+        )
 
 
 def _from_cluster(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -144,7 +160,12 @@ def _from_cluster(path: Path) -> Iterator[Mapping[str, Any]]:
     try:
         cluster = load_kubeconfig(path)
         trust = cluster.tls_context()
-        with httpx.Client(base_url=cluster.server, headers=cluster.headers(), verify=True if trust is None else trust, timeout=_PATIENCE) as client:
+        with httpx.Client(
+            base_url=cluster.server,
+            headers=cluster.headers(),
+            verify=True if trust is None else trust,
+            timeout=_PATIENCE,
+        ) as client:
             yield from _pages(client)
     except (httpx.HTTPError, KubeconfigError, ValueError, OSError) as error:
         raise _Mistake(f"{path}: {' '.join(str(error).split())}") from None
@@ -181,7 +202,9 @@ def _entries(slices: Iterable[Mapping[str, Any]]) -> Iterator[Entry]:
             yield Entry(driver, pool, device.get("name", ""), Device.from_slice(driver, described))
 
 
-def _run(expression: str, release: tuple[int, int], features: Mapping[str, bool], entries: list[Entry], *, as_json: bool) -> int:
+def _run(
+    expression: str, release: tuple[int, int], features: Mapping[str, bool], entries: list[Entry], *, as_json: bool
+) -> int:
     if len(expression.encode()) > cel.MAX_EXPRESSION_LENGTH:
         print(f"the API refuses it: may not be more than {cel.MAX_EXPRESSION_LENGTH} bytes", file=sys.stderr)
         return 1
@@ -222,7 +245,10 @@ def _absent(expression: str, entries: list[Entry]) -> Iterator[tuple[str, str]]:
         if mention.domain not in domains:
             yield f"{mention.kind} of domain {mention.domain}", _nearest(mention.domain, domains)
         elif mention.name and (mention.domain, mention.name) not in names:
-            yield f"{mention.kind} {mention}", _nearest(mention.name, [name for domain, name in names if domain == mention.domain])
+            yield (
+                f"{mention.kind} {mention}",
+                _nearest(mention.name, [name for domain, name in names if domain == mention.domain]),
+            )
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str:
@@ -234,11 +260,21 @@ def _nearest(name: str, candidates: Iterable[str]) -> str:
 def _table(program: Program, outcomes: list[Outcome], absent: list[tuple[str, str]]) -> str:
     rows = [("DRIVER", "POOL", "DEVICE", "RESULT", "COST")]
     rows += [
-        (outcome.entry.driver, outcome.entry.pool, outcome.entry.name, outcome.error or str(outcome.match).lower(), str(outcome.cost))
+        (
+            outcome.entry.driver,
+            outcome.entry.pool,
+            outcome.entry.name,
+            outcome.error or str(outcome.match).lower(),
+            str(outcome.cost),
+        )
         for outcome in outcomes
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows] if outcomes else []
+    lines = (
+        ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        if outcomes
+        else []
+    )
     matching = sum(outcome.match is True for outcome in outcomes)
     failing = sum(outcome.match is None for outcome in outcomes)
     summary = f"{matching} of {len(outcomes)} devices match"

@@ -1,4 +1,6 @@
-"""The certificate that `--tls` and `kubedra credentials` make: self-signed, for the hosts given, localhost and the loopback addresses."""
+"""The certificate that `--tls` and `kubedra credentials` make: self-signed, for the hosts given, localhost and the
+loopback addresses.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _SPARE = dt.timedelta(days=30)
 
 
 def own_certificate(directory: Path, *hosts: str) -> tuple[Path, Path]:
-    """(certificate, key) files for these names and addresses; those of an earlier start are used again while they are valid for all."""
+    """(certificate, key) files for these names and addresses; those of an earlier start are used again while they are
+    valid for all.
+    """
     certificate, key = directory / "tls.crt", directory / "tls.key"
     if not (certificate.exists() and key.exists() and _usable(certificate.read_bytes(), hosts)):
         directory.mkdir(parents=True, exist_ok=True)
@@ -50,7 +54,9 @@ def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...]) -> Non
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubedra")])
-    addresses = dict.fromkeys(address for host in (*hosts, "127.0.0.1", "::1") if (address := _address(host)) is not None)
+    addresses = dict.fromkeys(
+        address for host in (*hosts, "127.0.0.1", "::1") if (address := _address(host)) is not None
+    )
     spoken = dict.fromkeys(("localhost", "kubernetes.default.svc", *(host for host in hosts if _address(host) is None)))
     names = [*(x509.DNSName(name) for name in spoken), *(x509.IPAddress(address) for address in addresses)]
     now = dt.datetime.now(dt.UTC)

@@ -1,7 +1,8 @@
 """History is kept for a while and then dropped: watches resume, pages continue and lists go back only so far.
 
-As kube-apiserver does with etcd: every interval, all that was history one interval ago goes, so that history reaches back between one and two
-intervals. A busy server also drops what is more than a number of revisions ago, so that a database does not grow without bound between two times.
+As kube-apiserver does with etcd: every interval, all that was history one interval ago goes, so that history reaches
+back between one and two intervals. A busy server also drops what is more than a number of revisions ago, so that a
+database does not grow without bound between two times.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ CHECK_SECONDS: Final = 10.0
 log = logging.getLogger(__name__)
 
 
-async def compact_regularly(store: RevisionLog, interval: float, *, kept: int = KEPT_REVISIONS, check: float = CHECK_SECONDS) -> None:
+async def compact_regularly(
+    store: RevisionLog, interval: float, *, kept: int = KEPT_REVISIONS, check: float = CHECK_SECONDS
+) -> None:
     """Until cancelled. A failure is logged and tried again at the next time."""
     loop = asyncio.get_running_loop()
     past, due = store.revision, loop.time() + interval

@@ -6,7 +6,8 @@
     controllers.kubeconfig   the same for the controllers, at --internal-server
     postgres-password, pgpass    with --postgres-user: a password, and libpq's file with it
 
-What is there already is kept, so that the command may run before every start. Secrets are readable by their owner alone.
+What is there already is kept, so that the command may run before every start. Secrets are readable by their owner
+alone.
 """
 
 from __future__ import annotations
@@ -37,14 +38,32 @@ def _parser() -> argparse.ArgumentParser:
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.credentials")
     assert __doc__ is not None
     parser = _Parser(
-        prog=prog, description=__doc__.partition("\n")[2], allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=prog,
+        description=__doc__.partition("\n")[2],
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="`kubedra credentials FLAGS -- COMMAND …` goes on with another kubedra command.",
-    )  # fmt: skip
+    )
     parser.add_argument("--dir", type=Path, required=True, metavar="DIR", help="where everything is kept")
-    parser.add_argument("--host", action="append", default=[], metavar="NAME|IP", help="a name of the server besides localhost; may be given again")
-    parser.add_argument("--server", default="https://127.0.0.1:6443", metavar="URL", help="what people call it (default https://127.0.0.1:6443)")
-    parser.add_argument("--internal-server", default="", metavar="URL", help="what the controllers call it (default: the same)")
-    parser.add_argument("--postgres-user", default="", metavar="NAME", help="make a database password for this user, too")
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME|IP",
+        help="a name of the server besides localhost; may be given again",
+    )
+    parser.add_argument(
+        "--server",
+        default="https://127.0.0.1:6443",
+        metavar="URL",
+        help="what people call it (default https://127.0.0.1:6443)",
+    )
+    parser.add_argument(
+        "--internal-server", default="", metavar="URL", help="what the controllers call it (default: the same)"
+    )
+    parser.add_argument(
+        "--postgres-user", default="", metavar="NAME", help="make a database password for this user, too"
+    )
     return parser
 
 
@@ -52,7 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.credentials")
     try:
         given = _parser().parse_args(arguments)
-        make(given.dir, [host for host in given.host if host], given.server, given.internal_server or given.server, given.postgres_user)
+        make(
+            given.dir,
+            [host for host in given.host if host],
+            given.server,
+            given.internal_server or given.server,
+            given.postgres_user,
+        )
     except (OSError, ValueError, TokenFileError, kubeconfig.KubeconfigError) as error:
         print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

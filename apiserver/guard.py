@@ -1,4 +1,6 @@
-"""The start-up guard: the server's packages must be our own, whatever else is called `apiserver` or `controllers` on this machine."""
+"""The start-up guard: the server's packages must be our own, whatever else is called `apiserver` or `controllers` on
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -18,4 +20,7 @@ def check_origins() -> None:
         origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
         if origin is None or origin.parent.parent != root:
             found = origin or (list(spec.submodule_search_locations or ()) if spec else "nothing")
-            raise IntruderError(f"the package {name!r} that Python finds is {found}, not kubedra's own in {root}; start kubedra with its own command")
+            raise IntruderError(
+                f"the package {name!r} that Python finds is {found}, not kubedra's own in {root}; start kubedra with"
+                " its own command"
+            )

@@ -1,7 +1,7 @@
 """The server as a transport for clients in its own process: same paths, same answers, same watch streams, no socket.
 
-Controllers define what a transport is (they may not import this module; it is handed to them). A request here runs the whole
-way of a request from authentication on; only the bytes' way through a socket is left out.
+Controllers define what a transport is (they may not import this module; it is handed to them). A request here runs the
+whole way of a request from authentication on; only the bytes' way through a socket is left out.
 """
 
 from __future__ import annotations

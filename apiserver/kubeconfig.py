@@ -1,4 +1,6 @@
-"""The kubeconfig that a server writes for its clients. Never the user's own: a file that kubedra did not write is not overwritten."""
+"""The kubeconfig that a server writes for its clients. Never the user's own: a file that kubedra did not write is not
+overwritten.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,21 @@ def write(path: Path, server: str, *, token: str = "", ca: bytes = b"", insecure
         cluster.append("    insecure-skip-tls-verify: true")
     user = f"{{token: {_quoted(token)}}}" if token else "{}"
     lines = [
-        _MARK, "apiVersion: v1", "kind: Config", "current-context: kubedra", "clusters:", "- name: kubedra", "  cluster:", *cluster,
-        "contexts:", "- name: kubedra", "  context: {cluster: kubedra, user: kubedra}", "users:", "- name: kubedra", f"  user: {user}",
-    ]  # fmt: skip
+        _MARK,
+        "apiVersion: v1",
+        "kind: Config",
+        "current-context: kubedra",
+        "clusters:",
+        "- name: kubedra",
+        "  cluster:",
+        *cluster,
+        "contexts:",
+        "- name: kubedra",
+        "  context: {cluster: kubedra, user: kubedra}",
+        "users:",
+        "- name: kubedra",
+        f"  user: {user}",
+    ]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}")

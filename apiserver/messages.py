@@ -18,18 +18,29 @@ class User:
 
 
 def joined(name: str, before: str, value: str) -> str:
-    """A repeated header as one: those of lists joined by commas, claims of impersonation by newlines, which no value can hold."""
+    """A repeated header as one: those of lists joined by commas, claims of impersonation by newlines, which no value
+    can hold.
+    """
     return f"{before}\n{value}" if name.startswith("impersonate-") else f"{before}, {value}"
 
 
 class Request:
-    """One request. `headers` has lower-case names; `query` is the raw query string, `params` its parsed form (last value wins
-    is never wanted: a name maps to all its values in order)."""
+    """One request. `headers` has lower-case names; `query` is the raw query string, `params` its parsed form (last
+    value wins is never wanted: a name maps to all its values in order)."""
 
     __slots__ = ("_params", "body", "headers", "method", "path", "query", "user")
 
-    def __init__(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, user: User | None = None) -> None:
-        self.method, self.path, self.query, self.headers, self.body, self.user = method, path, query, headers, body, user
+    def __init__(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, user: User | None = None
+    ) -> None:
+        self.method, self.path, self.query, self.headers, self.body, self.user = (
+            method,
+            path,
+            query,
+            headers,
+            body,
+            user,
+        )
         self._params: dict[str, list[str]] | None = None
 
     @property
@@ -54,7 +65,9 @@ class Response:
 
 @dataclass(slots=True)
 class Stream:
-    """An answer in chunks (a watch). Closing `chunks` (aclose) ends it; the server ends it by finishing the iterator."""
+    """An answer in chunks (a watch). Closing `chunks` (aclose) ends it; the server ends it by finishing the
+    iterator.
+    """
 
     status: int
     chunks: AsyncIterator[bytes]

@@ -1,4 +1,6 @@
-"""Which resources are served in which versions: the emulated release, its feature gates and `--runtime-config`, with kube-apiserver's rules and words."""
+"""Which resources are served in which versions: the emulated release, its feature gates and `--runtime-config`, with
+kube-apiserver's rules and words.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,52 @@ from apiserver.registry.resource import Release, Resource, Version
 
 #: What `api/...` keys mean: the stages of version names they cover.
 _STAGES: Final = {"api/ga": "ga", "api/beta": "beta", "api/alpha": "alpha"}
-_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True", ""), True) | dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False)
+_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True", ""), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
 #: Groups of the real server: a setting for one that is not served here changes nothing.
 _UPSTREAM: Final = frozenset(
     {"", "apps", "autoscaling", "batch", "extensions", "policy"}
     | {
         f"{name}.k8s.io"
         for name in (
-            "admission", "admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization", "certificates", "coordination",
-            "discovery", "events", "flowcontrol.apiserver", "imagepolicy", "internal.apiserver", "networking", "node", "rbac.authorization", "resource",
-            "scheduling", "storage", "storagemigration",
+            "admission",
+            "admissionregistration",
+            "apiextensions",
+            "apiregistration",
+            "authentication",
+            "authorization",
+            "certificates",
+            "coordination",
+            "discovery",
+            "events",
+            "flowcontrol.apiserver",
+            "imagepolicy",
+            "internal.apiserver",
+            "networking",
+            "node",
+            "rbac.authorization",
+            "resource",
+            "scheduling",
+            "storage",
+            "storagemigration",
         )
     }
-)  # fmt: skip
+)
 #: Versions of served groups of which nothing is served yet.
-_UNBUILT: Final = frozenset({
-    ("resource.k8s.io", "v1alpha3"), ("coordination.k8s.io", "v1alpha2"), ("coordination.k8s.io", "v1beta1"), ("scheduling.k8s.io", "v1beta1"),
-    ("storage.k8s.io", "v1alpha1"), ("storage.k8s.io", "v1beta1"), ("discovery.k8s.io", "v1beta1"), ("node.k8s.io", "v1alpha1"), ("node.k8s.io", "v1beta1"),
-})  # fmt: skip
+_UNBUILT: Final = frozenset(
+    {
+        ("resource.k8s.io", "v1alpha3"),
+        ("coordination.k8s.io", "v1alpha2"),
+        ("coordination.k8s.io", "v1beta1"),
+        ("scheduling.k8s.io", "v1beta1"),
+        ("storage.k8s.io", "v1alpha1"),
+        ("storage.k8s.io", "v1beta1"),
+        ("discovery.k8s.io", "v1beta1"),
+        ("node.k8s.io", "v1alpha1"),
+        ("node.k8s.io", "v1beta1"),
+    }
+)
 
 
 class RuntimeConfigError(ValueError):
@@ -35,8 +65,8 @@ class RuntimeConfigError(ValueError):
 
 
 def parse_runtime_config(text: str) -> dict[str, str]:
-    """`api/all=true,resource.k8s.io/v1beta1=true` as a mapping; a key alone is true. Old names of the core group's version all mean that
-    version, even with a resource behind them (kube-apiserver's completion of its options)."""
+    """`api/all=true,resource.k8s.io/v1beta1=true` as a mapping; a key alone is true. Old names of the core group's
+    version all mean that version, even with a resource behind them (kube-apiserver's completion of its options)."""
     settings: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = part.partition("=")
@@ -53,7 +83,9 @@ def stage(version: str) -> str:
     return "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
 
 
-def served(catalog: Iterable[Resource], features: Features, config: Mapping[str, str]) -> list[tuple[Resource, Version]]:
+def served(
+    catalog: Iterable[Resource], features: Features, config: Mapping[str, str]
+) -> list[tuple[Resource, Version]]:
     """Every resource with each version in which it is served. Raises RuntimeConfigError."""
     resources = list(catalog)
     flags = _flags(resources, config)
@@ -91,9 +123,13 @@ def _flag(key: str, parts: list[str], value: str, known: set[tuple[str, str]]) -
         raise RuntimeConfigError(f"group version {'/'.join(parts[:2])} that has not been registered")
     on = _BOOLEANS.get(value)
     if on is None:
-        raise RuntimeConfigError(f'invalid value of {key}: {value}, err: strconv.ParseBool: parsing "{value}": invalid syntax')
+        raise RuntimeConfigError(
+            f'invalid value of {key}: {value}, err: strconv.ParseBool: parsing "{value}": invalid syntax'
+        )
     if len(parts) == 3 and parts[2].lower() != parts[2]:
-        raise RuntimeConfigError(f'invalid key {key}: group/version/resource and resource is always lowercase plural, not "{parts[2]}"')
+        raise RuntimeConfigError(
+            f'invalid key {key}: group/version/resource and resource is always lowercase plural, not "{parts[2]}"'
+        )
     return on
 
 
@@ -125,7 +161,9 @@ def _check_keys(resources: list[Resource], release: Release, flags: Mapping[str,
     for key, on in flags.items():
         if not on or key == "api/all" or key in _STAGES:
             continue
-        name, plural = next((name, key[len(name) + 1 :]) for name in versions if key == name or key.startswith(name + "/"))
+        name, plural = next(
+            (name, key[len(name) + 1 :]) for name in versions if key == name or key.startswith(name + "/")
+        )
         _check_introduced(name, plural, versions[name], release)
 
 
@@ -135,7 +173,8 @@ def _check_introduced(name: str, plural: str, known: list[tuple[Resource, Versio
     if not plural:
         if not any(_available(version, release) for _, version in known):
             raise RuntimeConfigError(
-                f"cannot enable version {name} in runtime-config because all the resources have been introduced after the current version {now}. {hint}"
+                f"cannot enable version {name} in runtime-config because all the resources have been introduced after"
+                f" the current version {now}. {hint}"
             )
         return
     for resource, version in known:
@@ -143,14 +182,20 @@ def _check_introduced(name: str, plural: str, known: list[tuple[Resource, Versio
             since = f"{version.introduced[0]}.{version.introduced[1]}"
             kind = f"{resource.group}/{version.name}, Resource={plural}"
             raise RuntimeConfigError(
-                f"cannot enable resource {kind} in runtime-config because it is introduced at {since} after the current version {now}. {hint}"
+                f"cannot enable resource {kind} in runtime-config because it is introduced at {since} after the current"
+                f" version {now}. {hint}"
             )
 
 
 def deprecation(resource: Resource, version: Version, release: Release) -> str:
-    """The warning that every answer of a deprecated version carries; "" for others. `release` is the newest known, not the emulated one."""
+    """The warning that every answer of a deprecated version carries; "" for others. `release` is the newest known, not
+    the emulated one.
+    """
     if version.deprecated is None or version.deprecated > release:
         return ""
     removed = f", unavailable in v{version.removed[0]}.{version.removed[1]}+" if version.removed else ""
     instead = f"; use {version.successor}" if version.successor else ""
-    return f"{_name(resource, version)} {resource.kind} is deprecated in v{version.deprecated[0]}.{version.deprecated[1]}+{removed}{instead}"
+    return (
+        f"{_name(resource, version)} {resource.kind} is deprecated in"
+        f" v{version.deprecated[0]}.{version.deprecated[1]}+{removed}{instead}"
+    )

@@ -1,4 +1,5 @@
-"""The server's settings, read from flags. kube-apiserver's flags keep their names and meaning; ours are listed after them.
+"""The server's settings, read from flags. kube-apiserver's flags keep their names and meaning; ours are listed after
+them.
 
 Every mistake is a SettingsError in one line. Nothing here opens a file but the token file, or imports anything heavy.
 """
@@ -72,8 +73,9 @@ class Settings:
 
 
 _EPILOG = """\
-`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --devices=gpu.example.com, and flags given after it win.
-Both take --detach: they go to the background when all is ready, for `kubedra status`, `kubedra logs` and `kubedra down`.
+`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --devices=gpu.example.com,
+and flags given after it win. Both take --detach: they go to the background when all is ready, for
+`kubedra status`, `kubedra logs` and `kubedra down`.
 
   kubedra up --detach --port=0 --storage=memory
   kubedra serve --emulated-version=1.34 --feature-gates=DRAPartitionableDevices=true
@@ -92,47 +94,115 @@ def parser() -> argparse.ArgumentParser:
     """The flags, in two groups: kube-apiserver's and our own."""
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
     flags = _Parser(
-        prog=prog, description="A Kubernetes API server for Dynamic Resource Allocation.", epilog=_EPILOG, allow_abbrev=False,
+        prog=prog,
+        description="A Kubernetes API server for Dynamic Resource Allocation.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    kube = flags.add_argument_group("as kube-apiserver's")
-    kube.add_argument("--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like: 1.33 to 1.36 (default 1.36)")
-    kube.add_argument("--feature-gates", action="append", default=[], metavar="NAME=true,…", help="gates on top of the release's defaults")
-    kube.add_argument(
-        "--runtime-config", action="append", default=[], metavar="KEY=true,…", help="served versions: api/all, GROUP/VERSION, GROUP/VERSION/RESOURCE"
     )
-    kube.add_argument("--token-auth-file", type=Path, metavar="FILE", help='lines of token,user,uid,"groups"; without it access is open, on loopback only')
-    kube.add_argument("--authorization-mode", default="", metavar="MODES", help=f"of {', '.join(MODES)} (default AlwaysAllow)")
+    kube = flags.add_argument_group("as kube-apiserver's")
+    kube.add_argument(
+        "--emulated-version",
+        default="1.36",
+        metavar="X.Y",
+        help="the release to behave like: 1.33 to 1.36 (default 1.36)",
+    )
+    kube.add_argument(
+        "--feature-gates",
+        action="append",
+        default=[],
+        metavar="NAME=true,…",
+        help="gates on top of the release's defaults",
+    )
+    kube.add_argument(
+        "--runtime-config",
+        action="append",
+        default=[],
+        metavar="KEY=true,…",
+        help="served versions: api/all, GROUP/VERSION, GROUP/VERSION/RESOURCE",
+    )
+    kube.add_argument(
+        "--token-auth-file",
+        type=Path,
+        metavar="FILE",
+        help='lines of token,user,uid,"groups"; without it access is open, on loopback only',
+    )
+    kube.add_argument(
+        "--authorization-mode", default="", metavar="MODES", help=f"of {', '.join(MODES)} (default AlwaysAllow)"
+    )
     kube.add_argument(
         "--enable-admission-plugins", action="append", default=[], metavar="NAMES",
         help=f"plugins besides the default ones; built are {', '.join(sorted(BUILT))}",
     )  # fmt: skip
-    kube.add_argument("--disable-admission-plugins", action="append", default=[], metavar="NAMES", help="default plugins to leave out")
+    kube.add_argument(
+        "--disable-admission-plugins", action="append", default=[], metavar="NAMES", help="default plugins to leave out"
+    )
     kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
     kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
     kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")
     kube.add_argument(
-        "--etcd-compaction-interval", default="5m", metavar="DURATION", help="history older than this is dropped, 0 keeps all (default 5m)"
+        "--etcd-compaction-interval",
+        default="5m",
+        metavar="DURATION",
+        help="history older than this is dropped, 0 keeps all (default 5m)",
     )
-    kube.add_argument("--logging-format", choices=FORMATS, default="text", help="a log record is a line of text (default) or of JSON")
+    kube.add_argument(
+        "--logging-format", choices=FORMATS, default="text", help="a log record is a line of text (default) or of JSON"
+    )
     kube.add_argument("-v", dest="verbosity", action="count", default=0, help="log more; -vv everything")
     own = flags.add_argument_group("kubedra's own")
     own.add_argument("--port", type=int, default=8001, metavar="N", help="0 takes any free port (default 8001)")
-    own.add_argument("--tls", action="store_true", help="serve https with a certificate of its own, which the kubeconfig trusts")
-    own.add_argument("--data-dir", type=Path, default=Path(".kubedra"), metavar="DIR", help="where everything is kept (default .kubedra)")
     own.add_argument(
-        "--storage", default="sqlite", metavar="sqlite|memory|URL", help="a file in the data directory, nothing, or postgresql://… (default sqlite)"
+        "--tls", action="store_true", help="serve https with a certificate of its own, which the kubeconfig trusts"
     )
     own.add_argument(
-        "--durability", choices=("full", "normal", "off"), default="full", help="when a write is answered: after a synced commit (full, the default)"
+        "--data-dir",
+        type=Path,
+        default=Path(".kubedra"),
+        metavar="DIR",
+        help="where everything is kept (default .kubedra)",
     )
-    own.add_argument("--kubeconfig", type=Path, metavar="FILE", help="where to write one (default kubeconfig in the data directory)")
-    own.add_argument("--controllers", default="", metavar="NAMES", help="components to run in this process: *, NAME, -NAME (default none)")
+    own.add_argument(
+        "--storage",
+        default="sqlite",
+        metavar="sqlite|memory|URL",
+        help="a file in the data directory, nothing, or postgresql://… (default sqlite)",
+    )
+    own.add_argument(
+        "--durability",
+        choices=("full", "normal", "off"),
+        default="full",
+        help="when a write is answered: after a synced commit (full, the default)",
+    )
+    own.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="where to write one (default kubeconfig in the data directory)"
+    )
+    own.add_argument(
+        "--controllers",
+        default="",
+        metavar="NAMES",
+        help="components to run in this process: *, NAME, -NAME (default none)",
+    )
     own.add_argument("--nodes", type=int, default=0, metavar="N", help="emulated nodes to begin with")
-    own.add_argument("--devices", default="gpu.example.com", metavar="DRIVER|none", help="what each of them publishes: 8 GPUs of this driver, or none")
-    own.add_argument("--warn-dropped-fields", action="store_true", help="tell whoever writes a field that a disabled feature gate drops, in a Warning header")
-    own.add_argument("--announce", action="store_true", help="print one line of JSON when ready, and nothing else, on standard output")
-    own.add_argument("--attached", action="store_true", help="stop when standard input ends: with the process that started this one")
+    own.add_argument(
+        "--devices",
+        default="gpu.example.com",
+        metavar="DRIVER|none",
+        help="what each of them publishes: 8 GPUs of this driver, or none",
+    )
+    own.add_argument(
+        "--warn-dropped-fields",
+        action="store_true",
+        help="tell whoever writes a field that a disabled feature gate drops, in a Warning header",
+    )
+    own.add_argument(
+        "--announce",
+        action="store_true",
+        help="print one line of JSON when ready, and nothing else, on standard output",
+    )
+    own.add_argument(
+        "--attached", action="store_true", help="stop when standard input ends: with the process that started this one"
+    )
     return flags
 
 
@@ -182,7 +252,11 @@ def read(arguments: Sequence[str]) -> Settings:
 
 def _idle(given: argparse.Namespace) -> list[str]:
     """Flags that do nothing without others."""
-    return [f"--nodes {given.nodes} does nothing without --controllers, which run the nodes"] if given.nodes and given.controllers in ("", "none") else []
+    return (
+        [f"--nodes {given.nodes} does nothing without --controllers, which run the nodes"]
+        if given.nodes and given.controllers in ("", "none")
+        else []
+    )
 
 
 def _seconds(flag: str, text: str) -> float:
@@ -214,7 +288,10 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
         raise SettingsError(f"--nodes {given.nodes}: cannot be negative")
     if (given.tls_cert_file is None) != (given.tls_private_key_file is None):
         raise SettingsError("--tls-cert-file and --tls-private-key-file go together")
-    for flag, file in (("--tls-cert-file", given.tls_cert_file), ("--tls-private-key-file", given.tls_private_key_file)):
+    for flag, file in (
+        ("--tls-cert-file", given.tls_cert_file),
+        ("--tls-private-key-file", given.tls_private_key_file),
+    ):
         if file is not None and not file.is_file():
             raise SettingsError(f"{flag} {file}: no such file")
     if given.storage not in ("sqlite", "memory") and not given.storage.startswith(("postgresql://", "postgres://")):
@@ -224,21 +301,34 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
     except ValueError:
         raise SettingsError(f"--bind-address {given.bind_address}: not an IP address") from None
     if not loopback and tokens is None:
-        raise SettingsError(f"--bind-address {given.bind_address}: access is open without --token-auth-file, so only loopback addresses may be served")
+        raise SettingsError(
+            f"--bind-address {given.bind_address}: access is open without --token-auth-file, so only loopback addresses"
+            " may be served"
+        )
 
 
-def _warnings(features: Features, modes: Sequence[str], enable: Sequence[str], disable: Sequence[str]) -> tuple[str, ...]:
+def _warnings(
+    features: Features, modes: Sequence[str], enable: Sequence[str], disable: Sequence[str]
+) -> tuple[str, ...]:
     """What is asked for and not built, in one line each. Raises SettingsError for names that do not exist."""
     selected = select(enable, disable)
     if selected.unknown:
-        raise SettingsError(f"unknown admission plugin {', '.join(map(repr, selected.unknown))} in --enable-admission-plugins or --disable-admission-plugins")
+        raise SettingsError(
+            f"unknown admission plugin {', '.join(map(repr, selected.unknown))} in --enable-admission-plugins or"
+            " --disable-admission-plugins"
+        )
     both = conflicting(enable, disable)
     if both:
         raise SettingsError(f"{', '.join(both)} in both --enable-admission-plugins and --disable-admission-plugins")
     warnings = [f"--feature-gates: {name} is unknown here and changes nothing" for name in features.unknown]
     unbuilt = [mode for mode in modes if mode in UNBUILT]
     if unbuilt:
-        warnings.append(f"--authorization-mode: {', '.join(unbuilt)} is not built yet and allows nothing (docs/fidelity.md)")
+        warnings.append(
+            f"--authorization-mode: {', '.join(unbuilt)} is not built yet and allows nothing (docs/fidelity.md)"
+        )
     if selected.missing:
-        warnings.append(f"--enable-admission-plugins: {', '.join(selected.missing)} is not built yet and does nothing (docs/fidelity.md)")
+        warnings.append(
+            f"--enable-admission-plugins: {', '.join(selected.missing)} is not built yet and does nothing"
+            " (docs/fidelity.md)"
+        )
     return tuple(warnings)

@@ -176,12 +176,19 @@ def backtracking() -> Iterator[str]:
         allocator.inventory.upsert_class(make_class())
         devices = [make_device(i, "node") for i in range(of)]
         allocator.inventory.upsert_slice(make_slice("node", devices, nodeName="node"))
-        yield from report_node(f"{count} of {of} devices, one request", allocator, [make_claim(0, [request("r", count)])])
+        yield from report_node(
+            f"{count} of {of} devices, one request", allocator, [make_claim(0, [request("r", count)])]
+        )
         single = [request(f"r{i}") for i in range(count)]
         yield from report_node(f"{count} of {of} devices, single requests", allocator, [make_claim(0, single)])
         numa = [{"matchAttribute": f"{DRIVER}/uuid"}]
-        yield from report_node(f"2 of {of} devices with equal serials", allocator, [make_claim(0, [request("r", 2)], numa)])
-        last = [*[request(f"r{i}") for i in range(of - 1)], request("last", 1, f'device.attributes["{DRIVER}"].numa == 7')]
+        yield from report_node(
+            f"2 of {of} devices with equal serials", allocator, [make_claim(0, [request("r", 2)], numa)]
+        )
+        last = [
+            *[request(f"r{i}") for i in range(of - 1)],
+            request("last", 1, f'device.attributes["{DRIVER}"].numa == 7'),
+        ]
         yield from report_node(f"{of - 1} of {of} devices, then one there is not", allocator, [make_claim(0, last)])
         split = [request(f"r{i}", 1, f'device.attributes["{DRIVER}"].numa == 0') for i in range(of // 2)]
         yield from report_node(
@@ -198,7 +205,10 @@ def prioritized() -> Iterator[str]:
     allocator.inventory.upsert_slice(make_slice("node", [make_device(i, "node") for i in range(8)], nodeName="node"))
     requests = []
     for i in range(4):
-        choices = [{"name": f"s{n}", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": n} for n in range(9, 1, -1)]
+        choices = [
+            {"name": f"s{n}", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": n}
+            for n in range(9, 1, -1)
+        ]
         requests.append({"name": f"r{i}", "firstAvailable": choices})
     yield from report_node("4 requests with 8 alternatives, 8 devices", allocator, [make_claim(0, requests)])
     requests += [request("one more")]
@@ -238,7 +248,11 @@ def _partitions_of(gpu: int) -> list[Object]:
         attributes = {"profile": {"string": profile}, "parent": {"string": f"gpu-{gpu}"}, "type": {"string": "mig"}}
         name = f"gpu-{gpu}-mig-{profile.replace('.', '-')}-{start}"
         devices.append(
-            {"name": name, "attributes": attributes, "consumesCounters": [{"counterSet": f"gpu-{gpu}", "counters": counters}]}
+            {
+                "name": name,
+                "attributes": attributes,
+                "consumesCounters": [{"counterSet": f"gpu-{gpu}", "counters": counters}],
+            }
         )
     return devices
 
@@ -275,7 +289,9 @@ def partitionable_backtracking() -> Iterator[str]:
     allocator = Allocator(Features())
     allocator.inventory.upsert_class(make_class())
     memory = {"memory": {"value": "70Gi"}, **{f"cpu-{i}": {"value": "1"} for i in range(8)}}
-    counters = make_slice("counters", [], "node", 2, nodeName="node", sharedCounters=[{"name": "s", "counters": memory}])
+    counters = make_slice(
+        "counters", [], "node", 2, nodeName="node", sharedCounters=[{"name": "s", "counters": memory}]
+    )
     devices = []
     for i in range(8):
         use = {"memory": {"value": "20Gi" if i == 0 else "10Gi"}, f"cpu-{i}": {"value": "1"}}

@@ -1,8 +1,10 @@
-"""Whether compaction stalls anybody: latency of writes, and of reads that ask the database first, without and with one under way.
+"""Whether compaction stalls anybody: latency of writes, and of reads that ask the database first, without and with one
+under way.
 
     python -m benchmarks.compaction [--rows 50000] [TARGET ...]     (default: a temporary directory at full durability)
 
-The history holds so many rows of 2000 objects when the compaction of all of it begins. Writers go on until it ends, and as long again without.
+The history holds so many rows of 2000 objects when the compaction of all of it begins. Writers go on until it ends, and
+as long again without.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ READERS = 4
 async def fill(log: RevisionLog, rows: int, heads: dict[str, int]) -> None:
     for start in range(0, rows, OBJECTS):
         batch = min(OBJECTS, rows - start)
-        records = await asyncio.gather(*(log.append(Write(key, VALUE, revision)) for key, revision in list(heads.items())[:batch]))
+        records = await asyncio.gather(
+            *(log.append(Write(key, VALUE, revision)) for key, revision in list(heads.items())[:batch])
+        )
         heads.update((record.key, record.revision) for record in records)
 
 
@@ -56,14 +60,20 @@ async def load(log: RevisionLog, heads: dict[str, int], until: Callable[[], bool
             await asyncio.sleep(0.005)
 
     keys = list(heads)
-    await asyncio.gather(*(write(keys[number::WRITERS]) for number in range(WRITERS)), *(read() for _ in range(READERS)))
+    await asyncio.gather(
+        *(write(keys[number::WRITERS]) for number in range(WRITERS)), *(read() for _ in range(READERS))
+    )
     return writes, reads
 
 
 def show(label: str, latencies: list[float]) -> None:
     latencies.sort()
     p99 = latencies[int(len(latencies) * 0.99)]
-    print(f"{label:28} {len(latencies):7,}   p50 {statistics.median(latencies):7.2f} ms   p99 {p99:7.2f} ms   max {latencies[-1]:7.2f} ms", flush=True)
+    print(
+        f"{label:28} {len(latencies):7,}   p50 {statistics.median(latencies):7.2f} ms   p99 {p99:7.2f} ms   max"
+        f" {latencies[-1]:7.2f} ms",
+        flush=True,
+    )
 
 
 async def measure(target: str, rows: int) -> None:
@@ -78,7 +88,12 @@ async def measure(target: str, rows: int) -> None:
     end = time.perf_counter() + max(seconds, 2.0)
     quiet_writes, quiet_reads = await load(log, heads, lambda: time.perf_counter() > end)
     print(f"compaction dropped {await compacting:,} rows in {seconds:.1f} s")
-    for label, latencies in (("writes, none", quiet_writes), ("writes, compaction", writes), ("revision, none", quiet_reads), ("revision, compaction", reads)):
+    for label, latencies in (
+        ("writes, none", quiet_writes),
+        ("writes, compaction", writes),
+        ("revision, none", quiet_reads),
+        ("revision, compaction", reads),
+    ):
         show(label, latencies)
     await log.close()
 

@@ -1,8 +1,10 @@
-"""Where the dispatcher stands: what a request costs when Kubernetes paths pass more or less of FastAPI (docs/adr/0003-dispatcher.md).
+"""Where the dispatcher stands: what a request costs when Kubernetes paths pass more or less of FastAPI
+(docs/adr/0003-dispatcher.md).
 
     python -m benchmarks.dispatcher [--requests 20000] [--socket]
 
-    as built     our own protocol between uvicorn's socket and the dispatcher (docs/adr/0009-wire-protocol.md); all others are on uvicorn's
+    as built     our own protocol between uvicorn's socket and the dispatcher (docs/adr/0009-wire-protocol.md); all
+                 others are on uvicorn's
     in front     the dispatcher answers before FastAPI is asked
     mounted      FastAPI's middleware and router come first; the dispatcher is mounted behind its routes
     catch-all    one FastAPI path operation takes every Kubernetes path
@@ -70,13 +72,17 @@ def variant(name: str, server: Server) -> Asgi:
         @app.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
         async def everything(asked: Request) -> Response:
             headers = dict(asked.headers)
-            answer = await server.handle(messages.Request(asked.method, asked.url.path, asked.url.query, headers, await asked.body()))
+            answer = await server.handle(
+                messages.Request(asked.method, asked.url.path, asked.url.query, headers, await asked.body())
+            )
             assert isinstance(answer, messages.Response)
             return Response(answer.body, answer.status, media_type=answer.content_type)
 
     else:
         for path in patterns():
-            app.router.routes.append(Route(path, _Behind(kubernetes), methods=["GET", "POST", "PUT", "PATCH", "DELETE"]))
+            app.router.routes.append(
+                Route(path, _Behind(kubernetes), methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+            )
     return app
 
 
@@ -96,7 +102,11 @@ def patterns() -> Iterator[str]:
         for version in resource.versions:
             root = f"/apis/{resource.group}/{version.name}" if resource.group else f"/api/{version.name}"
             yield f"{root}/{resource.plural}"
-            scoped = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
+            scoped = (
+                f"{root}/namespaces/{{namespace}}/{resource.plural}"
+                if resource.namespaced
+                else f"{root}/{resource.plural}"
+            )
             if resource.namespaced:
                 yield scoped
             yield f"{scoped}/{{name}}"
@@ -107,10 +117,19 @@ def patterns() -> Iterator[str]:
 async def without_socket(app: Asgi, requests: int) -> float:
     """Microseconds for one GET."""
     scope = {
-        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "scheme": "http", "method": "GET", "root_path": "",
-        "path": f"{CLAIMS}/c", "raw_path": f"{CLAIMS}/c".encode(), "query_string": b"", "headers": [(b"host", b"kubedra"), (b"accept", b"application/json")],
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8001),
-    }  # fmt: skip
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": "GET",
+        "root_path": "",
+        "path": f"{CLAIMS}/c",
+        "raw_path": f"{CLAIMS}/c".encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"kubedra"), (b"accept", b"application/json")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8001),
+    }
     answers = set()
 
     async def receive() -> Message:
@@ -132,7 +151,9 @@ async def without_socket(app: Asgi, requests: int) -> float:
 @contextmanager
 def child(name: str) -> Iterator[str]:
     """The address of a process that serves one of the variants."""
-    with subprocess.Popen([sys.executable, "-m", "benchmarks.dispatcher", "--serve", name], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.dispatcher", "--serve", name], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.terminate()
@@ -165,7 +186,9 @@ async def measure(requests: int, *, over_socket: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.dispatcher", description="What the place of the dispatcher costs.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.dispatcher", description="What the place of the dispatcher costs."
+    )
     parser.add_argument("--requests", type=int, default=20000)
     parser.add_argument("--socket", action="store_true", help="also over 16 connections to a process of its own")
     parser.add_argument("--serve", choices=VARIANTS, help=argparse.SUPPRESS)

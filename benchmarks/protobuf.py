@@ -2,8 +2,9 @@
 
     python -m benchmarks.protobuf [--rounds 200]
 
-A small claim, a slice of 16 devices with 8 attributes each, and a list of 3300 claims as a server answers it: first, and again from what the
-first answer left. JSON in is parsing and normal form; JSON out is what a handler does for an object that it holds as a dict.
+A small claim, a slice of 16 devices with 8 attributes each, and a list of 3300 claims as a server answers it: first,
+and again from what the first answer left. JSON in is parsing and normal form; JSON out is what a handler does for an
+object that it holds as a dict.
 """
 
 from __future__ import annotations
@@ -39,13 +40,28 @@ def schema(plural: str) -> Struct:
 
 def stored_claim(name: str) -> Json:
     """A claim as a server answers it, with what creation adds."""
-    owned: Json = {"f:spec": {"f:devices": {"f:requests": {".": {}, 'k:{"name":"gpu"}': {".": {}, "f:exactly": {".": {}, "f:deviceClassName": {}}}}}}}
-    manager: Json = {"manager": "bench", "operation": "Update", "apiVersion": "resource.k8s.io/v1", "time": "2025-01-01T00:00:00Z", "fieldsType": "FieldsV1"}
+    owned: Json = {
+        "f:spec": {
+            "f:devices": {
+                "f:requests": {".": {}, 'k:{"name":"gpu"}': {".": {}, "f:exactly": {".": {}, "f:deviceClassName": {}}}}
+            }
+        }
+    }
+    manager: Json = {
+        "manager": "bench",
+        "operation": "Update",
+        "apiVersion": "resource.k8s.io/v1",
+        "time": "2025-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1",
+    }
     obj = claim(name)
     obj["metadata"] |= {
-        "namespace": NAMESPACE, "uid": "a9e0a6ab-6d21-4b0b-8bd4-2f2e8f1f1f52", "resourceVersion": "12345", "creationTimestamp": "2025-01-01T00:00:00Z",
+        "namespace": NAMESPACE,
+        "uid": "a9e0a6ab-6d21-4b0b-8bd4-2f2e8f1f1f52",
+        "resourceVersion": "12345",
+        "creationTimestamp": "2025-01-01T00:00:00Z",
         "managedFields": [{**manager, "fieldsV1": owned}],
-    }  # fmt: skip
+    }
     return obj
 
 
@@ -54,8 +70,14 @@ def slice_of(devices: int) -> Json:
     attributes: Json = {f"attribute{number}": {"string": f"value-{number}"} for number in range(5)}
     attributes |= {"index": {"int": 7}, "healthy": {"bool": True}, "driverVersion": {"version": "1.2.3"}}
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
-    made = [{"name": f"gpu-{number}", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}} for number in range(devices)]
-    return {"metadata": {"name": "slice"}, "spec": {"driver": "gpu.example.com", "nodeName": "node-1", "pool": pool, "devices": made}}
+    made = [
+        {"name": f"gpu-{number}", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
+        for number in range(devices)
+    ]
+    return {
+        "metadata": {"name": "slice"},
+        "spec": {"driver": "gpu.example.com", "nodeName": "node-1", "pool": pool, "devices": made},
+    }
 
 
 def cost(work: Callable[[], object], rounds: int) -> float:
@@ -84,13 +106,25 @@ def measure(name: str, kind: Struct, obj: Json, rounds: int) -> None:
 
 async def lists() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        server = await Server.open(read(["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"]))
+        server = await Server.open(
+            read(["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"])
+        )
         try:
-            bodies = [("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}), *((CLAIMS, claim(f"c{number}")) for number in range(MANY))]
+            bodies = [
+                ("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}),
+                *((CLAIMS, claim(f"c{number}")) for number in range(MANY)),
+            ]
             for path, body in bodies:
-                answer = await server.handle(messages.Request("POST", path, "", {"content-type": JSON}, orjson.dumps(body), ADMIN))
+                answer = await server.handle(
+                    messages.Request("POST", path, "", {"content-type": JSON}, orjson.dumps(body), ADMIN)
+                )
                 assert answer.status == 201, answer
-            for label, accept in (("JSON", JSON), ("JSON again", JSON), ("protobuf", PROTOBUF), ("protobuf again", PROTOBUF)):
+            for label, accept in (
+                ("JSON", JSON),
+                ("JSON again", JSON),
+                ("protobuf", PROTOBUF),
+                ("protobuf again", PROTOBUF),
+            ):
                 started = perf_counter()
                 answer = await server.handle(messages.Request("GET", CLAIMS, "", {"accept": accept}, b"", ADMIN))
                 took = perf_counter() - started

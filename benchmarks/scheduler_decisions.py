@@ -25,7 +25,10 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 
 DRIVER = "gpu.example.com"
 CLASS = f"device.driver == '{DRIVER}'"
-REQUEST = f"device.attributes['{DRIVER}'].model == 'H200' && device.capacity['{DRIVER}'].memory.compareTo(quantity('40Gi')) >= 0"
+REQUEST = (
+    f"device.attributes['{DRIVER}'].model == 'H200' && device.capacity['{DRIVER}'].memory.compareTo(quantity('40Gi'))"
+    " >= 0"
+)
 
 
 def selector(expression: str) -> list[dict[str, Any]]:
@@ -57,7 +60,11 @@ class Decisions:
         claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selector(REQUEST)
         claims.added(claim)
         wanted = [{"name": "g", "resourceClaimName": f"claim-{number}"}]
-        return PodInfo(a_pod(f"pod-{number}", requests={"cpu": "100m"}, tolerations=[{"operator": "Exists"}], resourceClaims=wanted))
+        return PodInfo(
+            a_pod(
+                f"pod-{number}", requests={"cpu": "100m"}, tolerations=[{"operator": "Exists"}], resourceClaims=wanted
+            )
+        )
 
     async def decide(self) -> float:
         """Places all pods; the seconds of the longest decision."""
@@ -79,7 +86,10 @@ def main() -> None:
     begun = time.perf_counter()
     longest = asyncio.run(decisions.decide())
     took = time.perf_counter() - begun
-    print(f"{nodes} nodes, {pods} pods: {pods / took:.0f} decisions/s, {took / pods * 1e6:.0f} us each, longest {longest * 1e3:.0f} ms")
+    print(
+        f"{nodes} nodes, {pods} pods: {pods / took:.0f} decisions/s, {took / pods * 1e6:.0f} us each, longest"
+        f" {longest * 1e3:.0f} ms"
+    )
 
 
 if __name__ == "__main__":

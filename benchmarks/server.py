@@ -1,9 +1,10 @@
 """The API server's figures: start, memory, throughput and latency of each operation.
 
-    python -m benchmarks.server [--url URL] [--objects 3000] [--storage sqlite|memory|URL] [--durability full|normal|off] [--only create,get]
+    python -m benchmarks.server [--url URL] [--objects 3000] [--storage sqlite|memory|URL] [--durability
+    full|normal|off] [--only create,get]
 
-Without --url a server of its own is started for the run, with a synced commit before each answer unless --durability says otherwise. Compare figures
-of one run on one machine only.
+Without --url a server of its own is started for the run, with a synced commit before each answer unless --durability
+says otherwise. Compare figures of one run on one machine only.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _STATUS = {
     "status": {
         "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
-        "allocation": {"devices": {"results": [{"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d"}]}},
+        "allocation": {
+            "devices": {"results": [{"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d"}]}
+        },
     }
 }
 
 
 def claim(name: str, shard: int = 0) -> dict[str, Any]:
-    exactly = {"deviceClassName": "gpu.example.com", "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}
+    exactly = {
+        "deviceClassName": "gpu.example.com",
+        "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}],
+    }
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -50,29 +56,53 @@ def resource_slice(number: int) -> dict[str, Any]:
         }
         for index in range(16)
     ]
-    spec = {"driver": "gpu.example.com", "nodeName": f"n{number}", "pool": {"name": f"n{number}", "generation": 1, "resourceSliceCount": 1}, "devices": devices}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": f"s{number}"}, "spec": spec}
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": f"n{number}",
+        "pool": {"name": f"n{number}", "generation": 1, "resourceSliceCount": 1},
+        "devices": devices,
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"s{number}"},
+        "spec": spec,
+    }
 
 
 def rows(url: str, n: int) -> dict[str, Callable[[], Awaitable[Figure | float]]]:
     """Each operation by name, in the order in which they build on each other."""
     return {
-        "create claim, 16 connections": lambda: run(url, n, 16, lambda i: request("POST", CLAIMS, claim(f"c{i}", i % 50))),
-        "create claim, 1 connection": lambda: run(url, 300, 1, lambda i: request("POST", CLAIMS, claim(f"one{i}", i % 50))),
+        "create claim, 16 connections": lambda: run(
+            url, n, 16, lambda i: request("POST", CLAIMS, claim(f"c{i}", i % 50))
+        ),
+        "create claim, 1 connection": lambda: run(
+            url, 300, 1, lambda i: request("POST", CLAIMS, claim(f"one{i}", i % 50))
+        ),
         "get": lambda: run(url, n, 16, lambda i: request("GET", f"{CLAIMS}/c{i}")),
-        "merge patch of status": lambda: run(url, n, 16, lambda i: request("PATCH", f"{CLAIMS}/c{i}/status", _STATUS, "application/merge-patch+json")),
+        "merge patch of status": lambda: run(
+            url, n, 16, lambda i: request("PATCH", f"{CLAIMS}/c{i}/status", _STATUS, "application/merge-patch+json")
+        ),
         "create slice of 16 devices": lambda: run(url, 500, 16, lambda i: request("POST", SLICES, resource_slice(i))),
         "list all claims": lambda: run(url, 40, 4, lambda _: request("GET", CLAIMS)),
         "list 500 slices": lambda: run(url, 40, 4, lambda _: request("GET", SLICES)),
-        "list by label, 2 %": lambda: run(url, 200, 4, lambda i: request("GET", f"{CLAIMS}?labelSelector=shard%3D{i % 50}")),
-        "fan-out, 50 watchers (events)": lambda: fan_out(url, CLAIMS, 500, 50, lambda i: request("POST", CLAIMS, claim(f"w{i}", i % 50))),
+        "list by label, 2 %": lambda: run(
+            url, 200, 4, lambda i: request("GET", f"{CLAIMS}?labelSelector=shard%3D{i % 50}")
+        ),
+        "fan-out, 50 watchers (events)": lambda: fan_out(
+            url, CLAIMS, 500, 50, lambda i: request("POST", CLAIMS, claim(f"w{i}", i % 50))
+        ),
         "delete": lambda: run(url, n, 16, lambda i: request("DELETE", f"{CLAIMS}/c{i}")),
     }
 
 
 async def measure(url: str, objects: int, only: set[str]) -> None:
     first = await Connection.open(url)
-    await first.ask(request("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))
+    await first.ask(
+        request(
+            "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        )
+    )
     first.close()
     for name, row in rows(url, objects).items():
         if not only or any(name.startswith(word) for word in only):
@@ -112,7 +142,10 @@ def main() -> None:
     print(f"storage {options.storage}, durability {options.durability}")
     if not only:
         print(f"{'start, median of 5':32} {starts(5, flags):10.2f} s")
-    with tempfile.TemporaryDirectory() as directory, ControlPlane(controllers=False, data_dir=directory, **flags) as plane:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        ControlPlane(controllers=False, data_dir=directory, **flags) as plane,
+    ):
         asyncio.run(measure(plane.url, options.objects, only))
         print(f"{'memory after the run':32} {resident(plane.pid):10.0f} MB")
 

@@ -44,12 +44,18 @@ async def measure(target: str, durability: str) -> None:
             await caches.start()
         for count, writes in ((1, 1000), (16, 8000)):
             wall, loop = await writers(log, count, writes, time.monotonic_ns())
-            print(f"{target[:24]:24} {durability:7} {label:11} {count:3} writers {wall:7.0f} us/write {loop:6.1f} us loop {1e6 / wall:7.0f}/s")
+            print(
+                f"{target[:24]:24} {durability:7} {label:11} {count:3} writers {wall:7.0f} us/write {loop:6.1f} us loop"
+                f" {1e6 / wall:7.0f}/s"
+            )
     start = time.perf_counter()
     page = claims.list(limit=500)
     listed = time.perf_counter()
     everything = claims.list()
-    print(f"list of 500: {(listed - start) * 1e6:.0f} us; of {len(everything.entries)}: {(time.perf_counter() - listed) * 1e6:.0f} us; {page.remaining} remain")
+    print(
+        f"list of 500: {(listed - start) * 1e6:.0f} us; of {len(everything.entries)}:"
+        f" {(time.perf_counter() - listed) * 1e6:.0f} us; {page.remaining} remain"
+    )
     since = log.revision - 5000
     start, events = time.perf_counter(), 0
     for _ in range(50):

@@ -1,4 +1,6 @@
-"""A load client that costs little: HTTP/1.1 over asyncio streams, keep-alive, requests rendered before the clock starts."""
+"""A load client that costs little: HTTP/1.1 over asyncio streams, keep-alive, requests rendered before the clock
+starts.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class Figure:
     errors: int
 
     def __str__(self) -> str:
-        return f"{self.per_second:10,.0f}/s   p50 {self.p50:7.2f} ms   p99 {self.p99:7.2f} ms" + (f"   {self.errors} ERRORS" if self.errors else "")
+        return f"{self.per_second:10,.0f}/s   p50 {self.p50:7.2f} ms   p99 {self.p99:7.2f} ms" + (
+            f"   {self.errors} ERRORS" if self.errors else ""
+        )
 
 
 async def run(url: str, count: int, connections: int, render: Render) -> Figure:

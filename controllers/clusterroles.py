@@ -1,4 +1,6 @@
-"""Aggregated cluster roles hold the rules of all cluster roles that they select. Facts: upstream's pkg/controller/clusterroleaggregation."""
+"""Aggregated cluster roles hold the rules of all cluster roles that they select. Facts: upstream's
+pkg/controller/clusterroleaggregation.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,12 @@ class ClusterRoles(ControllerComponent):
             return
         rules = gathered(role, self._all.get(""))
         if rules != (role.get("rules") or []):
-            body = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+            body = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "metadata": {"name": name},
+                "rules": rules,
+            }
             await self._client.patch(CLUSTER_ROLES, name, body, type="apply", field_manager=NAME, force=True)
 
 

@@ -1,11 +1,14 @@
-"""Device taint eviction: pods whose devices have a NoExecute taint that they do not tolerate are deleted, and DeviceTaintRules say how far that is.
+"""Device taint eviction: pods whose devices have a NoExecute taint that they do not tolerate are deleted, and
+DeviceTaintRules say how far that is.
 
-What has to go, and when, is worked out by events in `controllers.claims.evictions`; keys of the queue are hints to act on it: `pod:UID:NS/NAME` and
-`rule:UID:NAME`. A pod that has to go is looked up live, told why (event, condition DisruptionTarget) and deleted. `controllers.taintrulestatus` has what
+What has to go, and when, is worked out by events in `controllers.claims.evictions`; keys of the queue are hints to act
+on it: `pod:UID:NS/NAME` and
+`rule:UID:NAME`. A pod that has to go is looked up live, told why (event, condition DisruptionTarget) and deleted.
+`controllers.taintrulestatus` has what
 rules say.
 
-Facts: upstream's pkg/controller/devicetainteviction. Differs: what is there at the start is taken slices first and pods last, so that nothing is cancelled
-that was never due; rules that the server does not serve are not waited for.
+Facts: upstream's pkg/controller/devicetainteviction. Differs: what is there at the start is taken slices first and pods
+last, so that nothing is cancelled that was never due; rules that the server does not serve are not waited for.
 """
 
 from __future__ import annotations
@@ -25,7 +28,16 @@ from controllers.runtime.conditions import condition_patch
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import DEVICE_TAINT_RULES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of, split_key
+from controllers.runtime.kinds import (
+    DEVICE_TAINT_RULES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Json,
+    key_of,
+    split_key,
+)
 from controllers.taintrulestatus import PERIOD, RuleStatuses
 
 NAME = "device-taint-eviction-controller"
@@ -54,18 +66,26 @@ class DeviceTaintEviction(ControllerComponent):
     def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
         features = options.features
         # Its writes go under the name of the program that it is part of.
-        self._client, self._clock, self._enabled = client.named("kube-controller-manager"), clock, features.enabled(GATE)
+        self._client, self._clock, self._enabled = (
+            client.named("kube-controller-manager"),
+            clock,
+            features.enabled(GATE),
+        )
         self._with_groups = features.enabled(GROUPS_GATE)
         self._recorder = CoreEventRecorder(self._client, clock, NAME)
         self._evictions = Evictions(self._with_groups)
         self._due: dict[str, Eviction] = {}
         self._evicted = Remembered(500)
         self._controller = Controller(NAME, self.reconcile, clock, workers=_WORKERS)
-        self._deletions = Counter("device_taint_eviction_controller_pod_deletions_total", "Pods that were deleted because of device taints.")
+        self._deletions = Counter(
+            "device_taint_eviction_controller_pod_deletions_total", "Pods that were deleted because of device taints."
+        )
         name = "device_taint_eviction_controller_pod_deletion_duration_seconds"
         self._latencies = Histogram(name, "Time from when a taint evicts to the deletion of the pod.", (), _BUCKETS)
         if self._enabled:
-            self._pods, self._claims, self._slices = (informers.of(kind) for kind in (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES))
+            self._pods, self._claims, self._slices = (
+                informers.of(kind) for kind in (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES)
+            )
             self._members = self._pods.index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
             self._rules, self._statuses = None, None
             if features.enabled(RULES_GATE):
@@ -200,7 +220,9 @@ class DeviceTaintEviction(ControllerComponent):
         self._recorder.record(_referred(pod), "Normal", _REASON, "Marking for deletion")
         status = condition_patch(pod, {**_CONDITION, "lastTransitionTime": go_time(self._clock.now())})
         if status:
-            await self._client.patch(PODS, name, {"metadata": {"uid": uid}, "status": status}, namespace, subresource="status")
+            await self._client.patch(
+                PODS, name, {"metadata": {"uid": uid}, "status": status}, namespace, subresource="status"
+            )
         await self._client.delete(PODS, name, namespace, uid=uid)
         return True
 

@@ -1,4 +1,6 @@
-"""The flags of `kubedra controllers`: kube-controller-manager's where it has one. Every mistake is a FlagError in one line."""
+"""The flags of `kubedra controllers`: kube-controller-manager's where it has one. Every mistake is a FlagError in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,13 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     prog = os.environ.get("KUBEDRA_PROG", "python -m controllers")
-    parser = _Parser(prog=prog, description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _Parser(
+        prog=prog,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     where = parser.add_argument_group("where")
     either = where.add_mutually_exclusive_group(required=True)
     either.add_argument("--server", metavar="URL", help="the API server")
@@ -70,13 +78,36 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--certificate-authority", metavar="FILE", type=Path, help="PEM, with --server https://…")
     where.add_argument("--insecure-skip-tls-verify", action="store_true", help="accept any certificate, with --server")
     what = parser.add_argument_group("what")
-    what.add_argument("--controllers", default="*", metavar="LIST", help="comma-separated: '*' for all (the default), NAME to add, -NAME to leave out")
+    what.add_argument(
+        "--controllers",
+        default="*",
+        metavar="LIST",
+        help="comma-separated: '*' for all (the default), NAME to add, -NAME to leave out",
+    )
     what.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="as kube-scheduler's")
-    what.add_argument("--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)")
-    what.add_argument("--nodes", type=int, default=0, metavar="N", help="emulated nodes to begin with, with the node-agent (default none)")
-    what.add_argument("--devices", default="gpu.example.com", metavar="DRIVER|none", help="what each of them publishes: 8 GPUs of this driver, or none")
+    what.add_argument(
+        "--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)"
+    )
+    what.add_argument(
+        "--nodes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="emulated nodes to begin with, with the node-agent (default none)",
+    )
+    what.add_argument(
+        "--devices",
+        default="gpu.example.com",
+        metavar="DRIVER|none",
+        help="what each of them publishes: 8 GPUs of this driver, or none",
+    )
     what.add_argument("--seed", type=int, default=None, metavar="N", help="makes free choices repeatable")
-    what.add_argument("--healthz-bind-address", default="", metavar="IP:PORT", help="answer /healthz, /livez and /readyz there (default: nowhere)")
+    what.add_argument(
+        "--healthz-bind-address",
+        default="",
+        metavar="IP:PORT",
+        help="answer /healthz, /livez and /readyz there (default: nowhere)",
+    )
     what.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
     _add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
     return parser
@@ -84,13 +115,45 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_election(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--leader-elect", nargs="?", const="true", default="true", metavar="BOOL", help="work only while holding the lease (default true)")
-    add("--leader-elect-lease-duration", default="15s", metavar="DURATION", help="after which others take over a lease that is not renewed (default 15s)")
-    add("--leader-elect-renew-deadline", default="10s", metavar="DURATION", help="after which a leader that cannot renew ends (default 10s)")
-    add("--leader-elect-retry-period", default="2s", metavar="DURATION", help="between attempts to take or renew (default 2s)")
+    add(
+        "--leader-elect",
+        nargs="?",
+        const="true",
+        default="true",
+        metavar="BOOL",
+        help="work only while holding the lease (default true)",
+    )
+    add(
+        "--leader-elect-lease-duration",
+        default="15s",
+        metavar="DURATION",
+        help="after which others take over a lease that is not renewed (default 15s)",
+    )
+    add(
+        "--leader-elect-renew-deadline",
+        default="10s",
+        metavar="DURATION",
+        help="after which a leader that cannot renew ends (default 10s)",
+    )
+    add(
+        "--leader-elect-retry-period",
+        default="2s",
+        metavar="DURATION",
+        help="between attempts to take or renew (default 2s)",
+    )
     add("--leader-elect-resource-lock", default="leases", metavar="leases", help="the only kind there is")
-    add("--leader-elect-resource-name", default="", metavar="NAME", help=f"the lease (default {_LEASE}; kubedra- and their names where some are chosen)")
-    add("--leader-elect-resource-namespace", default="kube-system", metavar="NAMESPACE", help="its namespace (default kube-system)")
+    add(
+        "--leader-elect-resource-name",
+        default="",
+        metavar="NAME",
+        help=f"the lease (default {_LEASE}; kubedra- and their names where some are chosen)",
+    )
+    add(
+        "--leader-elect-resource-namespace",
+        default="kube-system",
+        metavar="NAMESPACE",
+        help="its namespace (default kube-system)",
+    )
 
 
 def read(arguments: Sequence[str] | None) -> Given:
@@ -104,9 +167,13 @@ def read(arguments: Sequence[str] | None) -> Given:
         if given.nodes < 0:
             raise FlagError(f"--nodes {given.nodes}: cannot be negative")
         options = Options(
-            host=host, seed=given.seed, gates=_gates(given.feature_gates), emulated_version=_version(given.emulated_version), nodes=given.nodes,
+            host=host,
+            seed=given.seed,
+            gates=_gates(given.feature_gates),
+            emulated_version=_version(given.emulated_version),
+            nodes=given.nodes,
             devices=given.devices,
-        )  # fmt: skip
+        )
         return Given(
             cluster=_cluster(given),
             options=options,
@@ -124,14 +191,21 @@ def _cluster(given: argparse.Namespace) -> Cluster:
         cluster = load_kubeconfig(given.kubeconfig)
     else:
         authority = given.certificate_authority.read_bytes() if given.certificate_authority else b""
-        cluster = Cluster(server=given.server.rstrip("/"), authority=authority, insecure=given.insecure_skip_tls_verify, token=given.token)
+        cluster = Cluster(
+            server=given.server.rstrip("/"),
+            authority=authority,
+            insecure=given.insecure_skip_tls_verify,
+            token=given.token,
+        )
     source = given.kubeconfig or "--server"
     if not cluster.server.startswith(("http://", "https://")):
         raise FlagError(f"{source}: {cluster.server} is not an http:// or https:// address")
     try:
         cluster.tls_context()
     except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise FlagError(f"{given.kubeconfig or given.certificate_authority}: not a usable certificate: {error}") from error
+        raise FlagError(
+            f"{given.kubeconfig or given.certificate_authority}: not a usable certificate: {error}"
+        ) from error
     return cluster
 
 
@@ -153,13 +227,22 @@ def _version(text: str) -> tuple[int, int]:
 
 
 def _election(given: argparse.Namespace, names: Sequence[str], host: str) -> Election | None:
-    """None where nothing is elected. Instances that run different components do not stand in each other's way: their leases differ."""
+    """None where nothing is elected. Instances that run different components do not stand in each other's way: their
+    leases differ.
+    """
     if given.leader_elect.lower() not in _BOOLEANS:
         raise FlagError(f'--leader-elect: "{given.leader_elect}" is not true or false')
     if given.leader_elect_resource_lock != "leases":
         raise FlagError(f'--leader-elect-resource-lock: "{given.leader_elect_resource_lock}" is not "leases"')
-    default = _LEASE if len(names) == len(COMPONENTS) else "-".join(("kubedra", *(name.removesuffix("-controller") for name in names)))
-    times = {name: _duration(f"--leader-elect-{name}", getattr(given, f"leader_elect_{name.replace('-', '_')}")) for name in _TIMES}
+    default = (
+        _LEASE
+        if len(names) == len(COMPONENTS)
+        else "-".join(("kubedra", *(name.removesuffix("-controller") for name in names)))
+    )
+    times = {
+        name: _duration(f"--leader-elect-{name}", getattr(given, f"leader_elect_{name.replace('-', '_')}"))
+        for name in _TIMES
+    }
     try:
         election = Election(
             name=given.leader_elect_resource_name or default,

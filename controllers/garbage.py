@@ -1,7 +1,7 @@
 """The garbage collector: objects whose owners are gone are deleted; orphaning and foreground deletion are carried out.
 
-A graph by uid holds who depends on whom, kept by the events of every served kind. An owner that the graph does not know is looked up live before
-anything is deleted. Keys are uids. Facts: upstream's pkg/controller/garbagecollector.
+A graph by uid holds who depends on whom, kept by the events of every served kind. An owner that the graph does not know
+is looked up live before anything is deleted. Keys are uids. Facts: upstream's pkg/controller/garbagecollector.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ class GarbageCollector(ControllerComponent):
             owner = await self._owner(ref, meta.get("namespace", ""))
             if owner is None:
                 dangling.append(ref)
-            elif owner["metadata"].get("deletionTimestamp") and _FOREGROUND in (owner["metadata"].get("finalizers") or ()):
+            elif owner["metadata"].get("deletionTimestamp") and _FOREGROUND in (
+                owner["metadata"].get("finalizers") or ()
+            ):
                 waiting.append(ref)
             else:
                 solid.append(ref)
@@ -139,7 +141,9 @@ class GarbageCollector(ControllerComponent):
             await self._delete(kind, obj, foreground=bool(waiting) and bool(self._graph[meta["uid"]].dependents))
 
     async def _owner(self, ref: Json, namespace: str) -> Json | None:
-        """The owner as it is now, or None where no object of that name has that uid. An unknown kind counts as living."""
+        """The owner as it is now, or None where no object of that name has that uid. An unknown kind counts as
+        living.
+        """
         node = self._graph.get(ref["uid"])
         if node is not None and node.obj is not None:
             return node.obj
@@ -159,10 +163,16 @@ class GarbageCollector(ControllerComponent):
         meta = obj["metadata"]
         finalizers = meta.get("finalizers") or ()
         policy: Literal["Orphan", "Foreground", "Background"] = (
-            "Orphan" if _ORPHAN in finalizers else "Foreground" if foreground or _FOREGROUND in finalizers else "Background"
+            "Orphan"
+            if _ORPHAN in finalizers
+            else "Foreground"
+            if foreground or _FOREGROUND in finalizers
+            else "Background"
         )
         try:
-            await self._client.delete(kind, meta["name"], meta.get("namespace", ""), uid=meta["uid"], propagation=policy)
+            await self._client.delete(
+                kind, meta["name"], meta.get("namespace", ""), uid=meta["uid"], propagation=policy
+            )
         except Exception as error:
             if not is_reason(error, "NotFound", "Conflict"):
                 raise
@@ -176,7 +186,11 @@ class GarbageCollector(ControllerComponent):
                     await self._drop_references(dependent.kind, dependent.obj, {uid})
             await self._drop_finalizer(kind, obj, _ORPHAN)
             return
-        blocking = [key for key in dependents if (node := self._graph.get(key)) and node.obj and _owners(node.obj)[uid].get("blockOwnerDeletion")]
+        blocking = [
+            key
+            for key in dependents
+            if (node := self._graph.get(key)) and node.obj and _owners(node.obj)[uid].get("blockOwnerDeletion")
+        ]
         if not blocking:
             await self._drop_finalizer(kind, obj, _FOREGROUND)
 

@@ -1,7 +1,7 @@
 """Claims made from templates, for pods and for groups of pods: found again, or created.
 
-A generated claim is controlled by its owner and has the name of the owner's entry in an annotation. What this process created is remembered until
-the informer shows it. Facts: upstream's pkg/controller/resourceclaim.
+A generated claim is controlled by its owner and has the name of the owner's entry in an annotation. What this process
+created is remembered until the informer shows it. Facts: upstream's pkg/controller/resourceclaim.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _LONGEST_BASE = 57
 
 
 class Remembered(OrderedDict[str, Json]):
-    """The last `size` objects that were put in, by key: what this process did and no informer shows yet, or no longer."""
+    """The last `size` objects that were put in, by key: what this process did and no informer shows yet, or no
+    longer.
+    """
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -38,7 +40,9 @@ class Remembered(OrderedDict[str, Json]):
 
 
 def base_name(owner: str, entry: str) -> str:
-    """generateName of a generated claim: `OWNER-ENTRY-`; where that is too long, both parts are cut in proportion, to a letter at least."""
+    """generateName of a generated claim: `OWNER-ENTRY-`; where that is too long, both parts are cut in proportion, to a
+    letter at least.
+    """
     base = f"{owner}-{entry}-"
     if len(base) <= _LONGEST_BASE:
         return base
@@ -61,7 +65,15 @@ def generated_claim(owner: Json, kind: Kind, entry: str, template: Json) -> Json
             "namespace": meta["namespace"],
             "annotations": {**(wanted.get("metadata", {}).get("annotations") or {}), POD_CLAIM_NAME: entry},
             **({"labels": labels} if labels else {}),
-            "ownerReferences": [{"apiVersion": kind.api_version, "kind": kind.kind, "name": meta["name"], "uid": meta["uid"], "controller": True}],
+            "ownerReferences": [
+                {
+                    "apiVersion": kind.api_version,
+                    "kind": kind.kind,
+                    "name": meta["name"],
+                    "uid": meta["uid"],
+                    "controller": True,
+                }
+            ],
         },
         "spec": wanted["spec"],
     }
@@ -77,9 +89,13 @@ def templates_of(owner: Json) -> Iterator[str]:
 class GeneratedClaims:
     """What owners have, and get. `features` answers `enabled(gate)`."""
 
-    def __init__(self, client: Client, claims: Informer, templates: Informer, features: Any, counted: ClaimMetrics) -> None:
+    def __init__(
+        self, client: Client, claims: Informer, templates: Informer, features: Any, counted: ClaimMetrics
+    ) -> None:
         self._client, self._templates, self._features, self._counted = client, templates, features, counted
-        self._of_owner = claims.index("controller uid", lambda claim: (ref["uid"],) if (ref := controller_of(claim)) else ())
+        self._of_owner = claims.index(
+            "controller uid", lambda claim: (ref["uid"],) if (ref := controller_of(claim)) else ()
+        )
         self._created = Remembered(100)
 
     def seen(self, claim: Json) -> None:
@@ -102,7 +118,10 @@ class GeneratedClaims:
             return found
         template = self._templates.get(f"{owner['metadata']['namespace']}/{template_name}")
         if template is None:
-            raise NotYetError(f'resource claim template "{template_name}": resourceclaimtemplate.resource.k8s.io "{template_name}" not found')
+            raise NotYetError(
+                f'resource claim template "{template_name}": resourceclaimtemplate.resource.k8s.io "{template_name}"'
+                " not found"
+            )
         self._check_gates(template)
         wanted = generated_claim(owner, kind, entry, template)
         try:
@@ -116,7 +135,9 @@ class GeneratedClaims:
 
     def _check_gates(self, template: Json) -> None:
         requests = template["spec"]["spec"].get("devices", {}).get("requests") or ()
-        if not self._features.enabled("DRAAdminAccess") and any(r.get("exactly", {}).get("adminAccess") for r in requests):
+        if not self._features.enabled("DRAAdminAccess") and any(
+            r.get("exactly", {}).get("adminAccess") for r in requests
+        ):
             raise NotYetError("admin access is requested, but the feature is disabled")
         if not self._features.enabled("DRAPrioritizedList") and any(r.get("firstAvailable") for r in requests):
             raise NotYetError("template includes a prioritized list of subrequests, but the feature is disabled")

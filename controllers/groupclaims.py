@@ -1,13 +1,22 @@
-"""The PodGroups' part of the resource claim controller, with the gate DRAWorkloadResourceClaims: their claims from templates, and which group a pod has.
+"""The PodGroups' part of the resource claim controller, with the gate DRAWorkloadResourceClaims: their claims from
+templates, and which group a pod has.
 
-A group's claim is made once, for the group; its pods find its name in their own status. Facts: upstream's pkg/controller/resourceclaim.
+A group's claim is made once, for the group; its pods find its name in their own status. Facts: upstream's
+pkg/controller/resourceclaim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from controllers.claims.pods import ClaimNotCreated, ClaimReferenceError, group_claim_reference, group_key, group_name, not_for_group
+from controllers.claims.pods import (
+    ClaimNotCreated,
+    ClaimReferenceError,
+    group_claim_reference,
+    group_key,
+    group_name,
+    not_for_group,
+)
 from controllers.generatedclaims import GeneratedClaims, templates_of
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.events import CoreEventRecorder
@@ -30,12 +39,22 @@ def _claim_keys(group: Json) -> Iterator[str]:
 
 
 class GroupClaims:
-    """Groups and their claims. `add` queues a key, `member_changed` hears of pods whose group changed, `gone` of groups that were deleted."""
+    """Groups and their claims. `add` queues a key, `member_changed` hears of pods whose group changed, `gone` of groups
+    that were deleted.
+    """
 
     def __init__(
-        self, informers: Informers, pods: Informer, claims: Informer, generated: GeneratedClaims, recorder: CoreEventRecorder,
-        *, add: Callable[[str], None], member_changed: Hand, gone: Hand,
-    ) -> None:  # fmt: skip
+        self,
+        informers: Informers,
+        pods: Informer,
+        claims: Informer,
+        generated: GeneratedClaims,
+        recorder: CoreEventRecorder,
+        *,
+        add: Callable[[str], None],
+        member_changed: Hand,
+        gone: Hand,
+    ) -> None:
         self.informer = informers.of(POD_GROUPS)
         self._claims, self._generated, self._recorder = claims, generated, recorder
         self._add, self._member_changed, self._gone = add, member_changed, gone
@@ -99,7 +118,9 @@ class GroupClaims:
                 if (template := self._template_to_use(group, entry)) is not None:
                     named[entry["name"]] = await self._generated.ensure(group, POD_GROUPS, entry["name"], template)
             except Exception as error:
-                self._recorder.record(group, "Warning", "FailedResourceClaimCreation", f"PodGroupResourceClaim {entry['name']}: {error}")
+                self._recorder.record(
+                    group, "Warning", "FailedResourceClaimCreation", f"PodGroupResourceClaim {entry['name']}: {error}"
+                )
                 raise
         if named:
             await self._generated.record(group, POD_GROUPS, named)
@@ -112,6 +133,8 @@ class GroupClaims:
         except ClaimNotCreated:
             return template
         claim = self._claims.get(f"{group['metadata']['namespace']}/{reference.name}") if reference.name else None
-        if reference.name is None or (claim is not None and not (reference.check_owner and not_for_group(group, claim))):
+        if reference.name is None or (
+            claim is not None and not (reference.check_owner and not_for_group(group, claim))
+        ):
             return None
         return template

@@ -1,4 +1,6 @@
-"""One run of the components as a process of their own: wait for the server, lead or stand by, work, give the lease back."""
+"""One run of the components as a process of their own: wait for the server, lead or stand by, work, give the lease
+back.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ class CredentialsError(Exception):
 class Instance:
     """The components of one process. `server` is what messages call the server."""
 
-    def __init__(self, client: Client, clock: Clock, options: Options, names: tuple[str, ...], election: Election | None, server: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        options: Options,
+        names: tuple[str, ...],
+        election: Election | None,
+        server: str,
+    ) -> None:
         self._client, self._clock, self._options, self._names, self._server = client, clock, options, names, server
         self._election = election
         self._events = CoreEventRecorder(client.named("leader-election"), clock, "kubedra")
@@ -43,7 +53,9 @@ class Instance:
         return text(self.manager.metrics() if self.manager else ())
 
     async def run(self) -> None:
-        """Works until cancelled. Raises LeaseLostError when somebody else may lead, CredentialsError, and whatever a component fails with."""
+        """Works until cancelled. Raises LeaseLostError when somebody else may lead, CredentialsError, and whatever a
+        component fails with.
+        """
         await self._reachable()
         if self.elector is None:
             await self._work()

@@ -4,9 +4,9 @@ A component is a module with
 
     def build(client: Client, informers: Informers, clock: Clock, options: Options) -> Component
 
-that makes its client's name (`client.named(...)`), asks `informers` for the collections it needs (shared: each is watched
-once for the whole process) and returns an object with `name`, `run()` and `idle`. Nothing registers itself: `COMPONENTS` is
-the table, and modules are imported only when chosen.
+that makes its client's name (`client.named(...)`), asks `informers` for the collections it needs (shared: each is
+watched once for the whole process) and returns an object with `name`, `run()` and `idle`. Nothing registers itself:
+`COMPONENTS` is the table, and modules are imported only when chosen.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class UnknownComponentError(Exception):
 def choose(names: Sequence[str]) -> list[str]:
     """The components that a `--controllers` list means: `*` is all of them, `name` adds one, `-name` takes one out.
 
-    As in kube-controller-manager, what is said first of a component holds. Its controllers that are not built here may be left out.
+    As in kube-controller-manager, what is said first of a component holds. Its controllers that are not built here may
+    be left out.
     """
     said: dict[str, bool] = {}
     for item in names:
@@ -70,7 +71,9 @@ class Manager:
 
     def __init__(self, client: Client, clock: Clock, options: Options, names: Sequence[str]) -> None:
         self.informers = Informers(client)
-        self.components: list[Component] = [importlib.import_module(COMPONENTS[name]).build(client, self.informers, clock, options) for name in names]
+        self.components: list[Component] = [
+            importlib.import_module(COMPONENTS[name]).build(client, self.informers, clock, options) for name in names
+        ]
 
     @property
     def idle(self) -> bool:

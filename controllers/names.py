@@ -21,18 +21,52 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "kube-scheduler": "scheduler",
     }
 )
-#: Controllers of kube-controller-manager that are not built here: leaving one out changes nothing, asking for one is a mistake.
+#: Controllers of kube-controller-manager that are not built here: leaving one out changes nothing, asking for one is a
+#: mistake.
 UNBUILT = frozenset(
     f"{name}-controller"
     for name in (
-        "bootstrap-signer", "certificatesigningrequest-approving", "certificatesigningrequest-cleaner", "certificatesigningrequest-signing",
-        "cloud-node-lifecycle", "cronjob", "daemonset", "deployment", "disruption", "endpoints",
-        "endpointslice", "endpointslice-mirroring", "ephemeral-volume", "horizontal-pod-autoscaler", "job",
-        "kube-apiserver-serving-clustertrustbundle-publisher", "legacy-serviceaccount-token-cleaner", "node-ipam", "node-route",
-        "persistentvolume-attach-detach", "persistentvolume-binder", "persistentvolume-expander", "pod-garbage-collector",
-        "podcertificaterequest-cleaner", "replicaset", "replicationcontroller", "resourcequota", "root-ca-certificate-publisher", "selinux-warning",
-        "service-ca-certificate-publisher", "service-cidr", "service-lb", "serviceaccount-token", "statefulset", "storage-version-migrator",
-        "storageversion-garbage-collector", "taint-eviction", "token-cleaner", "ttl", "ttl-after-finished", "validatingadmissionpolicy-status",
+        "bootstrap-signer",
+        "certificatesigningrequest-approving",
+        "certificatesigningrequest-cleaner",
+        "certificatesigningrequest-signing",
+        "cloud-node-lifecycle",
+        "cronjob",
+        "daemonset",
+        "deployment",
+        "disruption",
+        "endpoints",
+        "endpointslice",
+        "endpointslice-mirroring",
+        "ephemeral-volume",
+        "horizontal-pod-autoscaler",
+        "job",
+        "kube-apiserver-serving-clustertrustbundle-publisher",
+        "legacy-serviceaccount-token-cleaner",
+        "node-ipam",
+        "node-route",
+        "persistentvolume-attach-detach",
+        "persistentvolume-binder",
+        "persistentvolume-expander",
+        "pod-garbage-collector",
+        "podcertificaterequest-cleaner",
+        "replicaset",
+        "replicationcontroller",
+        "resourcequota",
+        "root-ca-certificate-publisher",
+        "selinux-warning",
+        "service-ca-certificate-publisher",
+        "service-cidr",
+        "service-lb",
+        "serviceaccount-token",
+        "statefulset",
+        "storage-version-migrator",
+        "storageversion-garbage-collector",
+        "taint-eviction",
+        "token-cleaner",
+        "ttl",
+        "ttl-after-finished",
+        "validatingadmissionpolicy-status",
         "volumeattributesclass-protection",
     )
-)  # fmt: skip
+)

@@ -1,6 +1,7 @@
 """Namespace deletion: what is in a terminating namespace is deleted, pods first, then the namespace's finalizer goes.
 
-Facts: upstream's pkg/controller/namespace. Differs: work begins at once instead of after five seconds, and looks again every second.
+Facts: upstream's pkg/controller/namespace. Differs: work begins at once instead of after five seconds, and looks again
+every second.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A node's conditions as taints, so that the scheduler keeps pods off a node that is not ready.
 
-Facts: upstream's pkg/controller/nodelifecycle. Not here: marking a node Unknown when its heartbeats stop, and eviction by taint.
+Facts: upstream's pkg/controller/nodelifecycle. Not here: marking a node Unknown when its heartbeats stop, and eviction
+by taint.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ def build(client: Client, informers: Informers, clock: Clock, options: Options) 
 
 
 def wanted_taints(node: Json) -> set[str]:
-    """Keys of the NoSchedule taints that a node's conditions and spec.unschedulable ask for. Without a Ready condition nothing is
-    known of the node, and the taint that it was created with stays."""
+    """Keys of the NoSchedule taints that a node's conditions and spec.unschedulable ask for. Without a Ready condition
+    nothing is known of the node, and the taint that it was created with stays."""
     conditions = {c["type"]: c["status"] for c in node.get("status", {}).get("conditions") or ()}
     keys = {key for kind, by_status in _TAINTS.items() if (key := by_status.get(conditions.get(kind, "")))}
     if "Ready" not in conditions:
-        keys |= {taint["key"] for taint in node["spec"].get("taints") or () if taint["key"] in _TAINTS["Ready"].values()}
+        keys |= {
+            taint["key"] for taint in node["spec"].get("taints") or () if taint["key"] in _TAINTS["Ready"].values()
+        }
     return keys | ({_UNSCHEDULABLE} if node["spec"].get("unschedulable") else set())
 
 
@@ -62,9 +65,15 @@ class NodeLifecycle(ControllerComponent):
         if present == wanted:
             return
         kept = [taint for taint in taints if not (taint["key"] in present - wanted and taint["effect"] == "NoSchedule")]
-        added = [{"key": key, "effect": "NoSchedule", "timeAdded": go_time(self._clock.now())} for key in sorted(wanted - present)]
+        added = [
+            {"key": key, "effect": "NoSchedule", "timeAdded": go_time(self._clock.now())}
+            for key in sorted(wanted - present)
+        ]
         # The version makes this fail, and be tried again, when somebody else changed the node's taints meanwhile.
-        body = {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": [*kept, *added] or None}}
+        body = {
+            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+            "spec": {"taints": [*kept, *added] or None},
+        }
         try:
             await self._client.patch(NODES, name, body, type="merge")
         except Exception as error:

@@ -10,9 +10,12 @@ from apiserver.api.features import Features
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`host` names the place in events and leases; `seed` makes free choices (equal nodes, generated suffixes) repeatable;
-    `gates` are the feature gates that were given explicitly (name to on or off), on top of the emulated release's. `nodes` emulated nodes are
-    created at start, each with `devices_per_node` example GPUs of the driver that `devices` names ("none": no devices, no class)."""
+    """`host` names the place in events and leases; `seed` makes free choices (equal nodes, generated suffixes)
+    repeatable;
+    `gates` are the feature gates that were given explicitly (name to on or off), on top of the emulated release's.
+    `nodes` emulated nodes are
+    created at start, each with `devices_per_node` example GPUs of the driver that `devices` names ("none": no devices,
+    no class)."""
 
     nodes: int = 0
     devices: str = "none"

@@ -1,7 +1,7 @@
 """PodGroup protection: a deleted group stays until no pod that may still run belongs to it.
 
-The API server's admission gives new groups the finalizer; this takes it away. Without the gate GenericWorkload the component does nothing. Facts:
-upstream's pkg/controller/scheduling/podgroupprotection.
+The API server's admission gives new groups the finalizer; this takes it away. Without the gate GenericWorkload the
+component does nothing. Facts: upstream's pkg/controller/scheduling/podgroupprotection.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ class PodGroupProtection(Protection):
     """The component."""
 
     def __init__(self, client: Client, informers: Informers, clock: Clock, *, enabled: bool) -> None:
-        super().__init__(NAME, POD_GROUPS, FINALIZER, client, informers, clock, queue="podgroupprotection", enabled=enabled)
+        super().__init__(
+            NAME, POD_GROUPS, FINALIZER, client, informers, clock, queue="podgroupprotection", enabled=enabled
+        )
         if enabled:
             pods = informers.of(PODS)
-            self._active = pods.index("active members", lambda pod: () if _ended(pod) or not (key := group_key(pod)) else (key,))
+            self._active = pods.index(
+                "active members", lambda pod: () if _ended(pod) or not (key := group_key(pod)) else (key,)
+            )
             self._controller.require(pods)
             pods.on(self._pod_ended, lambda _, pod: self._pod_ended(pod), self._pod_gone)
 

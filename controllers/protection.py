@@ -15,10 +15,21 @@ from controllers.runtime.kinds import Json, Kind
 
 
 class Protection(ControllerComponent):
-    """The component; it does nothing where it is not enabled. Keys are those of the protected objects: whoever stops using one adds its key to the queue."""
+    """The component; it does nothing where it is not enabled. Keys are those of the protected objects: whoever stops
+    using one adds its key to the queue.
+    """
 
     def __init__(
-        self, name: str, kind: Kind, finalizer: str, client: Client, informers: Informers, clock: Clock, *, queue: str, enabled: bool = True
+        self,
+        name: str,
+        kind: Kind,
+        finalizer: str,
+        client: Client,
+        informers: Informers,
+        clock: Clock,
+        *,
+        queue: str,
+        enabled: bool = True,
     ) -> None:
         self.name, self._enabled = name, enabled
         self._client, self._kind, self._finalizer = client.named(name), kind, finalizer
@@ -41,7 +52,12 @@ class Protection(ControllerComponent):
         obj = self._objects.get(key)
         metadata = obj["metadata"] if obj is not None else {}
         finalizers = metadata.get("finalizers") or ()
-        if obj is None or not metadata.get("deletionTimestamp") or self._finalizer not in finalizers or await self.in_use(key, obj):
+        if (
+            obj is None
+            or not metadata.get("deletionTimestamp")
+            or self._finalizer not in finalizers
+            or await self.in_use(key, obj)
+        ):
             return
         rest = [name for name in finalizers if name != self._finalizer]
         await self._client.update(self._kind, {**obj, "metadata": {**metadata, "finalizers": rest}})

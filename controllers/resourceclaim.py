@@ -1,8 +1,9 @@
 """The resource claim controller: claims for pods from templates, reservations given up when their pods are done.
 
-Keys are `pod:NS/NAME`, `claim:NS/NAME` and `podgroup:NS/NAME`. What a pod's claims are called stands in its status.resourceClaimStatuses, written by
-strategic merge so that entries of other rounds survive. Claims of groups: `controllers.groupclaims`. Facts: upstream's pkg/controller/resourceclaim.
-Differs: entries are merged, not applied, and a pod that is done gets no new claims (upstream keeps it from them by remembering those that it created).
+Keys are `pod:NS/NAME`, `claim:NS/NAME` and `podgroup:NS/NAME`. What a pod's claims are called stands in its
+status.resourceClaimStatuses, written by strategic merge so that entries of other rounds survive. Claims of groups:
+`controllers.groupclaims`. Facts: upstream's pkg/controller/resourceclaim. Differs: entries are merged, not applied, and
+a pod that is done gets no new claims (upstream keeps it from them by remembering those that it created).
 """
 
 from __future__ import annotations
@@ -33,7 +34,15 @@ from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Json, key_of, split_key
+from controllers.runtime.kinds import (
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Json,
+    key_of,
+    split_key,
+)
 
 NAME = "resourceclaim-controller"
 #: With it, claims are made for groups of pods as well.
@@ -56,8 +65,12 @@ class ResourceClaims(ControllerComponent):
         self._with_groups: bool = features.enabled(GROUPS_GATE)
         self._recorder = CoreEventRecorder(client, clock, "resource_claim")
         self._pods = informers.of(PODS)
-        self._claims, self._templates = (informers.device_kind(kind, features) for kind in (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES))
-        self._pods_of_claim = self._pods.index("claims", lambda pod: (f"{pod['metadata']['namespace']}/{name}" for name in claim_names(pod)))
+        self._claims, self._templates = (
+            informers.device_kind(kind, features) for kind in (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
+        )
+        self._pods_of_claim = self._pods.index(
+            "claims", lambda pod: (f"{pod['metadata']['namespace']}/{name}" for name in claim_names(pod))
+        )
         self._pods_of_template = self._pods.index("claim templates", templates_of)
         self._counted = ClaimMetrics(self._claims)
         self._generated = GeneratedClaims(self._client, self._claims, self._templates, features, self._counted)
@@ -68,9 +81,15 @@ class ResourceClaims(ControllerComponent):
         self._groups: GroupClaims | None = None
         if self._with_groups:
             self._groups = GroupClaims(
-                informers, self._pods, self._claims, self._generated, self._recorder,
-                add=self._controller.queue.add, member_changed=self._pod_changed, gone=lambda group: self._gone.put(group["metadata"]["uid"], group),
-            )  # fmt: skip
+                informers,
+                self._pods,
+                self._claims,
+                self._generated,
+                self._recorder,
+                add=self._controller.queue.add,
+                member_changed=self._pod_changed,
+                gone=lambda group: self._gone.put(group["metadata"]["uid"], group),
+            )
             self._controller.require(self._groups.informer)
             self._groups.follow()
         self._pods.on(self._pod_changed, lambda _, pod: self._pod_changed(pod), self._pod_deleted)
@@ -140,10 +159,14 @@ class ResourceClaims(ControllerComponent):
         if reference.check_owner and not_for_pod(pod, claim, self._with_groups):
             return False
         allocated = "allocation" in claim.get("status", {})
-        return bool(pod["spec"].get("nodeName")) and allocated and not is_reserved_for_pod(pod, claim, self._with_groups)
+        return (
+            bool(pod["spec"].get("nodeName")) and allocated and not is_reserved_for_pod(pod, claim, self._with_groups)
+        )
 
     def _is_of_group(self, pod: Json, entry: Json) -> bool:
-        """Whether the claim of an entry is made for the pod's group, which is no work for the pod. A missing group is some."""
+        """Whether the claim of an entry is made for the pod's group, which is no work for the pod. A missing group is
+        some.
+        """
         try:
             return bool(bind_to(pod, self._group_of(pod), entry)["resource"] != PODS.plural)
         except ClaimReferenceError:
@@ -175,7 +198,9 @@ class ResourceClaims(ControllerComponent):
             try:
                 name = await self._ensure_claim(pod, group, entry)
             except Exception as error:
-                self._recorder.record(pod, "Warning", "FailedResourceClaimCreation", f"PodResourceClaim {entry['name']}: {error}")
+                self._recorder.record(
+                    pod, "Warning", "FailedResourceClaimCreation", f"PodResourceClaim {entry['name']}: {error}"
+                )
                 raise
             if name is not None:
                 named[entry["name"]] = name
@@ -193,7 +218,11 @@ class ResourceClaims(ControllerComponent):
             pass
         else:
             claim = self._claims.get(f"{namespace}/{name}") if name else None
-            if name is None or template_name is None or (claim is not None and not not_for_pod(pod, claim, self._with_groups)):
+            if (
+                name is None
+                or template_name is None
+                or (claim is not None and not not_for_pod(pod, claim, self._with_groups))
+            ):
                 return None
         if template_name is None:
             return None
@@ -213,7 +242,9 @@ class ResourceClaims(ControllerComponent):
             status = claim.get("status", {})
             if "allocation" in status and not is_reserved_for_pod(pod, claim, self._with_groups):
                 entries = [*(status.get("reservedFor") or ()), bind_to(pod, group, entry)]
-                await self._client.update_status(RESOURCE_CLAIMS, {**claim, "status": {**status, "reservedFor": entries}})
+                await self._client.update_status(
+                    RESOURCE_CLAIMS, {**claim, "status": {**status, "reservedFor": entries}}
+                )
 
     async def _sync_claim(self, claim: Json) -> None:
         status = claim.get("status", {})
@@ -237,7 +268,10 @@ class ResourceClaims(ControllerComponent):
         """Whether a reservation still holds. Consumers of unknown kinds are never ours to judge."""
         if (ref.get("apiGroup", ""), ref["resource"]) == ("", PODS.plural):
             informer, kind = self._pods, PODS
-        elif self._groups is not None and (ref.get("apiGroup", ""), ref["resource"]) == (POD_GROUPS.group, POD_GROUPS.plural):
+        elif self._groups is not None and (ref.get("apiGroup", ""), ref["resource"]) == (
+            POD_GROUPS.group,
+            POD_GROUPS.plural,
+        ):
             informer, kind = self._groups.informer, POD_GROUPS
         else:
             return True
@@ -256,17 +290,25 @@ class ResourceClaims(ControllerComponent):
         return bool(live["metadata"]["uid"] == ref["uid"])
 
     async def _release(self, claim: Json, users: list[Json], *, deallocate: bool) -> Json:
-        status = {key: value for key, value in claim["status"].items() if key != "reservedFor" and not (deallocate and key == "allocation")}
+        status = {
+            key: value
+            for key, value in claim["status"].items()
+            if key != "reservedFor" and not (deallocate and key == "allocation")
+        }
         if users:
             status["reservedFor"] = users
         return await self._client.update_status(RESOURCE_CLAIMS, {**claim, "status": status})
 
     async def _remove_finalizer(self, claim: Json) -> None:
         finalizers = [name for name in claim["metadata"].get("finalizers") or () if name != FINALIZER]
-        await self._client.update(RESOURCE_CLAIMS, {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}})
+        await self._client.update(
+            RESOURCE_CLAIMS, {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
+        )
 
     async def _delete_if_unused(self, claim: Json) -> None:
-        """A claim generated for a pod that is done, or was replaced, goes; with the pod gone it is the garbage collector's."""
+        """A claim generated for a pod that is done, or was replaced, goes; with the pod gone it is the garbage
+        collector's.
+        """
         owner = controller_of(claim)
         if owner is None or (owner["apiVersion"], owner["kind"]) != ("v1", "Pod"):
             return
@@ -278,4 +320,3 @@ class ResourceClaims(ControllerComponent):
             except Exception as error:
                 if not is_reason(error, "NotFound"):
                     raise
-

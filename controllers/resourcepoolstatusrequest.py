@@ -1,8 +1,8 @@
 """Answers ResourcePoolStatusRequests: figures about the pools of a driver, once for each request.
 
-Only the slices of a pool's highest generation count. A pool that lacks slices is looked at again a few times; then the request waits, without a
-status, for its next change. Answered requests are deleted after an hour, others after a day. Without the gate DRAResourcePoolStatus the component
-does nothing. Facts: controllers.md 14.5.
+Only the slices of a pool's highest generation count. A pool that lacks slices is looked at again a few times; then the
+request waits, without a status, for its next change. Answered requests are deleted after an hour, others after a day.
+Without the gate DRAResourcePoolStatus the component does nothing. Facts: controllers.md 14.5.
 """
 
 from __future__ import annotations
@@ -67,10 +67,16 @@ class Pool:
         """The pool's entry in an answer."""
         (node,) = self.nodes if len(self.nodes) == 1 else ("",)
         return {
-            "driver": self.driver, "poolName": self.name, "generation": self.generation, "resourceSliceCount": self.slices,
-            "totalDevices": self.devices, "allocatedDevices": allocated, "availableDevices": max(0, self.devices - allocated), "unavailableDevices": 0,
+            "driver": self.driver,
+            "poolName": self.name,
+            "generation": self.generation,
+            "resourceSliceCount": self.slices,
+            "totalDevices": self.devices,
+            "allocatedDevices": allocated,
+            "availableDevices": max(0, self.devices - allocated),
+            "unavailableDevices": 0,
             **({"nodeName": node} if node else {}),
-        }  # fmt: skip
+        }
 
 
 def pools_of(slices: Iterable[Json], driver: str, name: str | None) -> list[Pool]:
@@ -102,13 +108,24 @@ def is_old(request: Json, now: datetime) -> bool:
 
 
 class RequestMetrics:
-    """What the component counts, by driver, with upstream's names: a request counts when its answer was sent, accepted or not."""
+    """What the component counts, by driver, with upstream's names: a request counts when its answer was sent, accepted
+    or not.
+    """
 
     def __init__(self) -> None:
         prefix, labels = "resourcepoolstatusrequest_controller", ("driver_name",)
-        self.processed = Counted(f"{prefix}_requests_processed_total", "Requests that were answered or could not be.", labels)
-        self.errors = Counted(f"{prefix}_request_processing_errors_total", "Answers that the server did not take.", labels)
-        self.durations = Histogram(f"{prefix}_request_processing_duration_seconds", "Time to answer a request.", labels, exponential(0.001, 2, 15))
+        self.processed = Counted(
+            f"{prefix}_requests_processed_total", "Requests that were answered or could not be.", labels
+        )
+        self.errors = Counted(
+            f"{prefix}_request_processing_errors_total", "Answers that the server did not take.", labels
+        )
+        self.durations = Histogram(
+            f"{prefix}_request_processing_duration_seconds",
+            "Time to answer a request.",
+            labels,
+            exponential(0.001, 2, 15),
+        )
         self.families: tuple[Family, ...] = (self.processed, self.errors, self.durations)
 
 
@@ -128,7 +145,9 @@ class PoolStatusRequests(ControllerComponent):
         self._controller = Controller(NAME, self.reconcile, clock)
         self._counted = RequestMetrics()
         if enabled:
-            self._requests, self._slices, self._claims = map(informers.of, (RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, RESOURCE_CLAIMS))
+            self._requests, self._slices, self._claims = map(
+                informers.of, (RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, RESOURCE_CLAIMS)
+            )
             self._controller.follow(self._requests)
             self._controller.require(self._slices)
             self._controller.require(self._claims)
@@ -159,9 +178,12 @@ class PoolStatusRequests(ControllerComponent):
         allocated = allocated_devices(self._claims.objects.values(), spec["driver"])
         shown = [pool.status(allocated[pool.name]) for pool in pools]
         condition = {
-            "type": "Complete", "status": "True", "lastTransitionTime": go_time(self._clock.now()), "reason": "CalculationComplete",
+            "type": "Complete",
+            "status": "True",
+            "lastTransitionTime": go_time(self._clock.now()),
+            "reason": "CalculationComplete",
             "message": f"Calculated status for {len(pools)} pools",
-        }  # fmt: skip
+        }
         status = {"poolCount": count, **({"pools": shown} if shown else {}), "conditions": [condition]}
         try:
             await self._client.update_status(RESOURCE_POOL_STATUS_REQUESTS, {**request, "status": status})

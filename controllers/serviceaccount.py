@@ -32,7 +32,11 @@ class ServiceAccounts(ControllerComponent):
 
     async def reconcile(self, namespace: str) -> None:
         known = self._namespaces.get(namespace)
-        if known is None or known["metadata"].get("deletionTimestamp") or self._accounts.get(f"{namespace}/{_DEFAULT}") is not None:
+        if (
+            known is None
+            or known["metadata"].get("deletionTimestamp")
+            or self._accounts.get(f"{namespace}/{_DEFAULT}") is not None
+        ):
             return
         body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _DEFAULT, "namespace": namespace}}
         try:

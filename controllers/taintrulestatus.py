@@ -1,6 +1,7 @@
 """What a DeviceTaintRule says of its effect: the condition EvictionInProgress.
 
-Written when a rule comes or changes, and then at most every ten seconds while pods go. Texts and reasons are upstream's (pkg/controller/devicetainteviction).
+Written when a rule comes or changes, and then at most every ten seconds while pods go. Texts and reasons are upstream's
+(pkg/controller/devicetainteviction).
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from controllers.runtime.kinds import Json, Kind
 MANAGER: Final = "device-taint-eviction-controller"
 CONDITION: Final = "EvictionInProgress"
 PERIOD: Final = timedelta(seconds=10)
-_ONCE: Final = "if the effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
+_ONCE: Final = (
+    "if the effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to trigger"
+    " an update."
+)
 
 
 def _count(number: int, one: str, several: str) -> str:
@@ -28,7 +32,9 @@ def _count(number: int, one: str, several: str) -> str:
 class RuleStatuses:
     """Writes the condition of rules. Counts, by the rule's uid, the pods that were evicted since the start."""
 
-    def __init__(self, client: Client, clock: Clock, kind: Kind, evictions: Evictions, rules: Informer, pods: Informer) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, kind: Kind, evictions: Evictions, rules: Informer, pods: Informer
+    ) -> None:
         self._client, self._clock, self._kind = client, clock, kind
         self._evictions, self._rules, self._pods = evictions, rules, pods
         self._evicted: Counter[str] = Counter()
@@ -46,7 +52,9 @@ class RuleStatuses:
         rule = self._rules.get(name)
         if rule is None or rule["metadata"]["uid"] != uid:
             return None
-        known: Json = next((c for c in (rule.get("status") or {}).get("conditions") or () if c["type"] == CONDITION), {})
+        known: Json = next(
+            (c for c in (rule.get("status") or {}).get("conditions") or () if c["type"] == CONDITION), {}
+        )
         now = self._clock.now()
         if known and known.get("observedGeneration", 0) == rule["metadata"]["generation"]:
             rest = PERIOD - (now - parse_time(known["lastTransitionTime"]))
@@ -55,8 +63,15 @@ class RuleStatuses:
         condition = self.condition(rule)
         if any(known.get(field) != value for field, value in condition.items()):
             status = {"conditions": [{**condition, "lastTransitionTime": go_time(now)}]}
-            body = {"apiVersion": self._kind.api_version, "kind": self._kind.kind, "metadata": {"name": name, "uid": uid}, "status": status}
-            await self._client.patch(self._kind, name, body, type="apply", subresource="status", field_manager=MANAGER, force=True)
+            body = {
+                "apiVersion": self._kind.api_version,
+                "kind": self._kind.kind,
+                "metadata": {"name": name, "uid": uid},
+                "status": status,
+            }
+            await self._client.patch(
+                self._kind, name, body, type="apply", subresource="status", field_manager=MANAGER, force=True
+            )
         return None
 
     def condition(self, rule: Json) -> Json:
@@ -66,7 +81,13 @@ class RuleStatuses:
         if evicted:
             message = f"{message} {_count(evicted, 'pod', 'pods')} evicted since starting the controller.".lstrip()
         generation = rule["metadata"]["generation"]
-        return {"type": CONDITION, "status": "True" if holds else "False", "observedGeneration": generation, "reason": reason, "message": message}
+        return {
+            "type": CONDITION,
+            "status": "True" if holds else "False",
+            "observedGeneration": generation,
+            "reason": reason,
+            "message": message,
+        }
 
     def _state(self, rule: Json, evicted: int) -> tuple[bool, str, str]:
         """Whether pods are about to go, the reason and the text."""
@@ -74,8 +95,14 @@ class RuleStatuses:
         if effect == "None":
             published, allocated = self._evictions.selected(rule)
             pods, namespaces = self._pending(rule, self._evictions.supposing(rule))
-            devices = (_count(published, "published device", "published devices"), _count(allocated, "allocated device", "allocated devices"))
-            would_go = f"{_count(pods, 'pod', 'pods')} would be evicted in {_count(namespaces, 'namespace', 'different namespaces')}"
+            devices = (
+                _count(published, "published device", "published devices"),
+                _count(allocated, "allocated device", "allocated devices"),
+            )
+            would_go = (
+                f"{_count(pods, 'pod', 'pods')} would be evicted in"
+                f" {_count(namespaces, 'namespace', 'different namespaces')}"
+            )
             return False, "NoEffect", f"{devices[0]} selected. {devices[1]} selected. {would_go} {_ONCE}"
         if effect != NO_EXECUTE:
             return False, "OtherEffect", "Eviction only happens for the NoExecute effect."

@@ -1,7 +1,7 @@
 """Protection of claims on volumes: a deleted claim stays while a pod that has a node uses it.
 
-Facts: upstream's pkg/controller/volume/pvcprotection. The pods of the claim's namespace are asked of the server: the informer may not know yet of
-the pod that was bound a moment ago.
+Facts: upstream's pkg/controller/volume/pvcprotection. The pods of the claim's namespace are asked of the server: the
+informer may not know yet of the pod that was bound a moment ago.
 """
 
 from __future__ import annotations

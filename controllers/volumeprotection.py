@@ -1,4 +1,6 @@
-"""Protection of volumes: a deleted volume stays while it is bound to a claim. Facts: upstream's pkg/controller/volume/pvprotection."""
+"""Protection of volumes: a deleted volume stays while it is bound to a claim. Facts: upstream's
+pkg/controller/volume/pvprotection.
+"""
 
 from __future__ import annotations
 

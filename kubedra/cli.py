@@ -1,6 +1,8 @@
-"""The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `credentials`, `health`, `cel`, `completion`.
+"""The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `credentials`,
+`health`, `cel`, `completion`.
 
-`up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve --help` lists them.
+`up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve
+--help` lists them.
 A mistake is one line on stderr and exit code 2.
 """
 
@@ -45,7 +47,8 @@ usage: kubedra COMMAND [FLAGS]
   completion    a completion script for bash or zsh
   version       print the release
 
-`kubedra COMMAND --help` lists a command's flags. First steps: `kubedra up`, then `kubectl --kubeconfig .kubedra/kubeconfig get nodes`.
+`kubedra COMMAND --help` lists a command's flags.
+First steps: `kubedra up`, then `kubectl --kubeconfig .kubedra/kubeconfig get nodes`.
 """
 
 
@@ -109,19 +112,48 @@ def node(args: Sequence[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="add")
     add = commands.add_parser("add", help="create an emulated node with its devices")
     add.add_argument("name", help="the Node's name")
-    add.add_argument("--slices", nargs="+", default=[], metavar="FILE", help="ResourceSlices to publish, as captured by `kubectl get resourceslices -o yaml`")
-    add.add_argument("--devices", type=int, default=0, metavar="N", help="publish N example GPUs (driver gpu.example.com)")
-    add.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="a label of the node; may be given again")
-    add.add_argument("--capacity", action="append", default=[], metavar="RESOURCE=QUANTITY", help="capacity, as cpu=8; may be given again")
+    add.add_argument(
+        "--slices",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="ResourceSlices to publish, as captured by `kubectl get resourceslices -o yaml`",
+    )
+    add.add_argument(
+        "--devices", type=int, default=0, metavar="N", help="publish N example GPUs (driver gpu.example.com)"
+    )
+    add.add_argument(
+        "--label", action="append", default=[], metavar="KEY=VALUE", help="a label of the node; may be given again"
+    )
+    add.add_argument(
+        "--capacity",
+        action="append",
+        default=[],
+        metavar="RESOURCE=QUANTITY",
+        help="capacity, as cpu=8; may be given again",
+    )
     where = add.add_mutually_exclusive_group()
     where.add_argument("--server", metavar="URL", help="the API server's address")
-    where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: .kubedra/kubeconfig, which `kubedra up` writes")
+    where.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="default: .kubedra/kubeconfig, which `kubedra up` writes"
+    )
     options = parser.parse_args(args)
     try:
         labels, capacity = pairs("--label", options.label), pairs("--capacity", options.capacity)
-        client = Client(options.server) if options.server else Client.from_kubeconfig(options.kubeconfig or DATA_DIR / "kubeconfig")
+        client = (
+            Client(options.server)
+            if options.server
+            else Client.from_kubeconfig(options.kubeconfig or DATA_DIR / "kubeconfig")
+        )
         with client:
-            add_node(client, options.name, devices=options.devices, slices=[Path(f) for f in options.slices], labels=labels, capacity=capacity)
+            add_node(
+                client,
+                options.name,
+                devices=options.devices,
+                slices=[Path(f) for f in options.slices],
+                labels=labels,
+                capacity=capacity,
+            )
     except (ApiError, ValueError, OSError, TimeoutError) as error:
         return fail(str(error))
     except Exception as error:
@@ -146,13 +178,22 @@ def detach(command: str, arguments: Sequence[str]) -> int:
         record = start(command, arguments, data_dir)
     except LifecycleError as error:
         return fail(str(error))
-    print(f"api server  {record['url']}\nkubeconfig  {record['kubeconfig']}\nlog         {data_dir / 'server.log'}\nready; `kubedra down` stops it")
+    print(
+        f"api server  {record['url']}\nkubeconfig  {record['kubeconfig']}\nlog        "
+        f" {data_dir / 'server.log'}\nready; `kubedra down` stops it"
+    )
     return 0
 
 
 def _on_data_dir(command: str, description: str, args: Sequence[str], *flags: str) -> argparse.Namespace:
     parser = Parser(prog=f"kubedra {command}", description=description)
-    parser.add_argument("--data-dir", type=Path, default=DATA_DIR, metavar="DIR", help=f"the server's data directory (default {DATA_DIR})")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=DATA_DIR,
+        metavar="DIR",
+        help=f"the server's data directory (default {DATA_DIR})",
+    )
     if "follow" in flags:
         parser.add_argument("-f", "--follow", action="store_true", help="go on until the server ends")
     return parser.parse_args(args)
@@ -177,7 +218,9 @@ def status(args: Sequence[str]) -> int:
         print(f"{record['url']} (pid {record['pid']}) does not answer: {error}")
         return 1
     objects = ", ".join(f"{number} {name}" for name, number in sorted(info["objects"].items()) if number)
-    print(f"api server  {record['url']}  (kubedra {info['version']}, Kubernetes {info['emulates']}, pid {record['pid']})")
+    print(
+        f"api server  {record['url']}  (kubedra {info['version']}, Kubernetes {info['emulates']}, pid {record['pid']})"
+    )
     print(f"kubeconfig  {record['kubeconfig']}\nobjects     {objects}\nwatches     {info['watches']}")
     return 0
 

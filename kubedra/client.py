@@ -1,6 +1,7 @@
 """A small synchronous client for tests and commands: resources by kind, apply from YAML, wait on a watch.
 
-Works against any Kubernetes API server. It keeps to what a test needs; for more, any Kubernetes client takes the kubeconfig.
+Works against any Kubernetes API server. It keeps to what a test needs; for more, any Kubernetes client takes the
+kubeconfig.
 """
 
 from __future__ import annotations
@@ -30,13 +31,24 @@ class ApiError(Exception):
 class Client:
     """Requests to one server. `namespace` is where namespaced objects go that do not say."""
 
-    def __init__(self, url: str, *, token: str = "", verify: bool | str | ssl.SSLContext = True, namespace: str = "default", timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        verify: bool | str | ssl.SSLContext = True,
+        namespace: str = "default",
+        timeout: float = 30.0,
+    ) -> None:
         import httpx
 
-        headers = {"Accept": "application/json", "User-Agent": "kubedra"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers = {"Accept": "application/json", "User-Agent": "kubedra"} | (
+            {"Authorization": f"Bearer {token}"} if token else {}
+        )
         self.url, self.namespace = url.rstrip("/"), namespace
-        # A server on this machine or named in a kubeconfig is spoken to directly: a proxy from the environment would not know it.
-        # Without TLS there is nothing to verify, and reading the system's authorities would cost more than a test.
+        # A server on this machine or named in a kubeconfig is spoken to directly: a proxy from the environment would
+        # not know it. Without TLS there is nothing to verify, and reading the system's authorities would cost more than
+        # a test.
         verify = verify if self.url.startswith("https:") else False
         self._http = httpx.Client(base_url=self.url, headers=headers, verify=verify, timeout=timeout, trust_env=False)
         self._kinds: dict[str, dict[str, Json]] = {}
@@ -55,13 +67,25 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
-    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", params: Mapping[str, str] | None = None) -> Json:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        params: Mapping[str, str] | None = None,
+    ) -> Json:
         """One request; the decoded answer, or ApiError."""
         content = None if body is None else json.dumps(body)
-        answer = self._http.request(method, path, content=content, headers={"Content-Type": content_type} if content else {}, params=params)
+        answer = self._http.request(
+            method, path, content=content, headers={"Content-Type": content_type} if content else {}, params=params
+        )
         return self._answer(answer.status_code, answer.text)
 
     @staticmethod
@@ -74,7 +98,9 @@ class Client:
             raise ApiError(code, decoded.get("reason", ""), decoded.get("message", text), decoded)
         return decoded if isinstance(decoded, dict) else {"value": decoded}
 
-    def path(self, api_version: str, kind: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+    def path(
+        self, api_version: str, kind: str, namespace: str | None = None, name: str = "", subresource: str = ""
+    ) -> str:
         """The path of a kind's collection or object, found by discovery."""
         info = self._resource(api_version, kind)
         parts = ["/apis/" + api_version if "/" in api_version else "/api/" + api_version]
@@ -93,10 +119,19 @@ class Client:
         """(apiVersion, kind) of a kind, plural, singular or short name: "pods", "pod", "po", "ResourceClaim"."""
         groups = self.request("GET", "/apis")["groups"]
         # What a group's preferred version does not have may be in another.
-        versions = ["v1", *(g["preferredVersion"]["groupVersion"] for g in groups), *(v["groupVersion"] for g in groups for v in g["versions"])]
+        versions = [
+            "v1",
+            *(g["preferredVersion"]["groupVersion"] for g in groups),
+            *(v["groupVersion"] for g in groups for v in g["versions"]),
+        ]
         for version in versions:
             for info in (self._kinds.get(version) or self._load(version)).values():
-                if word.lower() in (info["kind"].lower(), info["name"], info.get("singularName"), *info.get("shortNames", ())):
+                if word.lower() in (
+                    info["kind"].lower(),
+                    info["name"],
+                    info.get("singularName"),
+                    *info.get("shortNames", ()),
+                ):
                     return version, info["kind"]
         raise ApiError(404, "NotFound", f'the server does not have a resource type "{word}"')
 
@@ -112,12 +147,16 @@ class Client:
 
     def list(self, word: str, *, namespace: str | None = None, **params: str) -> Objects:
         """The objects of a kind; `namespace=""` for all namespaces."""
-        items: Objects = self.request("GET", self.path(*self.resolve(word), namespace), params=params).get("items") or []
+        items: Objects = (
+            self.request("GET", self.path(*self.resolve(word), namespace), params=params).get("items") or []
+        )
         return items
 
     def create(self, obj: Json) -> Json:
         """Create one object."""
-        return self.request("POST", self.path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace")), obj)
+        return self.request(
+            "POST", self.path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace")), obj
+        )
 
     def delete(self, target: str, *, namespace: str | None = None, grace_period: int | None = None) -> Json:
         """Delete `KIND/NAME`."""
@@ -128,10 +167,17 @@ class Client:
     def patch(self, target: str, patch: Json, *, namespace: str | None = None, subresource: str = "") -> Json:
         """Merge-patch `KIND/NAME`."""
         word, _, name = target.partition("/")
-        return self.request("PATCH", self.path(*self.resolve(word), namespace, name, subresource), patch, content_type="application/merge-patch+json")
+        return self.request(
+            "PATCH",
+            self.path(*self.resolve(word), namespace, name, subresource),
+            patch,
+            content_type="application/merge-patch+json",
+        )
 
     def apply(self, manifest: Manifest) -> Objects:
-        """Create every object of a manifest (YAML text, a file, a directory, objects); one that exists is merged with it."""
+        """Create every object of a manifest (YAML text, a file, a directory, objects); one that exists is merged with
+        it.
+        """
         return [self._apply_one(obj) for obj in load(manifest)]
 
     def _apply_one(self, obj: Json) -> Json:
@@ -155,10 +201,13 @@ class Client:
             for line in answer.iter_lines():
                 yield json.loads(line)
 
-    def wait(self, target: str, until: str | Callable[[Json], bool], *, namespace: str | None = None, timeout: float = 30.0) -> Json:
+    def wait(
+        self, target: str, until: str | Callable[[Json], bool], *, namespace: str | None = None, timeout: float = 30.0
+    ) -> Json:
         """Wait until `KIND/NAME` is as wanted, and return its last state.
 
-        `until`: "phase=Running", "condition=Ready" (or "condition=Ready=False"), "create", "delete", or a function of the object.
+        `until`: "phase=Running", "condition=Ready" (or "condition=Ready=False"), "create", "delete", or a function of
+        the object.
         Raises TimeoutError with what was seen last.
         """
         word, _, name = target.partition("/")
@@ -184,7 +233,12 @@ class Client:
             yield items[0] if items else None
             revision = listing["metadata"]["resourceVersion"]
             try:
-                for event in self.watch(path, timeout=max(0.01, deadline - time.monotonic()), fieldSelector=selector, resourceVersion=revision):
+                for event in self.watch(
+                    path,
+                    timeout=max(0.01, deadline - time.monotonic()),
+                    fieldSelector=selector,
+                    resourceVersion=revision,
+                ):
                     if event["type"] == "ERROR":
                         break
                     yield None if event["type"] == "DELETED" else event["object"]
@@ -201,7 +255,10 @@ def condition(text: str) -> Callable[[Json], bool]:
         return lambda obj: obj.get("status", {}).get("phase") == rest
     if head == "condition" and rest:
         kind, _, status = rest.partition("=")
-        return lambda obj: any(c["type"] == kind and c["status"] == (status or "True") for c in obj.get("status", {}).get("conditions") or ())
+        return lambda obj: any(
+            c["type"] == kind and c["status"] == (status or "True")
+            for c in obj.get("status", {}).get("conditions") or ()
+        )
     if text in {"create", "delete"}:
         return lambda _: text == "create"
     raise ValueError(f'cannot wait for "{text}": use phase=X, condition=TYPE[=STATUS], create, delete or a function')

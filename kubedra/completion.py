@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 SHELLS = ("bash", "zsh")
-COMMANDS = ("up", "serve", "status", "logs", "down", "controllers", "node", "credentials", "health", "cel", "completion", "version")
+COMMANDS = (
+    "up",
+    "serve",
+    "status",
+    "logs",
+    "down",
+    "controllers",
+    "node",
+    "credentials",
+    "health",
+    "cel",
+    "completion",
+    "version",
+)
 
 _BASH = """\
 _kubedra() {{
@@ -17,7 +30,8 @@ _kubedra() {{
     elif [[ "$current" == -* ]]; then
         local words="$command"
         [ "$command" = node ] && words="node add"
-        COMPREPLY=($(compgen -W "$(kubedra $words --help 2>/dev/null | grep -oE -- '--[a-z][a-z-]+' | sort -u)" -- "$current"))
+        COMPREPLY=($(compgen -W "$(kubedra $words --help 2>/dev/null | \\
+        grep -oE -- '--[a-z][a-z-]+' | sort -u)" -- "$current"))
     fi
 }}
 complete -o default -F _kubedra kubedra

@@ -31,27 +31,48 @@ def flag_value(value: str | Mapping[str, object] | None) -> str:
     """`{"A": True, "B": False}` or "A=true,B=false" in kube-apiserver's spelling."""
     if value is None or isinstance(value, str):
         return value or ""
-    return ",".join(f"{name}={str(setting).lower() if isinstance(setting, bool) else setting}" for name, setting in value.items())
+    return ",".join(
+        f"{name}={str(setting).lower() if isinstance(setting, bool) else setting}" for name, setting in value.items()
+    )
 
 
 class ControlPlane:
     """API server, controllers, scheduler and node agent in a child process of their own.
 
-    `nodes`: emulated nodes to begin with · `devices`: what each publishes ("none" for nothing) · `controllers`: False for the API
-    server alone · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33" to "1.36" ·
-    `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling · `args`: further flags of `kubedra serve`.
+    `nodes`: emulated nodes to begin with · `devices`: what each publishes ("none" for nothing) · `controllers`: False
+    for the API
+    server alone · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33"
+    to "1.36" ·
+    `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling · `args`: further flags of `kubedra
+    serve`.
 
-    Durability is off unless `args` say otherwise: a fixture needs no synced commit. Raises StartError with the server's own words.
+    Durability is off unless `args` say otherwise: a fixture needs no synced commit. Raises StartError with the server's
+    own words.
     """
 
     def __init__(
-        self, *, nodes: int = 0, devices: str = "none", controllers: bool = True, storage: str = "memory", data_dir: Path | str | None = None,
-        emulated_version: str | None = None, feature_gates: str | Mapping[str, object] | None = None,
-        runtime_config: str | Mapping[str, object] | None = None, args: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        nodes: int = 0,
+        devices: str = "none",
+        controllers: bool = True,
+        storage: str = "memory",
+        data_dir: Path | str | None = None,
+        emulated_version: str | None = None,
+        feature_gates: str | Mapping[str, object] | None = None,
+        runtime_config: str | Mapping[str, object] | None = None,
+        args: Sequence[str] = (),
+    ) -> None:
         self._directory = None if data_dir else tempfile.TemporaryDirectory(prefix="kubedra-")
         self.data_dir = Path(data_dir or self._directory.name)  # type: ignore[union-attr]
-        self._flags = ["--port=0", f"--storage={storage}", f"--data-dir={self.data_dir}", "--durability=off", "--announce", "--attached"]
+        self._flags = [
+            "--port=0",
+            f"--storage={storage}",
+            f"--data-dir={self.data_dir}",
+            "--durability=off",
+            "--announce",
+            "--attached",
+        ]
         self._flags += ["--controllers=*", f"--nodes={nodes}", f"--devices={devices}"] if controllers else []
         for flag, value in (
             ("emulated-version", emulated_version),
@@ -153,5 +174,7 @@ class ControlPlane:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()

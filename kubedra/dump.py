@@ -10,9 +10,13 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _SHOWN = (
-    ("v1", "Node"), ("v1", "Pod"), ("resource.k8s.io/v1", "ResourceClaim"), ("resource.k8s.io/v1", "ResourceClaimTemplate"),
-    ("resource.k8s.io/v1", "ResourceSlice"), ("resource.k8s.io/v1", "DeviceClass"),
-)  # fmt: skip
+    ("v1", "Node"),
+    ("v1", "Pod"),
+    ("resource.k8s.io/v1", "ResourceClaim"),
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"),
+    ("resource.k8s.io/v1", "ResourceSlice"),
+    ("resource.k8s.io/v1", "DeviceClass"),
+)
 
 
 def dump(client: Client) -> str:
@@ -29,7 +33,10 @@ def dump(client: Client) -> str:
     events = client.request("GET", client.path("v1", "Event", "")).get("items") or []
     for event in events:
         about = event["involvedObject"]
-        lines.append(f"Event {event.get('type', '')} {event.get('reason', '')} {about.get('kind')}/{about.get('name')}: {event.get('message', '')}")
+        lines.append(
+            f"Event {event.get('type', '')} {event.get('reason', '')} {about.get('kind')}/{about.get('name')}:"
+            f" {event.get('message', '')}"
+        )
     return "\n".join(lines) or "no objects"
 
 

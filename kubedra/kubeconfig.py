@@ -40,11 +40,20 @@ def read(path: Path) -> Access:
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a kubeconfig with a current context") from error
     ca = cluster.get("certificate-authority-data", "")
-    text = base64.b64decode(ca).decode() if ca else Path(cluster["certificate-authority"]).read_text() if "certificate-authority" in cluster else ""
+    text = (
+        base64.b64decode(ca).decode()
+        if ca
+        else Path(cluster["certificate-authority"]).read_text()
+        if "certificate-authority" in cluster
+        else ""
+    )
     return Access(
-        server=cluster["server"], token=user.get("token", ""), ca=text, insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        server=cluster["server"],
+        token=user.get("token", ""),
+        ca=text,
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
         namespace=context.get("namespace") or "default",
-    )  # fmt: skip
+    )
 
 
 def _named(items: list[dict[str, dict[str, str]]], name: str) -> dict[str, dict[str, str]]:

@@ -1,6 +1,7 @@
 """A control plane in the background: `up --detach`, `status`, `logs`, `down`.
 
-What runs on a data directory stands in its `server.json`, which the server writes when it is ready and takes away when it ends.
+What runs on a data directory stands in its `server.json`, which the server writes when it is ready and takes away when
+it ends.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def _alive(pid: int) -> bool:
 
 
 def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, Any]:
-    """Start a server in the background, for `kubedra COMMAND`; its record once it is ready. Raises LifecycleError with the server's own words."""
+    """Start a server in the background, for `kubedra COMMAND`; its record once it is ready. Raises LifecycleError with
+    the server's own words.
+    """
     found = running(data_dir)
     if found is not None:
         raise LifecycleError(f"{data_dir}: a server runs there already, at {found['url']} (pid {found['pid']})")
@@ -61,16 +64,23 @@ def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, 
     log = data_dir / LOG
     with log.open("w") as output:
         child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            process.command("apiserver", *arguments, "--announce"), env={**process.environment(), "KUBEDRA_PROG": prog}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True,
-        )  # fmt: skip
+            process.command("apiserver", *arguments, "--announce"),
+            env={**process.environment(), "KUBEDRA_PROG": prog},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            start_new_session=True,
+        )
     assert child.stdout is not None
     with child.stdout as announced:
         line = announced.readline()
     if not line:
         child.wait()
         words = log.read_text(errors="replace").strip().splitlines()
-        raise LifecycleError(words[-1].removeprefix(f"{prog}: ") if words else f"the server ended with exit code {child.returncode}")
+        raise LifecycleError(
+            words[-1].removeprefix(f"{prog}: ") if words else f"the server ended with exit code {child.returncode}"
+        )
     child.returncode = 0  # it lives on without us: nobody waits for it here
     record: dict[str, Any] = json.loads(line)
     return record

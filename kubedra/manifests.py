@@ -12,14 +12,18 @@ Manifest = str | Path | Json | Iterable[Json]
 
 
 def load(manifest: Manifest) -> list[Json]:
-    """Every object of a manifest; `List`s are taken apart, empty documents skipped. ValueError names what cannot be read."""
+    """Every object of a manifest; `List`s are taken apart, empty documents skipped. ValueError names what cannot be
+    read.
+    """
     return list(_objects(manifest))
 
 
 def _objects(manifest: Manifest) -> Iterator[Json]:
     if isinstance(manifest, dict):
         yield from _flatten(manifest)
-    elif isinstance(manifest, Path) or (isinstance(manifest, str) and "\n" not in manifest and not manifest.lstrip().startswith("{")):
+    elif isinstance(manifest, Path) or (
+        isinstance(manifest, str) and "\n" not in manifest and not manifest.lstrip().startswith("{")
+    ):
         yield from _from_path(Path(manifest))
     elif isinstance(manifest, str):
         yield from _parse(manifest, "manifest")
@@ -60,7 +64,10 @@ def _loader() -> Any:
     import yaml
 
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    resolvers = {first: [r for r in rules if r[0] != "tag:yaml.org,2002:timestamp"] for first, rules in base.yaml_implicit_resolvers.items()}
+    resolvers = {
+        first: [r for r in rules if r[0] != "tag:yaml.org,2002:timestamp"]
+        for first, rules in base.yaml_implicit_resolvers.items()
+    }
     return type("ManifestLoader", (base,), {"yaml_implicit_resolvers": resolvers})
 
 

@@ -1,7 +1,7 @@
 """Emulated nodes: a Node object that the node agent takes for its own, and the ResourceSlices of its devices.
 
-The annotation `kubedra.dev/emulated` makes the agent register the node (labels, capacity, Ready) and run its pods; `kubedra.dev/devices` makes it
-publish that many example GPUs. Works against any server on which the agent runs.
+The annotation `kubedra.dev/emulated` makes the agent register the node (labels, capacity, Ready) and run its pods;
+`kubedra.dev/devices` makes it publish that many example GPUs. Works against any server on which the agent runs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,24 @@ DEVICES = "kubedra.dev/devices"
 #: Seconds that the agent has to make a node ready.
 READY_TIMEOUT = 10.0
 
-_SERVER_SET = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "selfLink")
+_SERVER_SET = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "ownerReferences",
+    "selfLink",
+)
 
 
 def node_object(
-    name: str, *, devices: int = 0, labels: Mapping[str, str] | None = None, capacity: Mapping[str, str] | None = None, taints: Iterable[Json] = ()
+    name: str,
+    *,
+    devices: int = 0,
+    labels: Mapping[str, str] | None = None,
+    capacity: Mapping[str, str] | None = None,
+    taints: Iterable[Json] = (),
 ) -> Json:
     """A Node as `kubedra node add` creates it; the agent fills in what a kubelet would."""
     annotations = {EMULATED: "true", **({DEVICES: str(devices)} if devices else {})}
@@ -40,10 +53,18 @@ def node_object(
 
 
 def adopt(slice_: Json, node: Json) -> Json:
-    """A captured slice as this server accepts it: server-set fields dropped, the Node its owner where it belongs to one node."""
+    """A captured slice as this server accepts it: server-set fields dropped, the Node its owner where it belongs to one
+    node.
+    """
     meta = {key: value for key, value in slice_.get("metadata", {}).items() if key not in _SERVER_SET}
     if slice_.get("spec", {}).get("nodeName") == node["metadata"]["name"]:
-        owner = {"apiVersion": "v1", "kind": "Node", "name": node["metadata"]["name"], "uid": node["metadata"]["uid"], "controller": True}
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": node["metadata"]["name"],
+            "uid": node["metadata"]["uid"],
+            "controller": True,
+        }
         meta["ownerReferences"] = [owner]
     return {**{key: value for key, value in slice_.items() if key != "status"}, "metadata": meta}
 
@@ -58,10 +79,11 @@ def add_node(
     capacity: Mapping[str, str] | None = None,
     taints: Iterable[Json] = (),
 ) -> Json:
-    """Create an emulated Node with `devices` example GPUs and the slices of the given manifests, wait until it is Ready, and return it.
+    """Create an emulated Node with `devices` example GPUs and the slices of the given manifests, wait until it is
+    Ready, and return it.
 
-    Raises ApiError where the server refuses an object, ValueError where a manifest holds something else than this node's slices, TimeoutError where
-    no agent takes the node.
+    Raises ApiError where the server refuses an object, ValueError where a manifest holds something else than this
+    node's slices, TimeoutError where no agent takes the node.
     """
     published = [obj for manifest in slices for obj in load(manifest)]
     for obj in published:
@@ -72,7 +94,10 @@ def add_node(
     try:
         return client.wait(f"node/{name}", "condition=Ready", timeout=READY_TIMEOUT)
     except TimeoutError:
-        raise TimeoutError(f"node {name} was created, but nothing made it ready: does the server run kubedra's node agent (`kubedra up`)?") from None
+        raise TimeoutError(
+            f"node {name} was created, but nothing made it ready: does the server run kubedra's node agent (`kubedra"
+            " up`)?"
+        ) from None
 
 
 def _check_slice(obj: Json, node: str) -> None:

@@ -1,7 +1,8 @@
 """Where the server's packages are and how a child process runs them.
 
-In a wheel they stand in the private directory `kubedra/_server`; in a checkout in the repository's root. The child gets that
-directory first on PYTHONPATH and runs with `-P`, so that neither the host's working directory nor its own `apiserver/` or
+In a wheel they stand in the private directory `kubedra/_server`; in a checkout in the repository's root. The child gets
+that directory first on PYTHONPATH and runs with `-P`, so that neither the host's working directory nor its own
+`apiserver/` or
 `controllers/` package can come in between.
 """
 

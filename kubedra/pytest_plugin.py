@@ -5,8 +5,10 @@
         kube.apply(MANIFEST)
         kube.wait("pod/web", "phase=Running")
 
-`kube_server` (session) is the control plane; every xdist worker has its own. `kube` (per test) is that one, emptied before the test, or with
-`@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` one of the test's own. A failing test's report shows the
+`kube_server` (session) is the control plane; every xdist worker has its own. `kube` (per test) is that one, emptied
+before the test, or with
+`@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` one of the test's own. A failing test's
+report shows the
 objects and events. This module is imported by every run of pytest in its environment, so it imports nothing heavy.
 """
 
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 #: Options of the marker that need a server of the test's own.
-_OWN_ONLY = frozenset({"emulated_version", "feature_gates", "runtime_config", "nodes", "devices", "controllers", "storage", "args"})
+_OWN_ONLY = frozenset(
+    {"emulated_version", "feature_gates", "runtime_config", "nodes", "devices", "controllers", "storage", "args"}
+)
 
 
 class Kube:
@@ -67,7 +71,15 @@ class Kube:
         """See `Client.wait`."""
         return self.client().wait(target, until, **options)
 
-    def add_node(self, name: str, *, devices: int = 0, slices: Iterable[Any] = (), labels: Mapping[str, str] | None = None, **options: Any) -> Json:
+    def add_node(
+        self,
+        name: str,
+        *,
+        devices: int = 0,
+        slices: Iterable[Any] = (),
+        labels: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Json:
         """An emulated node; see `kubedra.nodes.add_node`."""
         from kubedra.nodes import add_node
 
@@ -85,7 +97,10 @@ class Kube:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "kube(own=False, **options): options of the `kube` fixture; with own=True those of kubedra.ControlPlane")
+    config.addinivalue_line(
+        "markers",
+        "kube(own=False, **options): options of the `kube` fixture; with own=True those of kubedra.ControlPlane",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -130,7 +145,9 @@ def _options(node: pytest.Item) -> dict[str, Any]:
         raise pytest.UsageError(f"{node.nodeid}: mark.kube knows no option {', '.join(unknown)}")
     needs_own = sorted(set(options) & _OWN_ONLY)
     if needs_own and not options["own"]:
-        raise pytest.UsageError(f"{node.nodeid}: mark.kube({', '.join(needs_own)}) needs own=True: the session's server is shared")
+        raise pytest.UsageError(
+            f"{node.nodeid}: mark.kube({', '.join(needs_own)}) needs own=True: the session's server is shared"
+        )
     return options
 
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.postgres import Database
 
-# A run of the suite repeats itself: a property test tries the same examples until it changes, however slow the machine is.
-# HYPOTHESIS_PROFILE=explore looks for new ones (CONTRIBUTING).
+# A run of the suite repeats itself: a property test tries the same examples until it changes, however slow the machine
+# is. HYPOTHESIS_PROFILE=explore looks for new ones (CONTRIBUTING).
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))

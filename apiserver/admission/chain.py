@@ -26,7 +26,9 @@ class Chain:
         key = (operation, resource.plural, resource.group)
         found = self._handlers.get(key)
         if found is None:
-            found = tuple(plugin for plugin in self.plugins if operation in plugin.operations and plugin.handles(resource))
+            found = tuple(
+                plugin for plugin in self.plugins if operation in plugin.operations and plugin.handles(resource)
+            )
             self._handlers[key] = found
         return found
 

@@ -1,4 +1,5 @@
-"""DefaultTolerationSeconds: a pod stays five minutes on a node that is not ready or cannot be reached, unless it says otherwise.
+"""DefaultTolerationSeconds: a pod stays five minutes on a node that is not ready or cannot be reached, unless it says
+otherwise.
 
 Facts: plugin/pkg/admission/defaulttolerationseconds.
 """
@@ -31,8 +32,9 @@ class DefaultTolerationSeconds(Plugin):
         missing = [taint for taint in _TAINTS if not any(_tolerates(toleration, taint) for toleration in given)]
         if missing:
             spec["tolerations"] = given + [
-                {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS} for taint in missing
-            ]  # fmt: skip
+                {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}
+                for taint in missing
+            ]
 
 
 def _tolerates(toleration: dict[str, Any], taint: str) -> bool:

@@ -3,8 +3,8 @@
     admit     may change `obj` in place (before the kind's own preparation)
     validate  may only refuse (after validation, before the write)
 
-A plugin refuses by raising a StatusError, usually `forbidden(attributes, cause)`. It answers at once (None) or, when it has to
-wait for something, with an awaitable.
+A plugin refuses by raising a StatusError, usually `forbidden(attributes, cause)`. It answers at once (None) or, when it
+has to wait for something, with an awaitable.
 """
 
 from __future__ import annotations

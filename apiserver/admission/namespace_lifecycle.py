@@ -37,8 +37,12 @@ class NamespaceLifecycle(Plugin):
 
     @staticmethod
     def _terminating(attributes: Attributes, namespace: str) -> status.StatusError:
-        error = forbidden(attributes, f"unable to create new content in namespace {namespace} because it is being terminated")
+        error = forbidden(
+            attributes, f"unable to create new content in namespace {namespace} because it is being terminated"
+        )
         assert error.details is not None
         message = f"namespace {namespace} is being terminated"
-        error.details["causes"] = [{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]
+        error.details["causes"] = [
+            {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
+        ]
         return error

@@ -1,4 +1,5 @@
-"""NodeRestriction: a node changes only what is its own: its Node and Lease, the status of its pods, its slices, tokens of its pods' accounts.
+"""NodeRestriction: a node changes only what is its own: its Node and Lease, the status of its pods, its slices, tokens
+of its pods' accounts.
 
 Facts: plugin/pkg/admission/noderestriction.
 """
@@ -22,23 +23,59 @@ Json = dict[str, Any]
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _LEASES: Final = "kube-node-lease"
 #: Labels of kubernetes.io and k8s.io that a node may set on itself: these, and all of these namespaces.
-_OWN_LABELS: Final = frozenset({
-    "kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region", "beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type", "kubernetes.io/os",
-    "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
-})  # fmt: skip
+_OWN_LABELS: Final = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+    }
+)
 _OWN_NAMESPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
 #: Volumes of a mirror pod that name no object, and what the others name, as the refusal says it.
-_PLAIN_VOLUMES: Final = frozenset({
-    "awsElasticBlockStore", "azureDisk", "cephfs", "cinder", "downwardAPI", "emptyDir", "fc", "flexVolume", "flocker", "gcePersistentDisk", "gitRepo",
-    "hostPath", "image", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
-})  # fmt: skip
+_PLAIN_VOLUMES: Final = frozenset(
+    {
+        "awsElasticBlockStore",
+        "azureDisk",
+        "cephfs",
+        "cinder",
+        "downwardAPI",
+        "emptyDir",
+        "fc",
+        "flexVolume",
+        "flocker",
+        "gcePersistentDisk",
+        "gitRepo",
+        "hostPath",
+        "image",
+        "iscsi",
+        "nfs",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "quobyte",
+        "rbd",
+        "scaleIO",
+        "storageos",
+        "vsphereVolume",
+    }
+)
 _NAMING_VOLUMES: Final = {
-    "configMap": "configmaps (via configmap volumes)", "secret": "secrets (via secret volumes)", "csi": "csidrivers (via CSI volumes)",
-    "glusterfs": "endpoints (via glusterFS volumes)", "persistentVolumeClaim": "persistentvolumeclaims",
-    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)", "azureFile": "secrets (via azureFile volumes)",
-}  # fmt: skip
+    "configMap": "configmaps (via configmap volumes)",
+    "secret": "secrets (via secret volumes)",
+    "csi": "csidrivers (via CSI volumes)",
+    "glusterfs": "endpoints (via glusterFS volumes)",
+    "persistentVolumeClaim": "persistentvolumeclaims",
+    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)",
+    "azureFile": "secrets (via azureFile volumes)",
+}
 _NAMING_SOURCES: Final = {
     "secret": "secrets (via projected volumes)", "configMap": "configmaps (via projected volumes)",
     "serviceAccountToken": "serviceaccounts (via projected volumes)", "clusterTrustBundle": "clustertrustbundles",
@@ -77,7 +114,9 @@ def _pod(node: str, attributes: Attributes) -> None:
     elif subresource == "eviction":
         _eviction(node, attributes)
     elif subresource:
-        raise forbidden(attributes, f"unexpected pod subresource {go_quote(subresource)}, only 'status' and 'eviction' are allowed")
+        raise forbidden(
+            attributes, f"unexpected pod subresource {go_quote(subresource)}, only 'status' and 'eviction' are allowed"
+        )
     elif attributes.operation == "CREATE":
         _mirror_pod(node, attributes)
     elif attributes.operation == "DELETE":
@@ -87,7 +126,10 @@ def _pod(node: str, attributes: Attributes) -> None:
         if found["spec"].get("nodeName") != node:
             raise forbidden(attributes, f'node "{node}" can only delete pods with spec.nodeName set to itself')
     else:
-        text = f'unexpected operation {go_quote(attributes.operation)}, node "{node}" can only create and delete mirror pods'
+        text = (
+            f'unexpected operation {go_quote(attributes.operation)}, node "{node}" can only create and delete mirror'
+            " pods"
+        )
         raise forbidden(attributes, text)
 
 
@@ -146,7 +188,10 @@ def _pod_status(node: str, attributes: Attributes) -> None:
         raise _unexpected(attributes)
     old, new = attributes.old or {}, attributes.obj or {}
     if (old.get("spec") or {}).get("nodeName") != node:
-        raise forbidden(attributes, f'node "{node}" can only update pod status for pods with spec.nodeName set to itself')  # noqa: S608 - no SQL
+        raise forbidden(
+            attributes,
+            f'node "{node}" can only update pod status for pods with spec.nodeName set to itself',  # noqa: S608 - prose
+        )
     if (old["metadata"].get("labels") or {}) != (new["metadata"].get("labels") or {}):
         raise forbidden(attributes, f'node "{node}" cannot update labels through pod status')
     before, after = old.get("status") or {}, new.get("status") or {}
@@ -158,7 +203,11 @@ def _pod_status(node: str, attributes: Attributes) -> None:
 
 def _extended(pod_status: Json) -> Json | None:
     claim = pod_status.get("extendedResourceClaimStatus")
-    return None if claim is None else {"name": claim.get("resourceClaimName", ""), "requests": claim.get("requestMappings") or []}
+    return (
+        None
+        if claim is None
+        else {"name": claim.get("resourceClaimName", ""), "requests": claim.get("requestMappings") or []}
+    )
 
 
 def _eviction(node: str, attributes: Attributes) -> None:
@@ -194,7 +243,9 @@ def _node(node: str, attributes: Attributes) -> None:
 def _node_update(node: str, attributes: Attributes, new: Json, old: Json, labels: Json) -> None:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec.get("configSource") and spec["configSource"] != before.get("configSource"):
-        raise forbidden(attributes, f'node "{node}" is not allowed to update configSource to a new non-nil configSource')
+        raise forbidden(
+            attributes, f'node "{node}" is not allowed to update configSource to a new non-nil configSource'
+        )
     if (spec.get("taints") or []) != (before.get("taints") or []):
         raise forbidden(attributes, f'node "{node}" is not allowed to modify taints')
     if (new["metadata"].get("ownerReferences") or []) != (old["metadata"].get("ownerReferences") or []):
@@ -219,7 +270,9 @@ def _may_set(key: str) -> bool:
         return True
     if _within(namespace, _RESTRICTED):
         return False
-    return not _within(namespace, "kubernetes.io", "k8s.io") or key in _OWN_LABELS or _within(namespace, *_OWN_NAMESPACES)
+    return (
+        not _within(namespace, "kubernetes.io", "k8s.io") or key in _OWN_LABELS or _within(namespace, *_OWN_NAMESPACES)
+    )
 
 
 # Others
@@ -228,7 +281,11 @@ def _may_set(key: str) -> bool:
 def _lease(node: str, attributes: Attributes) -> None:
     if attributes.namespace != _LEASES:
         raise forbidden(attributes, f'can only access leases in the "{_LEASES}" system namespace')
-    name = attributes.obj["metadata"].get("name", "") if attributes.operation == "CREATE" and attributes.obj else attributes.name
+    name = (
+        attributes.obj["metadata"].get("name", "")
+        if attributes.operation == "CREATE" and attributes.obj
+        else attributes.name
+    )
     if name != node:
         raise forbidden(attributes, "can only access node lease with the same name as the requesting node")
 
@@ -254,7 +311,10 @@ def _account(node: str, attributes: Attributes) -> None:
     if pod is None:
         raise status.not_found("pod", "", ref["name"])
     if ref["uid"] != pod["metadata"]["uid"]:
-        text = f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. The object might have been deleted and then recreated"
+        text = (
+            f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. The object might"
+            " have been deleted and then recreated"
+        )
         raise forbidden(attributes, text)
     if pod["spec"].get("nodeName") != node:
         raise forbidden(attributes, "node requested token bound to a pod scheduled on a different node")
@@ -272,12 +332,20 @@ def _audience(attributes: Attributes, audiences: list[str], pod: Json) -> None:
             if token is not None and token.get("audience", "") == audience:
                 return
     ctx = attributes.ctx
-    if not ctx.authorize("request-serviceaccounts-token-audience", "", audience, "", attributes.namespace, attributes.name):
-        text = f"audience {go_quote(audience)} not found in pod spec volume, {ctx.user.name} is not authorized to request tokens for this audience"
+    if not ctx.authorize(
+        "request-serviceaccounts-token-audience", "", audience, "", attributes.namespace, attributes.name
+    ):
+        text = (
+            f"audience {go_quote(audience)} not found in pod spec volume, {ctx.user.name} is not authorized to request"
+            " tokens for this audience"
+        )
         raise forbidden(attributes, text)
 
 
 _WAYS: Final[dict[tuple[str, str], Callable[[str, Attributes], None]]] = {
-    ("", "pods"): _pod, ("", "nodes"): _node, ("", "serviceaccounts"): _account, ("coordination.k8s.io", "leases"): _lease,
+    ("", "pods"): _pod,
+    ("", "nodes"): _node,
+    ("", "serviceaccounts"): _account,
+    ("coordination.k8s.io", "leases"): _lease,
     ("resource.k8s.io", "resourceslices"): _slice,
-}  # fmt: skip
+}

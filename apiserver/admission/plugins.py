@@ -1,6 +1,7 @@
 """Every admission plugin of upstream by name, in the order in which they run, and which of them are built here.
 
-`build` makes a chain from the names of --enable-admission-plugins and --disable-admission-plugins: upstream's default set,
+`build` makes a chain from the names of --enable-admission-plugins and --disable-admission-plugins: upstream's default
+set,
 plus the enabled, less the disabled. Names are kube-apiserver's.
 """
 
@@ -24,22 +25,80 @@ __all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Selected", "build", "select"]
 
 #: All of upstream's plugins, in the order in which they are asked.
 ORDER: Final = (
-    "AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists", "LimitPodHardAntiAffinityTopology", "LimitRanger", "ServiceAccount",
-    "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "ImagePolicyWebhook", "PodSecurity", "PodNodeSelector", "Priority",
-    "DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit", "ExtendedResourceToleration", "DefaultStorageClass",
-    "StorageObjectInUseProtection", "PodGroupProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
-    "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
-    "DenyServiceExternalIPs", "PodTopologyLabels", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator",
-    "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny",
-)  # fmt: skip
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceLifecycle",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodSecurity",
+    "PodNodeSelector",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PodGroupProtection",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "DenyServiceExternalIPs",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+    "AlwaysDeny",
+)
 
-DEFAULT_ON: Final = frozenset({
-    "NamespaceLifecycle", "LimitRanger", "ServiceAccount", "DefaultStorageClass", "PersistentVolumeClaimResize", "DefaultTolerationSeconds",
-    "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ResourceQuota", "StorageObjectInUseProtection", "PodGroupProtection", "Priority",
-    "TaintNodesByCondition", "RuntimeClass", "CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest",
-    "CertificateSubjectRestriction", "DefaultIngressClass", "PodSecurity", "PodTopologyLabels", "MutatingAdmissionPolicy",
-    "ValidatingAdmissionPolicy", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator",
-})  # fmt: skip
+DEFAULT_ON: Final = frozenset(
+    {
+        "NamespaceLifecycle",
+        "LimitRanger",
+        "ServiceAccount",
+        "DefaultStorageClass",
+        "PersistentVolumeClaimResize",
+        "DefaultTolerationSeconds",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionWebhook",
+        "ResourceQuota",
+        "StorageObjectInUseProtection",
+        "PodGroupProtection",
+        "Priority",
+        "TaintNodesByCondition",
+        "RuntimeClass",
+        "CertificateApproval",
+        "CertificateSigning",
+        "ClusterTrustBundleAttest",
+        "CertificateSubjectRestriction",
+        "DefaultIngressClass",
+        "PodSecurity",
+        "PodTopologyLabels",
+        "MutatingAdmissionPolicy",
+        "ValidatingAdmissionPolicy",
+        "PodGroupWorkloadExists",
+        "NodeDeclaredFeatureValidator",
+        "JobValidation",
+        "PodResizeValidator",
+    }
+)
 
 BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "NamespaceLifecycle": NamespaceLifecycle,
@@ -56,7 +115,9 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
 
 
 class Selected(NamedTuple):
-    """Plugins that are on, of which `missing` were asked for by name and are not built, and names that upstream does not know."""
+    """Plugins that are on, of which `missing` were asked for by name and are not built, and names that upstream does
+    not know.
+    """
 
     on: tuple[str, ...]
     missing: tuple[str, ...]
@@ -69,7 +130,9 @@ def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Selected:
     on = (DEFAULT_ON | set(enabled)) - disabled
     unknown = [name for name in (*enabled, *sorted(disabled)) if name not in ORDER]
     missing = [name for name in enabled if name in ORDER and name not in BUILT and name not in disabled]
-    return Selected(tuple(name for name in ORDER if name in on), tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(unknown)))
+    return Selected(
+        tuple(name for name in ORDER if name in on), tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(unknown))
+    )
 
 
 def conflicting(enable: Iterable[str], disable: Iterable[str]) -> tuple[str, ...]:

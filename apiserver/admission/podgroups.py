@@ -1,4 +1,5 @@
-"""What becomes of new PodGroups, with the gate GenericWorkload: a finalizer, and a look at the Workload that they refer to.
+"""What becomes of new PodGroups, with the gate GenericWorkload: a finalizer, and a look at the Workload that they refer
+to.
 
 Facts: plugin/pkg/admission/scheduling/podgroupprotection, plugin/pkg/admission/podgroup.
 """
@@ -59,5 +60,7 @@ class PodGroupWorkloadExists(Plugin):
             raise forbidden(attributes, f"PodGroup rejected: Workload {name} not found")
         if workload["metadata"].get("deletionTimestamp"):
             raise forbidden(attributes, f"PodGroup rejected: Workload {name} is being deleted")
-        if not any(item["name"] == reference["podGroupTemplateName"] for item in workload["spec"]["podGroupTemplates"] or ()):
+        if not any(
+            item["name"] == reference["podGroupTemplateName"] for item in workload["spec"]["podGroupTemplates"] or ()
+        ):
             raise forbidden(attributes, f"PodGroup rejected: PodGroupTemplate {template} not found in Workload {name}")

@@ -1,4 +1,5 @@
-"""Priority: the number and the preemption policy that a priority class stands for, for pods and (WorkloadAwarePreemption) pod groups.
+"""Priority: the number and the preemption policy that a priority class stands for, for pods and
+(WorkloadAwarePreemption) pod groups.
 
 One class may be the default for those without a class. Facts: plugin/pkg/admission/priority.
 """
@@ -38,19 +39,32 @@ class Priority(Plugin):
                 _admit_pod(attributes, spec)
             else:
                 old = (attributes.old or {}).get("spec", {})
-                spec.update((name, old[name]) for name in ("priority", "preemptionPolicy") if name in old and name not in spec)
-        elif plural == "podgroups" and attributes.operation == "CREATE" and attributes.ctx.features.enabled("WorkloadAwarePreemption"):
+                spec.update(
+                    (name, old[name]) for name in ("priority", "preemptionPolicy") if name in old and name not in spec
+                )
+        elif (
+            plural == "podgroups"
+            and attributes.operation == "CREATE"
+            and attributes.ctx.features.enabled("WorkloadAwarePreemption")
+        ):
             _admit_group(attributes, attributes.obj["spec"])
 
     def validate(self, attributes: Attributes) -> None:
         """There is one default class at most."""
         obj = attributes.obj
-        if attributes.resource.plural != "priorityclasses" or attributes.subresource or obj is None or not obj.get("globalDefault"):
+        if (
+            attributes.resource.plural != "priorityclasses"
+            or attributes.subresource
+            or obj is None
+            or not obj.get("globalDefault")
+        ):
             return
         default = _default_class(attributes)
         name = default["metadata"]["name"] if default else ""
         if name and (attributes.operation == "CREATE" or name != obj["metadata"].get("name")):
-            raise forbidden(attributes, f"PriorityClass {name} is already marked as default. Only one default can exist")
+            raise forbidden(
+                attributes, f"PriorityClass {name} is already marked as default. Only one default can exist"
+            )
 
 
 def _admit_pod(attributes: Attributes, spec: Json) -> None:

@@ -1,4 +1,5 @@
-"""What storage classes do for claims: one is the class of claims that name none, and a claim grows only where its class lets it.
+"""What storage classes do for claims: one is the class of claims that name none, and a claim grows only where its class
+lets it.
 
 Facts: plugin/pkg/admission/storage/storageclass/setdefault, plugin/pkg/admission/storage/persistentvolume/resize.
 """
@@ -36,7 +37,9 @@ class DefaultStorageClass(Plugin):
             return
         classes = [item["metadata"] for item in attributes.ctx.all_of("storageclasses") if is_default_class(item)]
         if classes:
-            first = min(classes, key=lambda metadata: (-parse_time(metadata["creationTimestamp"]).timestamp(), metadata["name"]))
+            first = min(
+                classes, key=lambda metadata: (-parse_time(metadata["creationTimestamp"]).timestamp(), metadata["name"])
+            )
             attributes.obj["spec"]["storageClassName"] = first["name"]
 
 
@@ -56,7 +59,11 @@ class PersistentVolumeClaimResize(Plugin):
         name = class_of(new)
         found = attributes.ctx.lookup("storageclasses", "", name) if name and name == class_of(old) else None
         if found is None or not found.get("allowVolumeExpansion"):
-            raise forbidden(attributes, "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize")
+            raise forbidden(
+                attributes,
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must"
+                " support resize",
+            )
 
 
 def _size(claim: Json) -> Quantity:

@@ -1,4 +1,5 @@
-"""StorageObjectInUseProtection: volumes, claims and classes of attributes get a finalizer, which a controller removes when nothing uses them any more.
+"""StorageObjectInUseProtection: volumes, claims and classes of attributes get a finalizer, which a controller removes
+when nothing uses them any more.
 
 Facts: plugin/pkg/admission/storage/storageobjectinuseprotection.
 """
@@ -30,7 +31,9 @@ class StorageObjectInUseProtection(Plugin):
         if attributes.subresource or attributes.obj is None:
             return
         resource = attributes.resource
-        if resource.plural == "volumeattributesclasses" and not attributes.ctx.features.enabled("VolumeAttributesClass"):
+        if resource.plural == "volumeattributesclasses" and not attributes.ctx.features.enabled(
+            "VolumeAttributesClass"
+        ):
             return
         finalizer = _FINALIZERS[resource.group, resource.plural]
         finalizers = attributes.obj.setdefault("metadata", {}).setdefault("finalizers", [])

@@ -27,5 +27,7 @@ class TaintNodesByCondition(Plugin):
             return
         spec = attributes.obj.setdefault("spec", {})
         taints = spec.get("taints") or []
-        if not any(taint.get("key") == NOT_READY["key"] and taint.get("effect") == NOT_READY["effect"] for taint in taints):
+        if not any(
+            taint.get("key") == NOT_READY["key"] and taint.get("effect") == NOT_READY["effect"] for taint in taints
+        ):
             spec["taints"] = [*taints, dict(NOT_READY)]

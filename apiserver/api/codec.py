@@ -1,15 +1,17 @@
 """From bytes to an object in normal form, and back.
 
-`loads` parses a body, `decode` brings a value into the normal form of a schema. Normal form is what upstream would answer with after
-storing the object (but for empty lists that are always written: see `settled`): unknown fields gone, zero values written or left out as
-Go's encoding does, quantities and times canonical, map keys sorted, struct fields in schema order. Decoding is
-idempotent: a value in normal form comes back equal.
+`loads` parses a body, `decode` brings a value into the normal form of a schema. Normal form is what upstream would
+answer with after
+storing the object (but for empty lists that are always written: see `settled`): unknown fields gone, zero values
+written or left out as Go's encoding does, quantities and times canonical, map keys sorted, struct fields in schema
+order. Decoding is idempotent: a value in normal form comes back equal.
 
-The ordinary case is fast: a reader is compiled once for each struct and raises `Odd` at anything out of the ordinary (an unknown
-field, a wrong type, a bad quantity). Only then does `apiserver.api.strictness` walk the value again, find the words for it, and hand
-back a value without oddities.
+The ordinary case is fast: a reader is compiled once for each struct and raises `Odd` at anything out of the ordinary
+(an unknown field, a wrong type, a bad quantity). Only then does `apiserver.api.strictness` walk the value again, find
+the words for it, and hand back a value without oddities.
 
-Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers kept, strict errors on the side).
+Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers kept, strict errors on the
+side).
 """
 
 from __future__ import annotations
@@ -23,9 +25,22 @@ from apiserver.api.scalars import READERS, Odd, Reader, read_string
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
 __all__ = [
-    "Body", "DecodeError", "Decoded", "decode", "decode_changed", "encode", "encode_exactly", "interpret", "loads", "ordinary", "raw_names",
-    "raw_size", "restore_raws", "settled", "zero",
-]  # fmt: skip
+    "Body",
+    "DecodeError",
+    "Decoded",
+    "decode",
+    "decode_changed",
+    "encode",
+    "encode_exactly",
+    "interpret",
+    "loads",
+    "ordinary",
+    "raw_names",
+    "raw_size",
+    "restore_raws",
+    "settled",
+    "zero",
+]
 
 
 class DecodeError(ValueError):
@@ -37,7 +52,9 @@ class DecodeError(ValueError):
 
 
 class Body:
-    """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would refuse."""
+    """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would
+    refuse.
+    """
 
     __slots__ = ("problems", "text", "value")
 
@@ -46,7 +63,8 @@ class Body:
 
 
 class Decoded:
-    """`obj` in normal form. `problems` are the strict errors in the order in which upstream lists them (`unknown field "spec.x"`);
+    """`obj` in normal form. `problems` are the strict errors in the order in which upstream lists them (`unknown field
+    "spec.x"`);
     `unknown` and `duplicates` are their paths."""
 
     __slots__ = ("duplicates", "obj", "problems", "unknown")
@@ -83,14 +101,20 @@ def interpret(body: Body) -> tuple[str, str]:
     if value is None:
         return "", ""
     if not isinstance(value, dict):
-        shape = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-        raise DecodeError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into Go value of type {shape}")
+        shape = (
+            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+        raise DecodeError(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into Go value of"
+            f" type {shape}"
+        )
     found = []
     for name in ("apiVersion", "kind"):
         item = value.get(name)
         if item is not None and type(item) is not str:
             raise DecodeError(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(item)} into Go struct field .{name} of type string"
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(item)} into Go struct"
+                f" field .{name} of type string"
             )
         found.append(item or "")
     return found[0], found[1]
@@ -113,7 +137,9 @@ def encode(obj: Any) -> bytes:
 
 
 def encode_exactly(obj: Any) -> bytes:
-    """An object in normal form as JSON in which raw extensions stand as they were written, with a blank before those that are not compact."""
+    """An object in normal form as JSON in which raw extensions stand as they were written, with a blank before those
+    that are not compact.
+    """
     return orjson.dumps(obj, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
 
 
@@ -126,7 +152,9 @@ def _as_written(value: Any) -> Any:
 
 
 def restore_raws(obj: Any, text: bytes) -> None:
-    """Gives raw extensions of an object that was parsed from the text of `encode_exactly` the way back in which they were written. In place."""
+    """Gives raw extensions of an object that was parsed from the text of `encode_exactly` the way back in which they
+    were written. In place.
+    """
     if b'": {' in text and len(orjson.dumps(obj)) != len(text):
         _restore(obj, parse_with_spans(text))
 
@@ -144,8 +172,9 @@ def _restore(value: Any, node: Any) -> None:
 
 
 def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
-    """A value in the normal form of a schema. `body` is what the value was parsed from, where it is a request's: only then are repeated
-    keys, numbers and raw values as they were written known. `value` may become part of the result. Raises DecodeError."""
+    """A value in the normal form of a schema. `body` is what the value was parsed from, where it is a request's: only
+    then are repeated keys, numbers and raw values as they were written known. `value` may become part of the result.
+    Raises DecodeError."""
     if body is None or not _suspicious(schema, value, body):
         try:
             return Decoded(reader_of(schema)(value), body.problems if body else [], [], [])
@@ -160,7 +189,9 @@ def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
 
 
 def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> Decoded:
-    """As `decode`, of a value that a patch made of `before`, which is in normal form: fields that it left alone are not read again."""
+    """As `decode`, of a value that a patch made of `before`, which is in normal form: fields that it left alone are not
+    read again.
+    """
     kept = {name: item for name, item in value.items() if name in before and before[name] is item}
     decoded = decode(schema, {name: item for name, item in value.items() if name not in kept})
     made = decoded.obj | kept
@@ -169,7 +200,9 @@ def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]
 
 
 def ordinary(schema: Struct, value: Any) -> Any:
-    """The normal form of a value in which nothing is odd and nothing is raw; None of any other, which has to be looked at with care."""
+    """The normal form of a value in which nothing is odd and nothing is raw; None of any other, which has to be looked
+    at with care.
+    """
     try:
         made = reader_of(schema)(value)
         text = orjson.dumps(value) if raw_names(schema) else b""
@@ -179,8 +212,8 @@ def ordinary(schema: Struct, value: Any) -> Any:
 
 
 def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
-    """Whether keys may have been repeated, or raw values may not be written in compact form. Written again without repeated keys, a body
-    has as many `":` as before, unless blanks or escapes hide one."""
+    """Whether keys may have been repeated, or raw values may not be written in compact form. Written again without
+    repeated keys, a body has as many `":` as before, unless blanks or escapes hide one."""
     text = body.text
     if not text:
         return False
@@ -203,14 +236,19 @@ def raw_names(type: Type) -> frozenset[bytes]:
     known: frozenset[bytes] | None = type.cache.get("raw_names")
     if known is None:
         type.cache["raw_names"] = frozenset()
-        own = {b'"%s"' % name.encode() for name, item in type.fields.items() if isinstance(item.type, Scalar) and item.type.name == "raw"}
+        own = {
+            b'"%s"' % name.encode()
+            for name, item in type.fields.items()
+            if isinstance(item.type, Scalar) and item.type.name == "raw"
+        }
         known = type.cache["raw_names"] = frozenset(own).union(*(raw_names(item.type) for item in type.fields.values()))
     return known
 
 
 def settled(schema: Struct, obj: Any) -> Any:
-    """The form in which an object comes back from upstream's storage: empty lists and maps are null there where they are always written
-    (`requests: []`). Encoded objects without `:[]` and `:{}` need no second look for that. Shares what does not change."""
+    """The form in which an object comes back from upstream's storage: empty lists and maps are null there where they
+    are always written (`requests: []`). Encoded objects without `:[]` and `:{}` need no second look for that. Shares
+    what does not change."""
     out = obj
     for name, item in schema.fields.items():
         if name not in obj:
@@ -288,7 +326,13 @@ def _entry(position: int, item: Field) -> tuple[int, int, Reader]:
     read = _reader(item.type)
     if item.pointer and isinstance(item.type, Struct | Scalar):
         read = _pointer(read)
-    mode = _ALWAYS if not item.omit else _UNLESS_NULL if item.pointer or item.keep_empty or isinstance(item.type, Struct) else _UNLESS_EMPTY
+    mode = (
+        _ALWAYS
+        if not item.omit
+        else _UNLESS_NULL
+        if item.pointer or item.keep_empty or isinstance(item.type, Struct)
+        else _UNLESS_EMPTY
+    )
     return position, mode, read
 
 

@@ -13,7 +13,9 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def human_duration(seconds: float) -> str:
-    """At most two units; the second one only while it still matters. Up to two seconds of clock skew are shown as none."""
+    """At most two units; the second one only while it still matters. Up to two seconds of clock skew are shown as
+    none.
+    """
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"

@@ -1,7 +1,8 @@
-"""Feature gates: which exist in which release, their stage and default there, and what a set of `--feature-gates` makes of them.
+"""Feature gates: which exist in which release, their stage and default there, and what a set of `--feature-gates` makes
+of them.
 
-The table holds the gates that kubedra's own behaviour asks for. A name that is not in it is accepted and reported, as upstream's server only logs
-unknown names. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
+The table holds the gates that kubedra's own behaviour asks for. A name that is not in it is accepted and reported, as
+upstream's server only logs unknown names. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ _GROUPS: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 _COMPONENT: Final = "kube"
 #: Whatever follows the numbers is not looked at.
 _NUMBERS: Final = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)")
-_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False)
+_BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
 
 
 class ReleaseError(FeatureError):
@@ -133,7 +136,9 @@ class ReleaseError(FeatureError):
 
 
 def parse_release(text: str) -> Release:
-    """`1.35` (also `v1.35`, `1.35.0`, `kube=1.35`) as (1, 35), nothing as the newest; ReleaseError in upstream's words, and with what can be had."""
+    """`1.35` (also `v1.35`, `1.35.0`, `kube=1.35`) as (1, 35), nothing as the newest; ReleaseError in upstream's words,
+    and with what can be had.
+    """
     found: Release | None = None
     for part in filter(None, (part.strip() for part in text.split(","))):
         component, equals, number = part.partition("=")
@@ -142,7 +147,9 @@ def parse_release(text: str) -> Release:
         if component != _COMPONENT:
             raise ReleaseError(f"component not registered: {component}; {_known()}")
         if found is not None:
-            raise ReleaseError(f"duplicate version flag, {component}={_shown(found)} and {component}={_shown(release)}; {_known()}")
+            raise ReleaseError(
+                f"duplicate version flag, {component}={_shown(found)} and {component}={_shown(release)}; {_known()}"
+            )
         found = release
     if found is None:
         return RELEASES[-1]
@@ -160,7 +167,9 @@ def _release(component: str, number: str) -> Release:
     if len(parts) < 2:
         raise ReleaseError(f"illegal version string {go_quote(number)}; {_known()}")
     if len(parts[0]) > 1 and parts[0].startswith("0"):
-        raise ReleaseError(f"illegal zero-prefixed version component {go_quote(parts[0])} in {go_quote(number)}; {_known()}")
+        raise ReleaseError(
+            f"illegal zero-prefixed version component {go_quote(parts[0])} in {go_quote(number)}; {_known()}"
+        )
     values = [int(part) for part in parts]
     if len(values) > 2 and values[2]:
         raise ReleaseError(f"patch version not allowed, got: {component}={'.'.join(map(str, values))}; {_known()}")
@@ -190,7 +199,10 @@ def parse_gates(text: str) -> dict[str, bool]:
         component, colon, rest = part.partition(":")
         by_component.setdefault(component if colon else "", []).append(rest if colon else part)
     if "" in by_component and _COMPONENT in by_component:
-        raise FeatureError(f"set {_COMPONENT} feature gates with default empty prefix or {_COMPONENT}: prefix consistently, do not mix use")
+        raise FeatureError(
+            f"set {_COMPONENT} feature gates with default empty prefix or {_COMPONENT}: prefix consistently, do not"
+            " mix use"
+        )
     for component in by_component:
         if component not in ("", _COMPONENT):
             raise FeatureError(f"component not registered: {component}")
@@ -204,7 +216,9 @@ def _gate_setting(part: str) -> tuple[str, bool]:
         raise FeatureError(f"missing bool value for {name}")
     on = _BOOLEANS.get(value)
     if on is None:
-        raise FeatureError(f"invalid value of {name}={value}, err: strconv.ParseBool: parsing {go_quote(value)}: invalid syntax")
+        raise FeatureError(
+            f"invalid value of {name}={value}, err: strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
+        )
     return name, on
 
 
@@ -249,9 +263,13 @@ class Features:
         if stage is None:
             lowest = max((major, minor - 1), RELEASES[0])
             versions = f"emulated version {major}.{minor}, min compatibility version {lowest[0]}.{lowest[1]}"
-            raise FeatureError(f"cannot set feature gate {name} to {str(value).lower()}, feature is PreAlpha at {versions}")
+            raise FeatureError(
+                f"cannot set feature gate {name} to {str(value).lower()}, feature is PreAlpha at {versions}"
+            )
         if stage.locked and stage.on != value:
-            raise FeatureError(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {str(stage.on).lower()}")
+            raise FeatureError(
+                f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {str(stage.on).lower()}"
+            )
         self._on[name] = value
 
     def _check_needs(self) -> None:

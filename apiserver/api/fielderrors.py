@@ -10,9 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "OMITTED", "FieldError", "Named", "Path", "aggregate", "duplicate", "forbidden", "internal", "invalid", "not_found", "not_supported", "render",
-    "required", "too_long", "too_many",
-]  # fmt: skip
+    "OMITTED",
+    "FieldError",
+    "Named",
+    "Path",
+    "aggregate",
+    "duplicate",
+    "forbidden",
+    "internal",
+    "invalid",
+    "not_found",
+    "not_supported",
+    "render",
+    "required",
+    "too_long",
+    "too_many",
+]
 
 
 class _Omitted:
@@ -25,7 +38,9 @@ OMITTED = _Omitted()
 
 
 class Named(str):
-    """A string whose Go type has a name of its own (enumerations, qualified names): errors print it as JSON, not Go-quoted."""
+    """A string whose Go type has a name of its own (enumerations, qualified names): errors print it as JSON, not
+    Go-quoted.
+    """
 
     __slots__ = ()
 
@@ -81,7 +96,17 @@ def render(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
 
 
 def go_quote(text: str) -> str:
@@ -118,7 +143,11 @@ def invalid(path: Path, value: Any, detail: str = "") -> FieldError:
 
 def not_supported(path: Path, value: Any, supported: tuple[str, ...] | list[str]) -> FieldError:
     known = ", ".join(go_quote(item) for item in supported)
-    return FieldError("FieldValueNotSupported", str(path), f"Unsupported value: {render(value)}" + (f": supported values: {known}" if known else ""))
+    return FieldError(
+        "FieldValueNotSupported",
+        str(path),
+        f"Unsupported value: {render(value)}" + (f": supported values: {known}" if known else ""),
+    )
 
 
 def duplicate(path: Path, value: Any) -> FieldError:
@@ -134,11 +163,17 @@ def forbidden(path: Path, detail: str) -> FieldError:
 
 
 def too_long(path: Path, maximum: int) -> FieldError:
-    return FieldError("FieldValueTooLong", str(path), f"Too long: may not be more than {maximum} byte{'' if maximum == 1 else 's'}")
+    return FieldError(
+        "FieldValueTooLong", str(path), f"Too long: may not be more than {maximum} byte{'' if maximum == 1 else 's'}"
+    )
 
 
 def too_many(path: Path, actual: int, maximum: int) -> FieldError:
-    return FieldError("FieldValueTooMany", str(path), f"Too many: {actual}: must have at most {maximum} item{'' if maximum == 1 else 's'}")
+    return FieldError(
+        "FieldValueTooMany",
+        str(path),
+        f"Too many: {actual}: must have at most {maximum} item{'' if maximum == 1 else 's'}",
+    )
 
 
 def internal(path: Path, detail: str) -> FieldError:

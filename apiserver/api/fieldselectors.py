@@ -42,7 +42,9 @@ class FieldSelector:
 
     def matches(self, value: Callable[[str], str]) -> bool:
         """`value(field)` gives an object's field, "" when it has none."""
-        return all((value(requirement.field) == requirement.value) != requirement.negated for requirement in self.requirements)
+        return all(
+            (value(requirement.field) == requirement.value) != requirement.negated for requirement in self.requirements
+        )
 
     def exact(self, field: str) -> str | None:
         """The one value that the field must have, if the selector fixes it."""

@@ -1,5 +1,5 @@
-"""What Go's encoding/json sees in a body and Python's parsers hide: syntax errors in its words, repeated keys, numbers as they
-were written, the text of raw values, base64 errors.
+"""What Go's encoding/json sees in a body and Python's parsers hide: syntax errors in its words, repeated keys, numbers
+as they were written, the text of raw values, base64 errors.
 
 All of this is the slow way, taken only when something about a body is odd.
 """
@@ -51,9 +51,11 @@ _ONE_LINE: Final = {ord(char): " " for char in "\t\r\n"}
 
 
 class RawObject(dict[str, Any]):
-    """A raw extension: equal to another when it is written in the same bytes, whatever the order of its keys or its blanks mean.
+    """A raw extension: equal to another when it is written in the same bytes, whatever the order of its keys or its
+    blanks mean.
 
-    `text` is how it was written, on one line, where that is not the compact form; else None. Line breaks and tabs count as blanks, so that an
+    `text` is how it was written, on one line, where that is not the compact form; else None. Line breaks and tabs count
+    as blanks, so that an
     object fits into one line of a watch.
     """
 

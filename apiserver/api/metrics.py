@@ -1,6 +1,7 @@
 """What a process counts, and the Prometheus text of it (format 0.0.4).
 
-A family holds its samples by label values. Several families of one name (a queue's depth, one from each queue) are shown as one.
+A family holds its samples by label values. Several families of one name (a queue's depth, one from each queue) are
+shown as one.
 """
 
 from __future__ import annotations

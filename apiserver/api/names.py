@@ -1,7 +1,8 @@
 """Name syntax: DNS labels and subdomains, label keys and values, ports, environment variables, object names.
 
-A check takes a string and returns the texts of what is wrong with it; an empty list means valid. Checks that place their errors themselves
-take a field path and return field errors. Lengths count UTF-8 bytes, whatever the texts say. Patterns compile on first use.
+A check takes a string and returns the texts of what is wrong with it; an empty list means valid. Checks that place
+their errors themselves take a field path and return field errors. Lengths count UTF-8 bytes, whatever the texts say.
+Patterns compile on first use.
 
 Texts, patterns and limits are wire facts of k8s.io/apimachinery (util/validation, api/validation).
 """
@@ -15,11 +16,33 @@ from typing import Final
 from apiserver.api.fielderrors import FieldError, Path, invalid, required
 
 __all__ = [
-    "NAME_RULES", "Check", "NamePattern", "c_identifier", "config_map_key", "dns1035_label", "dns_label", "dns_subdomain", "dns_subdomain_caseless",
-    "dns_subdomain_with_underscore", "domain_prefixed_key", "domain_prefixed_path", "env_var_name", "fully_qualified_domain_name",
-    "fully_qualified_name", "http_header_name", "label_key", "label_value", "long_name", "object_name", "path_segment", "path_segment_prefix", "port_name",
-    "relaxed_env_var_name", "short_name", "wildcard_subdomain",
-]  # fmt: skip
+    "NAME_RULES",
+    "Check",
+    "NamePattern",
+    "c_identifier",
+    "config_map_key",
+    "dns1035_label",
+    "dns_label",
+    "dns_subdomain",
+    "dns_subdomain_caseless",
+    "dns_subdomain_with_underscore",
+    "domain_prefixed_key",
+    "domain_prefixed_path",
+    "env_var_name",
+    "fully_qualified_domain_name",
+    "fully_qualified_name",
+    "http_header_name",
+    "label_key",
+    "label_value",
+    "long_name",
+    "object_name",
+    "path_segment",
+    "path_segment_prefix",
+    "port_name",
+    "relaxed_env_var_name",
+    "short_name",
+    "wildcard_subdomain",
+]
 
 Check = Callable[[str], list[str]]
 
@@ -54,12 +77,19 @@ _UNDERSCORED: Final = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _ENDS: Final = "must start and end with an alphanumeric character"
 
 _DNS_LABEL: Final = NamePattern(
-    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and {_ENDS}", _LABEL, "my-name", "123-abc"
+    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and {_ENDS}",
+    _LABEL,
+    "my-name",
+    "123-abc",
 )
 _DNS_SUBDOMAIN: Final = NamePattern(
-    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and {_ENDS}", _SUBDOMAIN, "example.com"
+    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and {_ENDS}",
+    _SUBDOMAIN,
+    "example.com",
 )
-_CASELESS: Final = NamePattern(f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and {_ENDS}", _SUBDOMAIN, "Example.com")
+_CASELESS: Final = NamePattern(
+    f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and {_ENDS}", _SUBDOMAIN, "Example.com"
+)
 _UNDERSCORED_SUBDOMAIN: Final = NamePattern(
     f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and {_ENDS}",
     rf"{_UNDERSCORED}(\.{_UNDERSCORED})*", "example.com",
@@ -70,10 +100,11 @@ _DNS1035: Final = NamePattern(
     r"[a-z]([-a-z0-9]*[a-z0-9])?", "my-name", "abc-123",
 )  # fmt: skip
 _WILDCARD: Final = NamePattern(
-    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case "
-    "alphanumeric characters, '-' or '.' and end with an alphanumeric character",
-    rf"\*\.{_SUBDOMAIN}", "*.example.com",
-)  # fmt: skip
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower"
+    " case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    rf"\*\.{_SUBDOMAIN}",
+    "*.example.com",
+)
 _QUALIFIED: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _KEY_MESSAGE: Final = f"must consist of alphanumeric characters, '-', '_' or '.', and {_ENDS}"
 _KEY_NAME: Final = NamePattern(f"name part {_KEY_MESSAGE}", _QUALIFIED, "MyName", "my.name", "123-abc")
@@ -86,17 +117,31 @@ _LABEL_VALUE: Final = NamePattern(
     rf"({_QUALIFIED})?", "MyValue", "my_value", "12345",
 )  # fmt: skip
 _C_IDENTIFIER: Final = NamePattern(
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'",
-    r"[A-Za-z_][A-Za-z0-9_]*", "my_name", "MY_NAME", "MyName",
-)  # fmt: skip
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters"
+    " or '_'",
+    r"[A-Za-z_][A-Za-z0-9_]*",
+    "my_name",
+    "MY_NAME",
+    "MyName",
+)
 _CONFIG_KEY: Final = NamePattern(
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'", r"[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    r"[-._a-zA-Z0-9]+",
+    "key.name",
+    "KEY_NAME",
+    "key-name",
 )
 _ENV_VAR: Final = NamePattern(
-    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit",
-    r"[-._a-zA-Z][-._a-zA-Z0-9]*", "my.env-name", "MY_ENV.NAME", "MyEnvName1",
-)  # fmt: skip
-_HTTP_HEADER: Final = NamePattern("a valid HTTP header must consist of alphanumeric characters or '-'", r"[-A-Za-z0-9]+", "X-Header-Name")
+    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not"
+    " start with a digit",
+    r"[-._a-zA-Z][-._a-zA-Z0-9]*",
+    "my.env-name",
+    "MY_ENV.NAME",
+    "MyEnvName1",
+)
+_HTTP_HEADER: Final = NamePattern(
+    "a valid HTTP header must consist of alphanumeric characters or '-'", r"[-A-Za-z0-9]+", "X-Header-Name"
+)
 _HTTP_PATH: Final = NamePattern("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _PORT_CHARACTERS: Final = NamePattern("", r"[-a-z0-9]+")
 _PORT_LETTER: Final = NamePattern("", r"(?s:.*[a-z].*)")
@@ -168,7 +213,9 @@ def wildcard_subdomain(value: str) -> list[str]:
 
 
 def label_key(value: str) -> list[str]:
-    """A qualified name: an optional subdomain and a slash, then a name of at most 63. Labels, annotations, conditions, taints."""
+    """A qualified name: an optional subdomain and a slash, then a name of at most 63. Labels, annotations, conditions,
+    taints.
+    """
     prefix, slash, name = value.partition("/")
     if not slash:
         prefix, name = "", value
@@ -218,7 +265,9 @@ def relaxed_env_var_name(value: str) -> list[str]:
     """Any printable ASCII but "="."""
     errors = [] if value else ["environment variable name must be non-empty"]
     if not (value.isascii() and value.isprintable()) or "=" in value:
-        errors.append("a valid environment variable name must consist only of printable ASCII characters other than '='")
+        errors.append(
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        )
     return errors
 
 
@@ -299,12 +348,18 @@ def domain_prefixed_key(path: Path, value: str) -> list[FieldError]:
 
 #: What `metadata.name` of a kind must be, by Strategy.name_rule.
 NAME_RULES: Final[dict[str, Check]] = {
-    "subdomain": dns_subdomain, "long-name": long_name, "label": dns_label, "dns1035-label": dns1035_label, "path-segment": path_segment,
-}  # fmt: skip
+    "subdomain": dns_subdomain,
+    "long-name": long_name,
+    "label": dns_label,
+    "dns1035-label": dns1035_label,
+    "path-segment": path_segment,
+}
 
 
 def object_name(rule: str, name: str, prefix: bool = False) -> list[str]:
-    """What is wrong with `metadata.name`, or with `metadata.generateName` (`prefix`), whose trailing dash is fine because more follows it."""
+    """What is wrong with `metadata.name`, or with `metadata.generateName` (`prefix`), whose trailing dash is fine
+    because more follows it.
+    """
     if rule == "path-segment":
         return path_segment_prefix(name) if prefix else path_segment(name)
     if rule == "long-name" and prefix:

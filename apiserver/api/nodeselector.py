@@ -27,7 +27,6 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _INT64: Final = 1 << 63
 
 
-
 class InvalidNodeSelector(ValueError):
     """The selector cannot be used; the text names every problem."""
 

@@ -29,9 +29,7 @@ class Format(StrEnum):
     UNSET = ""
 
 
-WRONG_FORMAT: Final = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
+WRONG_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
@@ -76,7 +74,9 @@ class Quantity:
 
     @staticmethod
     def from_json(raw: str) -> Quantity:
-        """Read a JSON scalar as the wire decoder does: quotes are optional, blanks are ignored, escapes are not decoded."""
+        """Read a JSON scalar as the wire decoder does: quotes are optional, blanks are ignored, escapes are not
+        decoded.
+        """
         if raw == "null":
             return Quantity()
         if len(raw) >= 2 and raw[0] == '"' and raw[-1] == '"':
@@ -140,7 +140,8 @@ class Quantity:
         """The number of units of 10**exponent, rounded up (`value(-3)` counts thousandths).
 
         Rounding is away from zero, except for negative wide numbers: cut off and one added (-1.04Ki is -1063), or just
-        cut off when very large, as clients have always seen it. Results outside of 64 bits are exact instead of wrapping.
+        cut off when very large, as clients have always seen it. Results outside of 64 bits are exact instead of
+        wrapping.
         """
         shift = exponent - self.exponent
         if shift <= 0:

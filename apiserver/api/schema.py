@@ -1,8 +1,8 @@
 """What a Kubernetes type is: the small language in which every kind's schema is written, once.
 
-A schema is data. Decoding, defaulting, field validation, managed fields, strategic merge, OpenAPI, tables of explanation
-and protobuf all read the same `Struct`; none of them keeps a second list of fields. Objects themselves travel as plain
-dicts in their JSON form; a schema says what such a dict may hold.
+A schema is data. Decoding, defaulting, field validation, managed fields, strategic merge, OpenAPI, tables of
+explanation and protobuf all read the same `Struct`; none of them keeps a second list of fields. Objects themselves
+travel as plain dicts in their JSON form; a schema says what such a dict may hold.
 
 Encoding facts follow Go's encoding/json as upstream's types use it:
 
@@ -17,14 +17,35 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 __all__ = [
-    "ANY", "BOOL", "BYTES", "DURATION", "FIELDS_V1", "FLOAT64", "INT32", "INT64", "INT_OR_STRING", "MICRO_TIME", "QUANTITY",
-    "RAW", "STRING", "TIME", "Field", "ListOf", "MapOf", "Scalar", "Struct", "Type", "field", "go_name", "string",
-]  # fmt: skip
+    "ANY",
+    "BOOL",
+    "BYTES",
+    "DURATION",
+    "FIELDS_V1",
+    "FLOAT64",
+    "INT32",
+    "INT64",
+    "INT_OR_STRING",
+    "MICRO_TIME",
+    "QUANTITY",
+    "RAW",
+    "STRING",
+    "TIME",
+    "Field",
+    "ListOf",
+    "MapOf",
+    "Scalar",
+    "Struct",
+    "Type",
+    "field",
+    "go_name",
+    "string",
+]
 
 
 class Scalar:
-    """A leaf type. `name` is ours (compare this, not identity: named strings share it), `go` the name that decoding errors
-    show, `openapi` the OpenAPI v3 fragment, `enum` the values that OpenAPI lists."""
+    """A leaf type. `name` is ours (compare this, not identity: named strings share it), `go` the name that decoding
+    errors show, `openapi` the OpenAPI v3 fragment, `enum` the values that OpenAPI lists."""
 
     __slots__ = ("enum", "go", "name", "openapi", "wire")
 
@@ -43,11 +64,19 @@ FLOAT64: Final = Scalar("float64", "float64", "double", type="number", format="d
 BYTES: Final = Scalar("bytes", "[]uint8", "bytes", type="string", format="byte")
 #: metav1.Time, whole seconds in UTC; MICRO_TIME keeps six digits.
 TIME: Final = Scalar("time", "v1.Time", "io.k8s.apimachinery.pkg.apis.meta.v1.Time", type="string", format="date-time")
-MICRO_TIME: Final = Scalar("microTime", "v1.MicroTime", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", type="string", format="date-time")
+MICRO_TIME: Final = Scalar(
+    "microTime", "v1.MicroTime", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", type="string", format="date-time"
+)
 DURATION: Final = Scalar("duration", "v1.Duration", "io.k8s.apimachinery.pkg.apis.meta.v1.Duration", type="string")
-QUANTITY: Final = Scalar("quantity", "resource.Quantity", "io.k8s.apimachinery.pkg.api.resource.Quantity", type="string")
+QUANTITY: Final = Scalar(
+    "quantity", "resource.Quantity", "io.k8s.apimachinery.pkg.api.resource.Quantity", type="string"
+)
 INT_OR_STRING: Final = Scalar(
-    "intOrString", "intstr.IntOrString", "io.k8s.apimachinery.pkg.util.intstr.IntOrString", type="string", format="int-or-string"
+    "intOrString",
+    "intstr.IntOrString",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+    type="string",
+    format="int-or-string",
 )
 #: runtime.RawExtension: any JSON, kept byte for byte where a size limit counts raw bytes.
 RAW: Final = Scalar("raw", "runtime.RawExtension", "io.k8s.apimachinery.pkg.runtime.RawExtension", type="object")
@@ -64,14 +93,22 @@ ListType = Literal["atomic", "set", "map", ""]
 
 
 class ListOf:
-    """A list. `kind` and `keys` are the merge rules of server-side apply ("" is unmarked, merged as atomic), `merge_key` and
-    `strategy` those of strategic merge patch (`merge_key` "" with strategy "merge" merges a list of scalars; strategies are
+    """A list. `kind` and `keys` are the merge rules of server-side apply ("" is unmarked, merged as atomic),
+    `merge_key` and
+    `strategy` those of strategic merge patch (`merge_key` "" with strategy "merge" merges a list of scalars; strategies
+    are
     comma separated: "merge,retainKeys"). `go` is the name of a named slice type in decoding errors."""
 
     __slots__ = ("go", "item", "keys", "kind", "merge_key", "strategy")
 
     def __init__(
-        self, item: Type, kind: ListType = "atomic", keys: tuple[str, ...] = (), merge_key: str | None = None, strategy: str = "", go: str = ""
+        self,
+        item: Type,
+        kind: ListType = "atomic",
+        keys: tuple[str, ...] = (),
+        merge_key: str | None = None,
+        strategy: str = "",
+        go: str = "",
     ) -> None:
         self.item, self.kind, self.keys, self.merge_key, self.go = item, kind, keys, merge_key, go
         self.strategy = strategy or ("merge" if merge_key is not None else "")
@@ -81,8 +118,8 @@ class ListOf:
 
 
 class MapOf:
-    """A map with string keys. `atomic` maps are owned as a whole by server-side apply. `key` is the Go type of the keys, `go` the
-    name of a named map type ("v1.ResourceList"), both for decoding errors."""
+    """A map with string keys. `atomic` maps are owned as a whole by server-side apply. `key` is the Go type of the
+    keys, `go` the name of a named map type ("v1.ResourceList"), both for decoding errors."""
 
     __slots__ = ("atomic", "go", "key", "value")
 
@@ -97,25 +134,63 @@ class Field:
     """One field of a struct.
 
     `name` JSON name · `number` protobuf field number · `type` · `omit` written only when not empty (Go `omitempty`) ·
-    `pointer` a Go pointer (zero values survive, null is absent) · `required` in OpenAPI · `inline` an embedded struct whose
+    `pointer` a Go pointer (zero values survive, null is absent) · `required` in OpenAPI · `inline` an embedded struct
+    whose
     fields stand on this level · `default` what OpenAPI shows as default (defaulting itself is in apiserver.resources) ·
     `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") · `atomic` owned as a whole ·
-    `gate` feature gates (comma separated, all needed) of the field · `doc` one sentence of our own for `kubectl explain`.
+    `gate` feature gates (comma separated, all needed) of the field · `doc` one sentence of our own for `kubectl
+    explain`.
 
-    `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is never
+    `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is
+    never
     empty for Go and has `omit=False` even where the tag says omitempty.
 
-    `keep_empty`: decoding keeps an empty list or map, because validation tells it from an absent one or shows it; it goes when the object is
+    `keep_empty`: decoding keeps an empty list or map, because validation tells it from an absent one or shows it; it
+    goes when the object is
     stored.
     """
 
-    __slots__ = ("atomic", "default", "doc", "gate", "inline", "keep_empty", "name", "number", "omit", "pointer", "required", "strategy", "type")
+    __slots__ = (
+        "atomic",
+        "default",
+        "doc",
+        "gate",
+        "inline",
+        "keep_empty",
+        "name",
+        "number",
+        "omit",
+        "pointer",
+        "required",
+        "strategy",
+        "type",
+    )
 
     def __init__(
-        self, name: str, number: int, type: Type, *, omit: bool, pointer: bool, required: bool, inline: bool, default: Any,
-        strategy: str, atomic: bool, gate: str, doc: str, keep_empty: bool,
-    ) -> None:  # fmt: skip
-        self.name, self.number, self.type, self.omit, self.pointer, self.required = name, number, type, omit, pointer, required
+        self,
+        name: str,
+        number: int,
+        type: Type,
+        *,
+        omit: bool,
+        pointer: bool,
+        required: bool,
+        inline: bool,
+        default: Any,
+        strategy: str,
+        atomic: bool,
+        gate: str,
+        doc: str,
+        keep_empty: bool,
+    ) -> None:
+        self.name, self.number, self.type, self.omit, self.pointer, self.required = (
+            name,
+            number,
+            type,
+            omit,
+            pointer,
+            required,
+        )
         self.inline, self.default, self.strategy, self.atomic = inline, default, strategy, atomic
         self.gate, self.doc, self.keep_empty = gate, doc, keep_empty
 
@@ -124,9 +199,21 @@ class Field:
 
 
 def field(
-    name: str, number: int, type: Type, *, omit: bool = True, pointer: bool = False, required: bool = False, inline: bool = False,
-    default: Any = None, strategy: str = "", atomic: bool = False, gate: str = "", doc: str = "", keep_empty: bool = False,
-) -> Field:  # fmt: skip
+    name: str,
+    number: int,
+    type: Type,
+    *,
+    omit: bool = True,
+    pointer: bool = False,
+    required: bool = False,
+    inline: bool = False,
+    default: Any = None,
+    strategy: str = "",
+    atomic: bool = False,
+    gate: str = "",
+    doc: str = "",
+    keep_empty: bool = False,
+) -> Field:
     """A field of a struct; the common case (optional, omitted when empty) needs no keyword. See `Field`."""
     return Field(
         name, number, type, omit=omit, pointer=pointer, required=required, inline=inline, default=default,
@@ -137,18 +224,38 @@ def field(
 class Struct:
     """A struct type: `name` is its OpenAPI definition name (io.k8s.api.core.v1.Pod), `go` what decoding errors call it.
 
-    `fields` is by JSON name in Go's declaration order; `declared` the same before embedded structs are flattened, as protobuf
-    has it. Types pass a function that returns the fields; it runs on first use, so that importing a schema stays cheap and
-    types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole. `granular` is the twin of an
-    atomic one, for a field whose parts are owned one by one nevertheless.
+    `fields` is by JSON name in Go's declaration order; `declared` the same before embedded structs are flattened, as
+    protobuf
+    has it. Types pass a function that returns the fields; it runs on first use, so that importing a schema stays cheap
+    and types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole. `granular`
+    is the twin of an atomic one, for a field whose parts are owned one by one nevertheless.
     """
 
-    __slots__ = ("_build", "_declared", "_fields", "atomic", "cache", "doc", "go", "granular", "gvk", "name", "protobuf")
+    __slots__ = (
+        "_build",
+        "_declared",
+        "_fields",
+        "atomic",
+        "cache",
+        "doc",
+        "go",
+        "granular",
+        "gvk",
+        "name",
+        "protobuf",
+    )
 
     def __init__(
-        self, name: str, build: Callable[[], tuple[Field, ...]] | tuple[Field, ...], *, gvk: tuple[str, str, str] | None = None,
-        atomic: bool = False, doc: str = "", protobuf: str = "", granular: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        build: Callable[[], tuple[Field, ...]] | tuple[Field, ...],
+        *,
+        gvk: tuple[str, str, str] | None = None,
+        atomic: bool = False,
+        doc: str = "",
+        protobuf: str = "",
+        granular: bool = False,
+    ) -> None:
         self.name, self._build, self.gvk, self.atomic, self.doc, self.granular = name, build, gvk, atomic, doc, granular
         self.go = name.rsplit(".", 2)[-2] + "." + name.rsplit(".", 1)[-1]
         self.protobuf = protobuf or name.replace("io.k8s.", "k8s.io.", 1)

@@ -1,7 +1,8 @@
 """Label and field selectors: parsing, canonical text, matching.
 
-A selector is immutable. `matches` is compiled once per selector into closures over plain dict look-ups, because a watch asks it for every
-event. Requirements stand sorted by key (labels) or by the text of the term (fields), which is also the order of the canonical text.
+A selector is immutable. `matches` is compiled once per selector into closures over plain dict look-ups, because a watch
+asks it for every event. Requirements stand sorted by key (labels) or by the text of the term (fields), which is also
+the order of the canonical text.
 
     parse_labels("a in (b, c),!d")      LabelSelector, or SelectorError with upstream's text
     parse_fields("metadata.name=x")     FieldSelector
@@ -74,9 +75,17 @@ class Requirement:
             return lambda labels: _compare(labels.get(key), bound, greater)
         if len(self.values) == 1:
             (value,) = self.values
-            return (lambda labels: labels.get(key) != value) if operator in _NEGATED else (lambda labels: labels.get(key) == value)
+            return (
+                (lambda labels: labels.get(key) != value)
+                if operator in _NEGATED
+                else (lambda labels: labels.get(key) == value)
+            )
         values = frozenset(self.values)
-        return (lambda labels: labels.get(key) not in values) if operator in _NEGATED else (lambda labels: labels.get(key) in values)
+        return (
+            (lambda labels: labels.get(key) not in values)
+            if operator in _NEGATED
+            else (lambda labels: labels.get(key) in values)
+        )
 
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
@@ -125,14 +134,19 @@ class LabelSelector:
         """The one value that the label must have, if the selector fixes it."""
         for requirement in self.requirements:
             if requirement.key == key:
-                return requirement.values[0] if requirement.operator in _EXACT and len(requirement.values) == 1 else None
+                return (
+                    requirement.values[0] if requirement.operator in _EXACT and len(requirement.values) == 1 else None
+                )
         return None
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LabelSelector) and (self.requirements, self.nothing) == (other.requirements, other.nothing)
+        return isinstance(other, LabelSelector) and (self.requirements, self.nothing) == (
+            other.requirements,
+            other.nothing,
+        )
 
     def __hash__(self) -> int:
         return hash((self.requirements, self.nothing))
@@ -158,7 +172,9 @@ def _requirement(key: str, operator: Operator, values: tuple[str, ...] | None) -
     errors = [error] if error else []
     path = Path("values")
     if operator in ("in", "notin") and not given:
-        errors.append(invalid(path, None if values is None else [], "for 'in', 'notin' operators, values set can't be empty"))
+        errors.append(
+            invalid(path, None if values is None else [], "for 'in', 'notin' operators, values set can't be empty")
+        )
     elif operator in ("exists", "!") and given:
         errors.append(invalid(path, list(given), "values set must be empty for exists and does not exist"))
     elif operator in ("gt", "lt"):
@@ -174,10 +190,19 @@ def _requirement(key: str, operator: Operator, values: tuple[str, ...] | None) -
     return Requirement(key, operator, given)
 
 
-# --- the text form of a label selector -----------------------------------------------------------------------------------------------------
+# --- the text form of a label selector
+# -----------------------------------------------------------------------------------------------------
 
 _TOKEN: Final = re.compile(r"[ \t\r\n]*(?:(?P<symbol>==|!=|[=!(),<>])|(?P<word>[^=!(),<> \t\r\n\x00]+)|\x00|$)")
-_OPERATORS: Final[dict[str, Operator]] = {"in": "in", "notin": "notin", "=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt"}
+_OPERATORS: Final[dict[str, Operator]] = {
+    "in": "in",
+    "notin": "notin",
+    "=": "=",
+    "==": "==",
+    "!=": "!=",
+    ">": "gt",
+    "<": "lt",
+}
 _EXPECTED_OPERATORS: Final = "in, notin, =, ==, !=, gt, lt"
 _END: Final = ("end", "")
 
@@ -320,14 +345,18 @@ def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
     """A metav1.LabelSelector: None selects nothing, {} everything."""
     if selector is None:
         return NOTHING
-    requirements = [_requirement(key, "=", (value,)) for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    requirements = [
+        _requirement(key, "=", (value,)) for key, value in sorted((selector.get("matchLabels") or {}).items())
+    ]
     for expression in selector.get("matchExpressions") or ():
         operator = _OBJECT_OPERATORS.get(expression.get("operator", ""))
         if operator is None:
             shown = expression.get("operator", "")
             raise SelectorError(f'"{shown}" is not a valid label selector operator')
         values = expression.get("values")
-        requirements.append(_requirement(expression.get("key", ""), operator, None if values is None else tuple(values)))
+        requirements.append(
+            _requirement(expression.get("key", ""), operator, None if values is None else tuple(values))
+        )
     return LabelSelector(tuple(requirements))
 
 

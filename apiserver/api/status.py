@@ -1,10 +1,10 @@
 """API errors: one exception, one function for each reason, with upstream's texts.
 
-    StatusError
-      404 not_found · 409 already_exists, conflict · 422 invalid · 400 bad_request · 401 unauthorized · 403 forbidden
-      405 method_not_allowed · 406 not_acceptable · 410 expired · 415 unsupported_media_type
-      429 too_many_requests · 500 internal_error (with reason), server_error (bare) · 503 unavailable
-    PlainError    an answer that is text/plain on the wire ("404 page not found")
+StatusError
+  404 not_found · 409 already_exists, conflict · 422 invalid · 400 bad_request · 401 unauthorized · 403 forbidden
+  405 method_not_allowed · 406 not_acceptable · 410 expired · 415 unsupported_media_type
+  429 too_many_requests · 500 internal_error (with reason), server_error (bare) · 503 unavailable
+PlainError    an answer that is text/plain on the wire ("404 page not found")
 """
 
 from __future__ import annotations
@@ -19,12 +19,25 @@ Json = dict[str, Any]
 class StatusError(Exception):
     """An answer of kind Status. `code` is the HTTP status, `reason` may be empty (upstream's bare 500)."""
 
-    def __init__(self, code: int, reason: str, message: str, details: Json | None = None, headers: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: Json | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         super().__init__(message)
         self.code, self.reason, self.message, self.details, self.headers = code, reason, message, details, headers
 
     def to_dict(self) -> Json:
-        status: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message}
+        status: Json = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
         if self.reason:
             status["reason"] = self.reason
         if self.details is not None:
@@ -59,11 +72,15 @@ def _details(name: str, group: str, kind: str, **more: Any) -> Json:
 
 
 def not_found(resource: str, group: str, name: str) -> StatusError:
-    return StatusError(404, "NotFound", f'{qualified(resource, group)} "{name}" not found', _details(name, group, resource))
+    return StatusError(
+        404, "NotFound", f'{qualified(resource, group)} "{name}" not found', _details(name, group, resource)
+    )
 
 
 def already_exists(resource: str, group: str, name: str) -> StatusError:
-    return StatusError(409, "AlreadyExists", f'{qualified(resource, group)} "{name}" already exists', _details(name, group, resource))
+    return StatusError(
+        409, "AlreadyExists", f'{qualified(resource, group)} "{name}" already exists', _details(name, group, resource)
+    )
 
 
 def conflict(resource: str, group: str, name: str, cause: str) -> StatusError:
@@ -89,7 +106,9 @@ def unauthorized() -> StatusError:
 
 def forbidden(resource: str, group: str, name: str, cause: str) -> StatusError:
     """Denied by authorization or admission: `pods "p" is forbidden: CAUSE`."""
-    subject = f'{qualified(resource, group)} "{name}" is forbidden' if name else f"{qualified(resource, group)} is forbidden"
+    subject = (
+        f'{qualified(resource, group)} "{name}" is forbidden' if name else f"{qualified(resource, group)} is forbidden"
+    )
     return StatusError(403, "Forbidden", f"{subject}: {cause}", _details(name, group, resource))
 
 
@@ -108,7 +127,9 @@ def expired(message: str) -> StatusError:
 def too_many_requests(message: str, retry_after: int, causes: list[Json]) -> StatusError:
     """Not now: try again, after so many seconds if that is known (0 if not)."""
     details: Json = {"causes": causes}
-    return StatusError(429, "TooManyRequests", message, {**details, "retryAfterSeconds": retry_after} if retry_after else details)
+    return StatusError(
+        429, "TooManyRequests", message, {**details, "retryAfterSeconds": retry_after} if retry_after else details
+    )
 
 
 def server_error(message: str) -> StatusError:
@@ -121,4 +142,6 @@ def internal_error(message: str) -> StatusError:
 
 
 def unavailable(message: str, retry_after: int = 1) -> StatusError:
-    return StatusError(503, "ServiceUnavailable", message, {"retryAfterSeconds": retry_after}, (("Retry-After", str(retry_after)),))
+    return StatusError(
+        503, "ServiceUnavailable", message, {"retryAfterSeconds": retry_after}, (("Retry-After", str(retry_after)),)
+    )

@@ -1,4 +1,6 @@
-"""How claims and volumes name their storage class, and classes that they are the default one (pkg/apis/core/helper, pkg/apis/storage/util)."""
+"""How claims and volumes name their storage class, and classes that they are the default one (pkg/apis/core/helper,
+pkg/apis/storage/util).
+"""
 
 from __future__ import annotations
 

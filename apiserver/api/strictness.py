@@ -1,8 +1,11 @@
-"""The careful way of decoding: finds what is wrong with a value, in Go's words, and what can be repaired without a word.
+"""The careful way of decoding: finds what is wrong with a value, in Go's words, and what can be repaired without a
+word.
 
-`examine` walks a value along a schema as Go's decoder walks the text. It collects unknown and repeated fields (with their paths),
-remembers the first type error, stops at the first error that a type's own parser raises (a quantity, a time), and returns a value
-that the fast readers of `apiserver.api.codec` accept: unknown fields dropped, repeated ones merged, numbers as numbers.
+`examine` walks a value along a schema as Go's decoder walks the text. It collects unknown and repeated fields (with
+their paths),
+remembers the first type error, stops at the first error that a type's own parser raises (a quantity, a time), and
+returns a value that the fast readers of `apiserver.api.codec` accept: unknown fields dropped, repeated ones merged,
+numbers as numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ def plain_value(body: bytes) -> Any:
 
 
 def examine(schema: Struct, value: Any, text: bytes) -> tuple[Any, list[str], list[str], list[str]]:
-    """The value without oddities, and strict errors: their texts in order, paths of unknown fields, paths of repeated ones.
+    """The value without oddities, and strict errors: their texts in order, paths of unknown fields, paths of repeated
+    ones.
 
     `text` is the JSON the value came from, b"" if there is none. Raises DecodeError.
     """
@@ -75,7 +79,9 @@ def _kind(node: Any) -> str:
 
 
 class _Walk:
-    """One examination. `path` is the field path of strict errors, `stack` (struct name, field names) that of type errors."""
+    """One examination. `path` is the field path of strict errors, `stack` (struct name, field names) that of type
+    errors.
+    """
 
     def __init__(self) -> None:
         self.error = ""
@@ -239,7 +245,13 @@ def _merged(field: Field, old: Any, new: Any) -> Any:
             return None if field.pointer or isinstance(field.type, MapOf) else old
         if isinstance(new, dict):
             inner = field.type.fields if isinstance(field.type, Struct) else {}
-            return {**old, **{name: _merged(inner[name], old[name], item) if name in inner and name in old else item for name, item in new.items()}}
+            return {
+                **old,
+                **{
+                    name: _merged(inner[name], old[name], item) if name in inner and name in old else item
+                    for name, item in new.items()
+                },
+            }
     if new is None and isinstance(field.type, Scalar) and not field.pointer:
         return old
     return new

@@ -1,6 +1,7 @@
 """Times on the wire: RFC 3339 in, canonical UTC out.
 
-`metav1.Time` has whole seconds, `metav1.MicroTime` exactly six digits. What is accepted, and the words of a refusal, are those of
+`metav1.Time` has whole seconds, `metav1.MicroTime` exactly six digits. What is accepted, and the words of a refusal,
+are those of
 Go's time.Parse, because they reach clients.
 """
 
@@ -25,13 +26,17 @@ _FRACTION: Final = re.compile(r"[.,][0-9]*[1-9]")
 
 
 class Truncated(str):
-    """A time that was sent with a fraction of a second, which is not kept: equal to the same time without, but see `holds_truncated`."""
+    """A time that was sent with a fraction of a second, which is not kept: equal to the same time without, but see
+    `holds_truncated`.
+    """
 
     __slots__ = ()
 
 
 def holds_truncated(value: Any) -> bool:
-    """Whether a decoded value holds such a time. Upstream compares what was sent, and so finds it different from anything stored."""
+    """Whether a decoded value holds such a time. Upstream compares what was sent, and so finds it different from
+    anything stored.
+    """
     if isinstance(value, dict):
         return any(map(holds_truncated, value.values()))
     if isinstance(value, list):
@@ -56,7 +61,9 @@ def micro_time(text: str) -> str | None:
 
 
 def _plain(moment: datetime) -> str:
-    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T{moment.hour:02d}:{moment.minute:02d}:{moment.second:02d}"
+    # Years below 1000 need their zeros, which strftime leaves out.
+    day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
+    return f"{day}T{moment.hour:02d}:{moment.minute:02d}:{moment.second:02d}"
 
 
 class _Reader:
@@ -66,7 +73,10 @@ class _Reader:
         self.text, self.layout, self.rest = text, layout, text
 
     def refuse(self, element: str, hold: str) -> ValueError:
-        return ValueError(f"parsing time {go_quote(self.text)} as {go_quote(self.layout)}: cannot parse {go_quote(hold)} as {go_quote(element)}")
+        return ValueError(
+            f"parsing time {go_quote(self.text)} as {go_quote(self.layout)}: cannot parse {go_quote(hold)} as"
+            f" {go_quote(element)}"
+        )
 
     def out_of_range(self, what: str) -> ValueError:
         return ValueError(f"parsing time {go_quote(self.text)}: {what} out of range")
@@ -109,7 +119,13 @@ class _Reader:
             self.rest = hold[1:]
             return timezone.utc  # noqa: UP017
         sign, hours, minutes = hold[:1], hold[1:3], hold[4:6]
-        if len(hold) < 6 or hold[3] != ":" or sign not in "+-" or not (hours + minutes).isascii() or not (hours + minutes).isdigit():
+        if (
+            len(hold) < 6
+            or hold[3] != ":"
+            or sign not in "+-"
+            or not (hours + minutes).isascii()
+            or not (hours + minutes).isdigit()
+        ):
             raise self.refuse("Z07:00", hold)
         self.rest = hold[6:]
         if int(hours) > 24:

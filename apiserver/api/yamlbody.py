@@ -1,6 +1,7 @@
 """YAML bodies, read as upstream reads them: YAML 1.1 with the implicit types of go-yaml, then JSON.
 
-Differences to PyYAML's own loader that clients can see: `y` and `n` are booleans, `1:30` and dates are strings, `0777` is octal and
+Differences to PyYAML's own loader that clients can see: `y` and `n` are booleans, `1:30` and dates are strings, `0777`
+is octal and
 `0x1f` hexadecimal, a whole float becomes an integer, keys become strings. Only the first document is read.
 """
 
@@ -43,7 +44,9 @@ def load(body: bytes) -> tuple[Any, list[str]]:
         raise YamlError(_words(error)) from None
     reader = _Reader()
     value = reader.value(node)
-    repeated = ["yaml: unmarshal errors:\n" + "\n".join("  " + line for line in reader.repeated)] if reader.repeated else []
+    repeated = (
+        ["yaml: unmarshal errors:\n" + "\n".join("  " + line for line in reader.repeated)] if reader.repeated else []
+    )
     return value, repeated
 
 
@@ -154,7 +157,9 @@ def _json_number(value: Any) -> Any:
     """A float as the JSON that upstream makes of it would be read again."""
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise YamlError(f"json: unsupported value: {'NaN' if math.isnan(value) else '+Inf' if value > 0 else '-Inf'}")
+            raise YamlError(
+                f"json: unsupported value: {'NaN' if math.isnan(value) else '+Inf' if value > 0 else '-Inf'}"
+            )
         if value.is_integer() and abs(value) < 1e21:
             return int(value)
     return value

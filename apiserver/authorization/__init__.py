@@ -1,1 +1,3 @@
-"""Who may do what: roles and their bindings, the nodes' rights, and the objects that every server with RBAC begins with."""
+"""Who may do what: roles and their bindings, the nodes' rights, and the objects that every server with RBAC begins
+with.
+"""

@@ -1,6 +1,8 @@
-"""The authorizers of --authorization-mode, asked in order: the first that allows decides, and the reasons of the others become the refusal's.
+"""The authorizers of --authorization-mode, asked in order: the first that allows decides, and the reasons of the others
+become the refusal's.
 
-Members of system:masters may do everything in every mode. ABAC and Webhook are accepted and allow nothing (docs/fidelity.md).
+Members of system:masters may do everything in every mode. ABAC and Webhook are accepted and allow nothing
+(docs/fidelity.md).
 """
 
 from __future__ import annotations
@@ -80,12 +82,18 @@ class _Roles:
 
 def _missing(grants: Sequence[Any]) -> str:
     """Bound roles that do not exist, as the reason of a refusal."""
-    texts = list(dict.fromkeys(f'{grant.role_kind.lower()}.rbac.authorization.k8s.io "{grant.role}" not found' for grant in grants))
+    texts = list(
+        dict.fromkeys(
+            f'{grant.role_kind.lower()}.rbac.authorization.k8s.io "{grant.role}" not found' for grant in grants
+        )
+    )
     return f"RBAC: {texts[0]}" if len(texts) == 1 else f"RBAC: [{', '.join(texts)}]"
 
 
 class Authorizer:
-    """Answers for one list of modes. `use` gives it the stores that Node and RBAC read; before that they allow nothing."""
+    """Answers for one list of modes. `use` gives it the stores that Node and RBAC read; before that they allow
+    nothing.
+    """
 
     def __init__(self, modes: Sequence[str] = ("AlwaysAllow",)) -> None:
         self.modes = tuple(modes)
@@ -120,8 +128,16 @@ class Authorizer:
         return self._index
 
     def allows(
-        self, user: User, verb: str, group: str, resource: str, subresource: str = "", namespace: str = "", name: str = "", selector: str = ""
-    ) -> bool:  # fmt: skip
+        self,
+        user: User,
+        verb: str,
+        group: str,
+        resource: str,
+        subresource: str = "",
+        namespace: str = "",
+        name: str = "",
+        selector: str = "",
+    ) -> bool:
         """Whether a user may do something with a resource."""
         if self.allows_all or MASTERS in user.groups:
             return True

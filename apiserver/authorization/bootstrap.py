@@ -37,23 +37,29 @@ async def ensure_policy(registry: Registry, features: Features, user: User) -> i
     wanted = policy(features)
     changes: list[tuple[Store, Json, Json | None]] = []
     for plural, objects, update in (
-        ("clusterroles", wanted.cluster_roles, _updated_role), ("clusterrolebindings", wanted.cluster_bindings, _updated_binding),
-        ("roles", wanted.roles, _updated_role), ("rolebindings", wanted.bindings, _updated_binding),
-    ):  # fmt: skip
+        ("clusterroles", wanted.cluster_roles, _updated_role),
+        ("clusterrolebindings", wanted.cluster_bindings, _updated_binding),
+        ("roles", wanted.roles, _updated_role),
+        ("rolebindings", wanted.bindings, _updated_binding),
+    ):
         changes += _changes(registry.store(GROUP, plural), objects, update)
     for start in range(0, len(changes), _AT_ONCE):
         await asyncio.gather(*(_write(store, obj, old, user) for store, obj, old in changes[start : start + _AT_ONCE]))
     return len(changes)
 
 
-def _changes(store: Store, objects: list[Json], update: Callable[[Json, Json], Json | None]) -> list[tuple[Store, Json, Json | None]]:
+def _changes(
+    store: Store, objects: list[Json], update: Callable[[Json, Json], Json | None]
+) -> list[tuple[Store, Json, Json | None]]:
     found: list[tuple[Store, Json, Json | None]] = []
     for obj in objects:
         metadata = obj["metadata"]
         entry = store.cache.get(store.resource.key(metadata.get("namespace", ""), metadata["name"]))
         if entry is None:
             found.append((store, obj, None))
-        elif (entry.obj["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "true" and (changed := update(obj, entry.obj)) is not None:
+        elif (entry.obj["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "true" and (
+            changed := update(obj, entry.obj)
+        ) is not None:
             found.append((store, changed, entry.obj))
     return found
 
@@ -81,7 +87,14 @@ async def _write(store: Store, obj: Json, old: Json | None, user: User) -> None:
     resource, metadata = store.resource, obj["metadata"]
     body = orjson.dumps({"apiVersion": f"{GROUP}/v1", "kind": resource.kind, **obj})
     verb, name = ("create", "") if old is None else ("update", metadata["name"])
-    ctx = store.context(user=user, version="v1", verb=verb, namespace=metadata.get("namespace", ""), name=name, user_agent="kube-apiserver")
+    ctx = store.context(
+        user=user,
+        version="v1",
+        verb=verb,
+        namespace=metadata.get("namespace", ""),
+        name=name,
+        user_agent="kube-apiserver",
+    )
     request = Request("POST" if old is None else "PUT", "", "", _HEADERS, body)
     try:
         await (verbs.create if old is None else verbs.update)(store, ctx, request)

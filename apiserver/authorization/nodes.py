@@ -1,7 +1,8 @@
 """What a node may do: read what its pods need, report on them and on itself, publish slices of its own.
 
-A user `system:node:NAME` of group system:nodes is a node. Objects belong to it along node ← pod ← object; the pods' references are an index of
-the pods' cache. What no relation decides, fixed rules do. A refusal gives a reason and leaves the question to the next authorizer.
+A user `system:node:NAME` of group system:nodes is a node. Objects belong to it along node ← pod ← object; the pods'
+references are an index of the pods' cache. What no relation decides, fixed rules do. A refusal gives a reason and
+leaves the question to the next authorizer.
 
 Facts: plugin/pkg/auth/authorizer/node, pkg/auth/nodeidentifier.
 """
@@ -36,7 +37,8 @@ _LEASES: Final = "kube-node-lease"
 _YES: Final[Opinion] = (True, "")
 _NO: Final[Opinion] = (False, "")
 _SLICE_VERBS: Final = (
-    "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+    "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete,"
+    " deletecollection"
 )
 
 
@@ -70,7 +72,9 @@ def _claims(pod: Json) -> Iterator[str]:
     status = pod.get("status") or {}
     made = {item.get("name"): item.get("resourceClaimName") for item in status.get("resourceClaimStatuses") or ()}
     for claim in pod["spec"].get("resourceClaims") or ():
-        name = claim.get("resourceClaimName") or (made.get(claim.get("name")) if claim.get("resourceClaimTemplateName") else None)
+        name = claim.get("resourceClaimName") or (
+            made.get(claim.get("name")) if claim.get("resourceClaimTemplateName") else None
+        )
         if name:
             yield name
     extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
@@ -88,13 +92,20 @@ class NodeAuthorizer:
         fixed = Grant("", "", "", "", "", ())
         self._fixed = Rights([(rule, fixed) for rule in rules], [])
         self._selectors = features.enabled("AuthorizeNodeWithSelectors")
-        self._accounts = features.enabled("KubeletServiceAccountTokenForCredentialProviders") or features.enabled("PodCertificateRequest")
+        self._accounts = features.enabled("KubeletServiceAccountTokenForCredentialProviders") or features.enabled(
+            "PodCertificateRequest"
+        )
         ways: dict[tuple[str, str], Callable[[str, Question], Opinion]] = {
-            ("", "secrets"): self._read, ("", "configmaps"): self._read, ("", "serviceaccounts"): self._account,
-            ("resource.k8s.io", "resourceclaims"): self._get, ("resource.k8s.io", "resourceslices"): self._slice,
-            ("", "persistentvolumeclaims"): self._get, ("", "persistentvolumes"): self._get, ("storage.k8s.io", "volumeattachments"): self._get,
+            ("", "secrets"): self._read,
+            ("", "configmaps"): self._read,
+            ("", "serviceaccounts"): self._account,
+            ("resource.k8s.io", "resourceclaims"): self._get,
+            ("resource.k8s.io", "resourceslices"): self._slice,
+            ("", "persistentvolumeclaims"): self._get,
+            ("", "persistentvolumes"): self._get,
+            ("storage.k8s.io", "volumeattachments"): self._get,
             ("coordination.k8s.io", "leases"): self._lease,
-        }  # fmt: skip
+        }
         if self._selectors:
             ways.update({("", "nodes"): self._node, ("", "pods"): self._pod})
         self._ways = ways
@@ -120,7 +131,9 @@ class NodeAuthorizer:
             entry = self._slices.cache.get(self._slices.resource.key("", question.name))
             related = entry is not None and entry.obj["spec"].get("nodeName") == node
         else:
-            related = bool(self._pods.find(_INDEX, f"{node} {question.resource} {question.namespace} {question.name}").entries)
+            related = bool(
+                self._pods.find(_INDEX, f"{node} {question.resource} {question.namespace} {question.name}").entries
+            )
         return _YES if related else (False, f"no relationship found between node '{node}' and this object")
 
     def _read(self, node: str, question: Question) -> Opinion:
@@ -181,18 +194,31 @@ class NodeAuthorizer:
             return _NO
         if not question.name:
             return False, f"node '{node}' cannot read all nodes, only its own Node object"
-        return _YES if question.name == node else (False, f"node '{node}' cannot read '{question.name}', only its own Node object")
+        return (
+            _YES
+            if question.name == node
+            else (False, f"node '{node}' cannot read '{question.name}', only its own Node object")
+        )
 
     def _pod(self, node: str, question: Question) -> Opinion:
         verb, subresource = question.verb, question.subresource
         if subresource:
-            return _YES if (subresource == "status" and verb in ("update", "patch")) or (subresource == "eviction" and verb == "create") else _NO
+            return (
+                _YES
+                if (subresource == "status" and verb in ("update", "patch"))
+                or (subresource == "eviction" and verb == "create")
+                else _NO
+            )
         if verb == "get":
             return self._get(node, question)
         if verb in ("list", "watch"):
             if _selects(question.selector, node):
                 return _YES
-            return self._related(node, question) if question.name else (False, "can only list/watch pods with spec.nodeName field selector")
+            return (
+                self._related(node, question)
+                if question.name
+                else (False, "can only list/watch pods with spec.nodeName field selector")
+            )
         return _YES if verb in ("create", "delete") else _NO
 
 

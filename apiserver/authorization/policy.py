@@ -23,9 +23,11 @@ SYSTEM: Final = "kube-system"
 _CONTROLLER: Final = "system:controller:"
 _AGGREGATE: Final = f"{GROUP}/aggregate-to-"
 _VERBS: Final = {
-    "READ": "get,list,watch", "WRITE": "create,delete,deletecollection,patch,update", "READ-UPDATE": "get,list,patch,update,watch",
+    "READ": "get,list,watch",
+    "WRITE": "create,delete,deletecollection,patch,update",
+    "READ-UPDATE": "get,list,patch,update,watch",
     "ALL": "create,delete,deletecollection,get,list,patch,update,watch",
-}  # fmt: skip
+}
 _EVENTS: Final = "create,patch,update core,events.k8s.io events"
 
 
@@ -158,10 +160,17 @@ _BOUND: Final[dict[str, tuple[Json, ...]]] = {
 
 
 def _cluster_binding(name: str, *subjects: Json) -> Json:
-    return {**_object(name), "subjects": list(subjects), "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}}
+    return {
+        **_object(name),
+        "subjects": list(subjects),
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+    }
 
 
-_LOCK: Final = ("create,get,list,update,watch coordination.k8s.io leases", "create,get,list,update,watch coordination.k8s.io leasecandidates")
+_LOCK: Final = (
+    "create,get,list,update,watch coordination.k8s.io leases",
+    "create,get,list,update,watch coordination.k8s.io leasecandidates",
+)
 _READER: Final = "extension-apiserver-authentication-reader"
 #: (namespace, name) of roles, with their rules.
 _NAMESPACED: Final[dict[tuple[str, str], tuple[str, ...]]] = {
@@ -171,7 +180,11 @@ _NAMESPACED: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     (SYSTEM, _CONTROLLER + "token-cleaner"): ("delete,get,list,watch core secrets", "EVENTS"),
     (SYSTEM, "system::leader-locking-kube-controller-manager"): _LOCK,
     (SYSTEM, "system::leader-locking-kube-scheduler"): _LOCK,
-    ("kube-public", _CONTROLLER + "bootstrap-signer"): ("READ core configmaps", "update core configmaps names=cluster-info", "EVENTS"),
+    ("kube-public", _CONTROLLER + "bootstrap-signer"): (
+        "READ core configmaps",
+        "update core configmaps names=cluster-info",
+        "EVENTS",
+    ),
 }
 #: (namespace, name) of bindings, with the role's name and the subjects.
 _NAMESPACE_BOUND: Final[dict[tuple[str, str], tuple[str, tuple[Json, ...]]]] = {
@@ -180,20 +193,33 @@ _NAMESPACE_BOUND: Final[dict[tuple[str, str], tuple[str, tuple[Json, ...]]]] = {
         "system::leader-locking-kube-controller-manager",
         (_user(_MANAGER), _account("kube-controller-manager"), _account("leader-election-controller")),
     ),
-    (SYSTEM, "system::leader-locking-kube-scheduler"): ("system::leader-locking-kube-scheduler", (_user(_SCHEDULER), _account("kube-scheduler"))),
+    (SYSTEM, "system::leader-locking-kube-scheduler"): (
+        "system::leader-locking-kube-scheduler",
+        (_user(_SCHEDULER), _account("kube-scheduler")),
+    ),
     (SYSTEM, _CONTROLLER + "bootstrap-signer"): (_CONTROLLER + "bootstrap-signer", (_account("bootstrap-signer"),)),
     (SYSTEM, _CONTROLLER + "cloud-provider"): (_CONTROLLER + "cloud-provider", (_account("cloud-provider"),)),
     (SYSTEM, _CONTROLLER + "token-cleaner"): (_CONTROLLER + "token-cleaner", (_account("token-cleaner"),)),
-    ("kube-public", _CONTROLLER + "bootstrap-signer"): (_CONTROLLER + "bootstrap-signer", (_account("bootstrap-signer"),)),
+    ("kube-public", _CONTROLLER + "bootstrap-signer"): (
+        _CONTROLLER + "bootstrap-signer",
+        (_account("bootstrap-signer"),),
+    ),
 }
 
 
 def _namespace_roles(features: Features) -> list[Json]:
-    return [{**_object(name, namespace), "rules": [_rule(line, features) for line in lines]} for (namespace, name), lines in _NAMESPACED.items()]
+    return [
+        {**_object(name, namespace), "rules": [_rule(line, features) for line in lines]}
+        for (namespace, name), lines in _NAMESPACED.items()
+    ]
 
 
 def _namespace_bindings() -> list[Json]:
     return [
-        {**_object(name, namespace), "subjects": list(subjects), "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": role}}
+        {
+            **_object(name, namespace),
+            "subjects": list(subjects),
+            "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": role},
+        }
         for (namespace, name), (role, subjects) in _NAMESPACE_BOUND.items()
     ]

@@ -1,8 +1,9 @@
 """The cluster roles that every server with RBAC begins with, by the emulated release and its gates.
 
-A role is a line `# NAME`, with `to=` the aggregated role that takes its rules, `of=` what it aggregates itself, `if=` a gate (or `1.36`: from that
-release on, `<1.36`: before it) without which it is left out. Its rules follow, one a line: VERBS GROUPS RESOURCES [names=NAMES] [if=...], or
-VERBS url PATHS. A line that ends with a comma goes on in the next. Facts: plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
+A role is a line `# NAME`, with `to=` the aggregated role that takes its rules, `of=` what it aggregates itself, `if=` a
+gate (or `1.36`: from that release on, `<1.36`: before it) without which it is left out. Its rules follow, one a line:
+VERBS GROUPS RESOURCES [names=NAMES] [if=...], or VERBS url PATHS. A line that ends with a comma goes on in the next.
+Facts: plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Secrets and config maps that a pod's spec names, wherever it names them. Facts: pkg/api/v1/pod (VisitPodSecretNames, VisitPodConfigmapNames)."""
+"""Secrets and config maps that a pod's spec names, wherever it names them. Facts: pkg/api/v1/pod (VisitPodSecretNames,
+VisitPodConfigmapNames).
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,24 @@ Json = dict[str, Any]
 
 #: Volume sources whose secret is a reference of this field.
 _SECRET_REFS: Final = {
-    "cephfs": "secretRef", "cinder": "secretRef", "flexVolume": "secretRef", "rbd": "secretRef", "scaleIO": "secretRef", "iscsi": "secretRef",
-    "storageos": "secretRef", "csi": "nodePublishSecretRef",
-}  # fmt: skip
+    "cephfs": "secretRef",
+    "cinder": "secretRef",
+    "flexVolume": "secretRef",
+    "rbd": "secretRef",
+    "scaleIO": "secretRef",
+    "iscsi": "secretRef",
+    "storageos": "secretRef",
+    "csi": "nodePublishSecretRef",
+}
 
 
 def secret_names(spec: Json) -> Iterator[str]:
     yield from _named(spec.get("imagePullSecrets"))
     yield from _of_containers(spec, "secretRef", "secretKeyRef")
     for volume in spec.get("volumes") or ():
-        yield from filter(None, ((volume.get("azureFile") or {}).get("secretName"), (volume.get("secret") or {}).get("secretName")))
+        yield from filter(
+            None, ((volume.get("azureFile") or {}).get("secretName"), (volume.get("secret") or {}).get("secretName"))
+        )
         yield from _named((volume.get(source) or {}).get(field) for source, field in _SECRET_REFS.items())
         yield from _named(source.get("secret") for source in (volume.get("projected") or {}).get("sources") or ())
 

@@ -1,7 +1,8 @@
 """Role-based access control: whom the stored bindings give which rights.
 
-The index follows the watch caches of the four kinds: an event changes what it is about, and the rights of a user in a namespace are put
-together at their first use and kept until the next event. A decision then looks at the few rules that name its resource.
+The index follows the watch caches of the four kinds: an event changes what it is about, and the rights of a user in a
+namespace are put together at their first use and kept until the next event. A decision then looks at the few rules that
+name its resource.
 
 Facts: plugin/pkg/auth/authorizer/rbac, pkg/registry/rbac/validation.
 """
@@ -45,7 +46,10 @@ class Grant(NamedTuple):
         """Why the binding lets a user do something."""
         subject = next(subject for subject in self.subjects if _matches(subject, self.namespace, user))
         shown = f"{self.name}/{self.namespace}" if self.namespace else self.name
-        return f'RBAC: allowed by {self.kind} "{shown}" of {self.role_kind} "{self.role}" to {_described(subject, self.namespace)}'
+        return (
+            f'RBAC: allowed by {self.kind} "{shown}" of {self.role_kind} "{self.role}" to'
+            f" {_described(subject, self.namespace)}"
+        )
 
 
 def _described(subject: Json, namespace: str) -> str:
@@ -82,7 +86,9 @@ class _Right(NamedTuple):
 
 
 class Rights:
-    """What a user may do in a namespace. `missing` are the roles (`kind`, namespace, name) that bindings name and nobody has made."""
+    """What a user may do in a namespace. `missing` are the roles (`kind`, namespace, name) that bindings name and
+    nobody has made.
+    """
 
     __slots__ = ("_of", "missing", "rules")
 
@@ -118,7 +124,11 @@ class Rights:
     def find_path(self, verb: str, path: str) -> Grant | None:
         for rule, grant in self.rules:
             urls = rule.get("nonResourceURLs")
-            if urls and any(each in ("*", verb) for each in rule.get("verbs") or ()) and any(url_matches(url, path) for url in urls):
+            if (
+                urls
+                and any(each in ("*", verb) for each in rule.get("verbs") or ())
+                and any(url_matches(url, path) for url in urls)
+            ):
                 return grant
         return None
 
@@ -138,10 +148,12 @@ class RoleIndex:
         self._sources: tuple[tuple[Store, Callable[[Entry], None], Callable[[Entry], None]], ...] = tuple(
             (stores[GROUP, plural], put, take)
             for plural, put, take in (
-                ("clusterroles", self._put_role, self._take_role), ("roles", self._put_role, self._take_role),
-                ("clusterrolebindings", self._put_binding, self._take_binding), ("rolebindings", self._put_binding, self._take_binding),
+                ("clusterroles", self._put_role, self._take_role),
+                ("roles", self._put_role, self._take_role),
+                ("clusterrolebindings", self._put_binding, self._take_binding),
+                ("rolebindings", self._put_binding, self._take_binding),
             )
-        )  # fmt: skip
+        )
         self._cursors: tuple[Cursor, ...] = ()
 
     def rights(self, user: User, namespace: str) -> Rights:
@@ -226,7 +238,14 @@ class RoleIndex:
         metadata, ref = obj["metadata"], obj["roleRef"]
         namespace = metadata.get("namespace", "")
         kind = "RoleBinding" if namespace else "ClusterRoleBinding"
-        grant = Grant(kind, namespace, metadata["name"], ref.get("kind", ""), ref.get("name", ""), tuple(obj.get("subjects") or ()))
+        grant = Grant(
+            kind,
+            namespace,
+            metadata["name"],
+            ref.get("kind", ""),
+            ref.get("name", ""),
+            tuple(obj.get("subjects") or ()),
+        )
         self._grants[entry.key] = grant
         for subject in grant.subjects:
             key = _key(subject, namespace)

@@ -1,4 +1,6 @@
-"""PolicyRules as sets of rights: what one list of rules grants that another does not. Facts: pkg/registry/rbac/validation."""
+"""PolicyRules as sets of rights: what one list of rules grants that another does not. Facts:
+pkg/registry/rbac/validation.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def _covers(owner: Json, part: Json) -> bool:
         _includes(owner.get("verbs"), part["verbs"])
         and _includes(owner.get("apiGroups"), part.get("apiGroups"))
         and all(_covers_resource(owner.get("resources") or [], resource) for resource in part.get("resources") or ())
-        and all(any(url_matches(known, url) for known in owner.get("nonResourceURLs") or ()) for url in part.get("nonResourceURLs") or ())
+        and all(
+            any(url_matches(known, url) for known in owner.get("nonResourceURLs") or ())
+            for url in part.get("nonResourceURLs") or ()
+        )
         and (not names or bool(part.get("resourceNames") and set(part["resourceNames"]) <= set(names)))
     )
 
@@ -83,6 +88,11 @@ def quoted_list(values: Iterable[str]) -> str:
 
 def describe(rule: Json) -> str:
     """A rule in one line, for the words of a refusal."""
-    names = (("APIGroups", "apiGroups"), ("Resources", "resources"), ("NonResourceURLs", "nonResourceURLs"), ("ResourceNames", "resourceNames"))
+    names = (
+        ("APIGroups", "apiGroups"),
+        ("Resources", "resources"),
+        ("NonResourceURLs", "nonResourceURLs"),
+        ("ResourceNames", "resourceNames"),
+    )
     parts = [f"{shown}:{quoted_list(rule[name])}" for shown, name in (*names, ("Verbs", "verbs")) if rule.get(name)]
     return "{" + ", ".join(parts) + "}"

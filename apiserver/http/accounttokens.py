@@ -1,7 +1,8 @@
-"""Tokens of service accounts: signed claims, good while the account (and the pod, secret or node they are bound to) is the one they were made for.
+"""Tokens of service accounts: signed claims, good while the account (and the pod, secret or node they are bound to) is
+the one they were made for.
 
-A token is a JWT signed with a key that the database keeps (HMAC, SHA-256), so every server on it takes it. Facts: pkg/serviceaccount
-(claims, validation), k8s.io/apiserver/pkg/authentication/serviceaccount (names, groups, extra).
+A token is a JWT signed with a key that the database keeps (HMAC, SHA-256), so every server on it takes it. Facts:
+pkg/serviceaccount (claims, validation), k8s.io/apiserver/pkg/authentication/serviceaccount (names, groups, extra).
 """
 
 from __future__ import annotations
@@ -85,7 +86,11 @@ class AccountTokens:
             return None
         try:
             claims = orjson.loads(_decode(signed.partition(".")[2]))
-            if not isinstance(claims, dict) or claims.get("iss") != ISSUER or not hmac.compare_digest(self._sign(signed), _decode(signature)):
+            if (
+                not isinstance(claims, dict)
+                or claims.get("iss") != ISSUER
+                or not hmac.compare_digest(self._sign(signed), _decode(signature))
+            ):
                 return None
         except (ValueError, binascii.Error):
             return None
@@ -106,7 +111,9 @@ class AccountTokens:
         if found is None:
             raise TokenError(not_found("serviceaccounts", "", account["name"]).message)
         if found["metadata"]["uid"] != account["uid"]:
-            raise TokenError(f"service account UID ({found['metadata']['uid']}) does not match claim ({account['uid']})")
+            raise TokenError(
+                f"service account UID ({found['metadata']['uid']}) does not match claim ({account['uid']})"
+            )
         pod, node, secret = bound.get("pod"), bound.get("node"), bound.get("secret")
         for kind, reference in (("secret", secret), ("pod", pod), ("node", None if pod else node)):
             if reference is not None:

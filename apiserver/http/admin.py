@@ -49,7 +49,9 @@ class DroppedFields(BaseModel):
     @classmethod
     def of(cls, loss: Loss) -> DroppedFields:
         fields = [DroppedField(path=field.path, gate=field.gate) for field in loss.fields]
-        return cls(group=loss.group, kind=loss.kind, namespace=loss.namespace, name=loss.name, when=loss.when, fields=fields)
+        return cls(
+            group=loss.group, kind=loss.kind, namespace=loss.namespace, name=loss.name, when=loss.when, fields=fields
+        )
 
 
 class Operations(BaseModel):
@@ -65,7 +67,13 @@ class Operations(BaseModel):
 
 def create_admin(operations: Operations, version: str) -> FastAPI:
     """The application. Every route is for whoever may do everything; others get 401 or 403."""
-    app = FastAPI(title="kubedra", version=version, description="What the control plane does beyond Kubernetes.", docs_url="/docs", redoc_url=None)
+    app = FastAPI(
+        title="kubedra",
+        version=version,
+        description="What the control plane does beyond Kubernetes.",
+        docs_url="/docs",
+        redoc_url=None,
+    )
 
     def administrator(request: Request) -> None:
         problem = operations.allowed({name.lower(): value for name, value in request.headers.items()})
@@ -83,7 +91,11 @@ def create_admin(operations: Operations, version: str) -> FastAPI:
     async def info() -> Info:
         return Info(version=version, **operations.info())
 
-    @app.get("/-/dropped", summary="Fields that disabled feature gates dropped from objects, the latest first", dependencies=guarded)
+    @app.get(
+        "/-/dropped",
+        summary="Fields that disabled feature gates dropped from objects, the latest first",
+        dependencies=guarded,
+    )
     async def dropped(kind: str = "", namespace: str = "", name: str = "") -> list[DroppedFields]:
         return [DroppedFields.of(loss) for loss in operations.dropped(kind, namespace, name)]
 

@@ -2,8 +2,9 @@
 
 Our own server asks it for FastAPI's paths only (apiserver/http/protocol.py); to any other ASGI server it is everything.
 
-The switch stands before FastAPI, so that a Kubernetes request passes none of its routing and middleware (docs/adr/0003-dispatcher.md). FastAPI is
-imported when the first of its paths is asked for, in a thread: its import takes longer than the rest of the start.
+The switch stands before FastAPI, so that a Kubernetes request passes none of its routing and middleware
+(docs/adr/0003-dispatcher.md). FastAPI is imported when the first of its paths is asked for, in a thread: its import
+takes longer than the rest of the start.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _BODILESS: Final = frozenset({"GET", "HEAD"})
 
 
 class Application:
-    """What is served. `dispatcher` answers Kubernetes requests; `make_admin` imports and builds the FastAPI application."""
+    """What is served. `dispatcher` answers Kubernetes requests; `make_admin` imports and builds the FastAPI
+    application.
+    """
 
     def __init__(self, dispatcher: Dispatcher, make_admin: Callable[[], AsgiApp]) -> None:
         self.dispatcher = dispatcher
@@ -51,7 +54,9 @@ class Application:
             return
         if scope["raw_path"] is not None and b"%" in scope["raw_path"]:
             path = undecoded(scope["raw_path"].partition(b"?")[0])
-        answer = await self.dispatcher.handle(Request(method, path, scope["query_string"].decode("latin-1"), headers, body))
+        answer = await self.dispatcher.handle(
+            Request(method, path, scope["query_string"].decode("latin-1"), headers, body)
+        )
         if isinstance(answer, Response):
             await self._respond(answer, send, head=method == "HEAD")
         else:
@@ -83,7 +88,11 @@ class Application:
 
     async def _stream(self, answer: Stream, receive: Receive, send: Send) -> None:
         """Chunks until they end or the client goes; either way the iterator is closed."""
-        headers = [self._type(answer.content_type), _NO_CACHE, *(_header(name, value) for name, value in answer.headers)]
+        headers = [
+            self._type(answer.content_type),
+            _NO_CACHE,
+            *(_header(name, value) for name, value in answer.headers),
+        ]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         # An empty chunk sends the head now: a watch may have nothing to say for long.
         await send({"type": "http.response.body", "body": b"", "more_body": True})

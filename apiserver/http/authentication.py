@@ -1,8 +1,8 @@
 """Who asks: a bearer token from --token-auth-file or of a service account, or nobody.
 
-Without a token file access is open: every request is the administrator's, but those with a token of a service account, which are the account's.
-The server then listens on loopback only (settings hold this). With one, a request without credentials is anonymous, and one with a token that
-nobody has is refused, as upstream does.
+Without a token file access is open: every request is the administrator's, but those with a token of a service account,
+which are the account's. The server then listens on loopback only (settings hold this). With one, a request without
+credentials is anonymous, and one with a token that nobody has is refused, as upstream does.
 """
 
 from __future__ import annotations
@@ -40,14 +40,18 @@ def read_tokens(path: Path) -> dict[str, User]:
         if not row:
             continue
         if len(row) < 3:
-            raise TokenFileError(f"--token-auth-file {path}: line {number} has {len(row)} columns; token, user name and user uid are needed")
+            raise TokenFileError(
+                f"--token-auth-file {path}: line {number} has {len(row)} columns; token, user name and user uid are"
+                " needed"
+            )
         groups = tuple(group for group in (row[3].split(",") if len(row) > 3 else ()) if group)
         users[row[0]] = User(row[1], row[2], (*groups, "system:authenticated"))
     return users
 
 
 class Authenticator:
-    """Names the user of a request. `tokens` None: open access. `anonymous`: whether a request may come without credentials.
+    """Names the user of a request. `tokens` None: open access. `anonymous`: whether a request may come without
+    credentials.
     `accounts` knows the tokens of service accounts, once it is set."""
 
     #: Whom tokens are for that are sent to this server.

@@ -26,7 +26,13 @@ def denied(user: User, question: Question, reason: str = "") -> StatusError:
     subject = f'{qualified(resource, group)} "{name}"' if name else qualified(resource, group)
     details = {"name": name, "group": group, "kind": resource}
     message = f"{subject} is forbidden: {cause}"
-    return StatusError(403, "Forbidden", f"{message}: {reason}" if reason else message, {key: value for key, value in details.items() if value}, _HEADERS)
+    return StatusError(
+        403,
+        "Forbidden",
+        f"{message}: {reason}" if reason else message,
+        {key: value for key, value in details.items() if value},
+        _HEADERS,
+    )
 
 
 def denied_path(user: User, verb: str, path: str, reason: str = "") -> StatusError:

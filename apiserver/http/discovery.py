@@ -12,10 +12,28 @@ Json = dict[str, Any]
 
 #: Upstream's order of groups: by priority of its API services.
 _ORDER: Final = (
-    "", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io",
-    "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
-    "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
-)  # fmt: skip
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+)
 #: What follows the media type of aggregated discovery.
 AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -23,7 +41,9 @@ Served = Sequence[tuple[Resource, Version]]
 
 
 class Discovery:
-    """The documents of one server that emulates a release. `served` holds each resource with each version in which it is served."""
+    """The documents of one server that emulates a release. `served` holds each resource with each version in which it
+    is served.
+    """
 
     def __init__(self, served: Iterable[tuple[Resource, Version]], release: Release) -> None:
         self._release = release
@@ -46,7 +66,11 @@ class Discovery:
 
     def core(self) -> Json:
         """/api"""
-        return {"kind": "APIVersions", "versions": self.versions(""), "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]}
+        return {
+            "kind": "APIVersions",
+            "versions": self.versions(""),
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+        }
 
     def group_list(self) -> Json:
         """/apis"""
@@ -59,7 +83,13 @@ class Discovery:
     def group(self, name: str) -> Json:
         """/apis/GROUP"""
         versions = [{"groupVersion": api_version(name, version), "version": version} for version in self.versions(name)]
-        return {"kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": versions, "preferredVersion": versions[0]}
+        return {
+            "kind": "APIGroup",
+            "apiVersion": "v1",
+            "name": name,
+            "versions": versions,
+            "preferredVersion": versions[0],
+        }
 
     def resource_list(self, group: str, version: str) -> Json:
         """/api/v1 and /apis/GROUP/VERSION"""
@@ -67,14 +97,23 @@ class Discovery:
         for resource, _ in self._by_version[group][version]:
             entries.append(_entry(resource, self._release))
             entries += [_sub_entry(resource, sub) for sub in sorted(resource.subresources, key=lambda sub: sub.name)]
-        return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version(group, version), "resources": entries}
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": api_version(group, version),
+            "resources": entries,
+        }
 
     def aggregated(self, *, core: bool) -> Json:
         """/api or /apis as an APIGroupDiscoveryList"""
         items = []
         for group in [""] if core else self.groups:
             versions = [
-                {"version": version, "resources": [_aggregated(r, v) for r, v in self._by_version[group][version]], "freshness": "Current"}
+                {
+                    "version": version,
+                    "resources": [_aggregated(r, v) for r, v in self._by_version[group][version]],
+                    "freshness": "Current",
+                }
                 for version in self.versions(group)
             ]
             items.append({"metadata": {"name": group} if group else {}, "versions": versions})
@@ -84,7 +123,10 @@ class Discovery:
         """What `/` lists of the API."""
         found = ["/api", *(f"/api/{version}" for version in self.versions("")), "/apis"]
         for group in sorted(self.groups):
-            found += [f"/apis/{group}", *(f"/apis/{api_version(group, version)}" for version in sorted(self.versions(group)))]
+            found += [
+                f"/apis/{group}",
+                *(f"/apis/{api_version(group, version)}" for version in sorted(self.versions(group))),
+            ]
         return found
 
 

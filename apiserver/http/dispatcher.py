@@ -1,6 +1,8 @@
-"""The way of a request: authenticate, authorize, find the resource, call its verb, render the answer. One place per step.
+"""The way of a request: authenticate, authorize, find the resource, call its verb, render the answer. One place per
+step.
 
-`Dispatcher.handle` is all there is between a request and its answer; the ASGI adapter and the clients in this process both call it.
+`Dispatcher.handle` is all there is between a request and its answer; the ASGI adapter and the clients in this process
+both call it.
 Paths are looked up, never matched: a Kubernetes path costs one split and two dict look-ups.
 """
 
@@ -13,7 +15,15 @@ from datetime import datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.status import PlainError, StatusError, bad_request, internal_error, method_not_allowed, unavailable, unknown_resource
+from apiserver.api.status import (
+    PlainError,
+    StatusError,
+    bad_request,
+    internal_error,
+    method_not_allowed,
+    unavailable,
+    unknown_resource,
+)
 from apiserver.http import negotiation
 from apiserver.http.authentication import Authenticator
 from apiserver.http.authorization import Authorizer, Question, denied, denied_path
@@ -55,18 +65,32 @@ class Route:
         self.subresources = {sub.name: sub for sub in view.resource.subresources}
         #: by subresource, how those show that are objects of another kind.
         self.projected = {
-            name: View(sub.projection.kind, sub.projection.version) for name, sub in self.subresources.items() if sub.projection is not None
-        }  # fmt: skip
+            name: View(sub.projection.kind, sub.projection.version)
+            for name, sub in self.subresources.items()
+            if sub.projection is not None
+        }
 
 
 class Dispatcher:
     """Answers every request that is not FastAPI's. `routes` is by (group, version) and plural."""
 
     def __init__(
-        self, routes: Mapping[tuple[str, str], Mapping[str, Route]], documents: Documents, authenticate: Authenticator, authorizer: Authorizer,
-        metrics: Metrics, clock: Callable[[], datetime], *, constrained_impersonation: bool = True,
-    ) -> None:  # fmt: skip
-        self._routes, self._documents, self._authenticate, self._authorizer = routes, documents, authenticate, authorizer
+        self,
+        routes: Mapping[tuple[str, str], Mapping[str, Route]],
+        documents: Documents,
+        authenticate: Authenticator,
+        authorizer: Authorizer,
+        metrics: Metrics,
+        clock: Callable[[], datetime],
+        *,
+        constrained_impersonation: bool = True,
+    ) -> None:
+        self._routes, self._documents, self._authenticate, self._authorizer = (
+            routes,
+            documents,
+            authenticate,
+            authorizer,
+        )
         self._metrics, self._clock, self._constrained = metrics, clock, constrained_impersonation
         self._groups = frozenset(group for group, _ in routes)
 
@@ -90,7 +114,8 @@ class Dispatcher:
         return answer
 
     def at_once(self, request: Request) -> Response | None:
-        """What `handle` would answer, where that takes no waiting: an object, or all of a collection, as this server holds it. None: ask `handle`.
+        """What `handle` would answer, where that takes no waiting: an object, or all of a collection, as this server
+        holds it. None: ask `handle`.
 
         Nothing is counted or written when the answer is None."""
         if request.method != "GET" or request.query or request.body:
@@ -131,9 +156,16 @@ class Dispatcher:
         if isinstance(error, StorageUnavailable):
             return self._error(request, unavailable(str(error)))
         if isinstance(error, PlainError):
-            return Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", (("X-Content-Type-Options", "nosniff"),))
+            return Response(
+                error.code,
+                error.text.encode() + b"\n",
+                "text/plain; charset=utf-8",
+                (("X-Content-Type-Options", "nosniff"),),
+            )
         log.error("%s %s failed", request.method, request.path, exc_info=error)
-        return self._error(request, internal_error(f"{request.method} {request.path} failed; the server's log says why"))
+        return self._error(
+            request, internal_error(f"{request.method} {request.path} failed; the server's log says why")
+        )
 
     def _user(self, request: Request, target: Target | None) -> User:
         if request.user is not None:
@@ -145,11 +177,20 @@ class Dispatcher:
         if who is None:
             return user
         question = None if target is None else _question(request, target)
-        return impersonate(self._authorizer, user, who, question, request.path, request.method, constrained=self._constrained)
+        return impersonate(
+            self._authorizer, user, who, question, request.path, request.method, constrained=self._constrained
+        )
 
     async def _document(self, request: Request, user: User) -> Response:
-        if not self._authorizer.allows_all and not self._authorizer.allows_path(user, request.method.lower(), request.path):
-            raise denied_path(user, request.method, request.path, self._authorizer.decide_path(user, request.method.lower(), request.path).reason)
+        if not self._authorizer.allows_all and not self._authorizer.allows_path(
+            user, request.method.lower(), request.path
+        ):
+            raise denied_path(
+                user,
+                request.method,
+                request.path,
+                self._authorizer.decide_path(user, request.method.lower(), request.path).reason,
+            )
         return await self._documents.answer(request)
 
     async def _resource(self, request: Request, target: Target, user: User, warnings: list[str]) -> Response | Stream:
@@ -161,10 +202,14 @@ class Dispatcher:
         accept = request.headers.get("accept", "")
         if target.subresource and not route.subresources[target.subresource].tables:
             return await self._call(request, route, negotiate_untabled(accept), ctx)
-        return await self._call(request, route, negotiate(accept) if ctx.verb != "watch" else negotiate_stream(accept), ctx)
+        return await self._call(
+            request, route, negotiate(accept) if ctx.verb != "watch" else negotiate_stream(accept), ctx
+        )
 
     def _admitted(self, request: Request, target: Target, user: User, warnings: list[str]) -> tuple[Route, Context]:
-        """Whom a request asks, and what rules may know of it. Raises 403 where the user may not, 404, 405, 406 and 415."""
+        """Whom a request asks, and what rules may know of it. Raises 403 where the user may not, 404, 405, 406 and
+        415.
+        """
         verb = target.verb
         if verb == "list" and request.query and verbs.is_watch(request):
             verb = target.verb = "watch"
@@ -178,10 +223,15 @@ class Dispatcher:
         if route.warning:
             warnings.append(route.warning)
         ctx = route.store.context(
-            user=user, version=target.version, verb=verb, namespace=target.namespace if route.namespaced else "", name=target.name,
-            subresource=target.subresource, user_agent=request.headers.get("user-agent", ""),
+            user=user,
+            version=target.version,
+            verb=verb,
+            namespace=target.namespace if route.namespaced else "",
+            name=target.name,
+            subresource=target.subresource,
+            user_agent=request.headers.get("user-agent", ""),
             manager=request.params.get("fieldManager", ("",))[0] if request.query else "",
-        )  # fmt: skip
+        )
         ctx.warnings = warnings
         return route, ctx
 
@@ -225,7 +275,9 @@ class Dispatcher:
         if verb == "get":
             entry = await verbs.get(store, ctx, request)
             projection = route.subresources[ctx.subresource].projection if ctx.subresource else None
-            return self._object(request, form, view, ctx, 200, entry if projection is None else projection.answer(entry))
+            return self._object(
+                request, form, view, ctx, 200, entry if projection is None else projection.answer(entry)
+            )
         if verb == "list":
             return await self._list(request, form, view, await verbs.list_(store, ctx, request))
         if verb == "watch":
@@ -237,7 +289,11 @@ class Dispatcher:
             return self._object(request, form, view, ctx, deleted.code, deleted.entry)
         if verb == "deletecollection":
             return await self._list(request, form, view, await verbs.delete_collection(store, ctx, request))
-        write: Callable[..., Awaitable[Result]] = {"create": verbs.create, "update": verbs.update, "patch": verbs.patch}[verb]
+        write: Callable[..., Awaitable[Result]] = {
+            "create": verbs.create,
+            "update": verbs.update,
+            "patch": verbs.patch,
+        }[verb]
         result = await write(store, ctx, request)
         code = 201 if result.created else 200
         if result.body is not None or result.entry is None:
@@ -255,19 +311,27 @@ class Dispatcher:
         pretty = self._pretty(request, form)
         if form is negotiation.PLAIN and not pretty:
             return Response(code, view.line(entry))
-        return Response(code, render_object(view, form, entry, ctx.now, _include(request, form), pretty=pretty), form.media)
+        return Response(
+            code, render_object(view, form, entry, ctx.now, _include(request, form), pretty=pretty), form.media
+        )
 
     async def _list(self, request: Request, form: Form, view: View, listing: Listing) -> Response:
         pretty = self._pretty(request, form)
         if form is negotiation.PLAIN and not pretty and view.stored:
             return Response(200, view.list(listing))
-        return Response(200, await render_list(view, form, listing, self._clock(), _include(request, form), pretty=pretty), form.media)
+        return Response(
+            200,
+            await render_list(view, form, listing, self._clock(), _include(request, form), pretty=pretty),
+            form.media,
+        )
 
     def _json(self, request: Request, form: Form, route: Route, body: dict[str, Any], code: int) -> Response:
         schema = None
         if form.media == negotiation.PROTOBUF:
             schema = route.store.registry.kinds.schema(body.get("apiVersion", ""), body.get("kind", ""))
-        return Response(code, negotiation.encode(form.media, body, pretty=self._pretty(request, form), schema=schema), form.media)
+        return Response(
+            code, negotiation.encode(form.media, body, pretty=self._pretty(request, form), schema=schema), form.media
+        )
 
     def _watch(self, request: Request, form: Form, view: View, events: AsyncIterator[list[WatchEvent]]) -> Stream:
         if form.media == negotiation.PROTOBUF:
@@ -276,7 +340,9 @@ class Dispatcher:
             return Stream(200, self._chunks(events, Frames(view, form)), form.media + ";stream=watch")
         return Stream(200, self._chunks(events, EventLines(view, form, _include(request, form))), form.media)
 
-    async def _chunks(self, events: AsyncIterator[list[WatchEvent]], lines: EventLines | Frames) -> AsyncIterator[bytes]:
+    async def _chunks(
+        self, events: AsyncIterator[list[WatchEvent]], lines: EventLines | Frames
+    ) -> AsyncIterator[bytes]:
         """One chunk a batch. Whoever closes this closes the watch."""
         self._metrics.watches += 1
         try:
@@ -301,7 +367,12 @@ class Dispatcher:
         after = (error.details or {}).get("retryAfterSeconds")
         if after and not any(name == "Retry-After" for name, _ in headers):
             headers = (*headers, ("Retry-After", str(after)))
-        return Response(error.code, negotiation.encode(form.media, error.to_dict(), pretty=self._pretty(request, form)), form.media, headers)
+        return Response(
+            error.code,
+            negotiation.encode(form.media, error.to_dict(), pretty=self._pretty(request, form)),
+            form.media,
+            headers,
+        )
 
 
 def _include(request: Request, form: Form) -> str:

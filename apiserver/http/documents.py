@@ -27,13 +27,21 @@ log = logging.getLogger(__name__)
 
 
 class Documents:
-    """Answers for everything but resources. `checks` give "" when well, else what is wrong; `openapi` and `metrics` are asked when needed."""
+    """Answers for everything but resources. `checks` give "" when well, else what is wrong; `openapi` and `metrics` are
+    asked when needed.
+    """
 
     def __init__(
         self, discovery: Discovery, version: Mapping[str, str], checks: Mapping[str, Check], metrics: Callable[[], str],
         openapi: Callable[[Request], Response | None],
     ) -> None:  # fmt: skip
-        self._discovery, self._version, self._checks, self._metrics, self._openapi = discovery, version, checks, metrics, openapi
+        self._discovery, self._version, self._checks, self._metrics, self._openapi = (
+            discovery,
+            version,
+            checks,
+            metrics,
+            openapi,
+        )
         self._groups = frozenset(discovery.groups)
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
 
@@ -67,7 +75,12 @@ class Documents:
 
     def _paths(self) -> list[str]:
         own = ["/-/", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-        health = [f"/{kind}/{name}" for kind in _HEALTH for name in self._checks if kind == "readyz" or name not in _ONLY_READY]
+        health = [
+            f"/{kind}/{name}"
+            for kind in _HEALTH
+            for name in self._checks
+            if kind == "readyz" or name not in _ONLY_READY
+        ]
         return sorted([*self._discovery.paths(), *own, *health])
 
     def _discover(self, request: Request, parts: list[str]) -> Response:
@@ -89,7 +102,11 @@ class Documents:
         """/api or /apis: the aggregated form where it is asked for first."""
         for clause in clauses(request.headers.get("accept", "")):
             if clause.params.get("as") == "APIGroupDiscoveryList":
-                if clause.media in (JSON, PROTOBUF) and clause.params.get("g") == "apidiscovery.k8s.io" and clause.params.get("v") == "v2":
+                if (
+                    clause.media in (JSON, PROTOBUF)
+                    and clause.params.get("g") == "apidiscovery.k8s.io"
+                    and clause.params.get("v") == "v2"
+                ):
                     return self._tagged(request, clause.media, core=core)
             elif clause.media in (JSON, PROTOBUF, "application/yaml", "*/*", "application/*"):
                 break
@@ -98,7 +115,9 @@ class Documents:
         return self._negotiated(request, self._discovery.core() if core else self._discovery.group_list())
 
     def _tagged(self, request: Request, media: str, *, core: bool) -> Response:
-        """The aggregated form, which a client that has it already need not get again. The tag is that of the JSON in all media types."""
+        """The aggregated form, which a client that has it already need not get again. The tag is that of the JSON in
+        all media types.
+        """
         made = self._aggregated.get((core, media))
         if made is None:
             document = self._discovery.aggregated(core=core)

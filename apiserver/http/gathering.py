@@ -1,7 +1,8 @@
 """Long answers put together piece by piece, so that the event loop serves others meanwhile.
 
-A list of thousands of objects as a Table, indented or in YAML takes long to encode. Its elements are encoded one by one and joined to exactly the
-bytes that encoding the whole would give; between them, whenever a slice of time is used up, everybody else gets a turn.
+A list of thousands of objects as a Table, indented or in YAML takes long to encode. Its elements are encoded one by one
+and joined to exactly the bytes that encoding the whole would give; between them, whenever a slice of time is used up,
+everybody else gets a turn.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
             until = perf_counter() + SLICE
 
 
-async def gather(media: str, whole: dict[str, Any], key: str, items: Sequence[T], make: Callable[[T], Any], *, pretty: bool = False) -> bytes:
+async def gather(
+    media: str, whole: dict[str, Any], key: str, items: Sequence[T], make: Callable[[T], Any], *, pretty: bool = False
+) -> bytes:
     """The encoding of `{**whole, key: [make(item), …]}`. `key` comes last in JSON; YAML is sorted."""
     if not items:
         return encode(media, {**whole, key: []}, pretty=pretty)

@@ -1,4 +1,6 @@
-"""Heads of answers as bytes: status line and header fields, made once for each form of answer where that is possible."""
+"""Heads of answers as bytes: status line and header fields, made once for each form of answer where that is
+possible.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _NO_CACHE: Final = b"cache-control: no-cache, private\r\n"
 
 @lru_cache(maxsize=512)
 def opening(status: int, content_type: str) -> bytes:
-    """The status line and the fields of every answer with this status and type. Without a type: the status line alone."""
+    """The status line and the fields of every answer with this status and type. Without a type: the status line
+    alone.
+    """
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
@@ -36,11 +40,14 @@ def opening(status: int, content_type: str) -> bytes:
 
 def fields(headers: Iterable[tuple[str, str]]) -> bytes:
     """Further fields. Line ends and other control characters become spaces, as in Go's server."""
-    return b"".join([b"%b: %b\r\n" % (name.lower().encode("latin-1"), _CONTROL.sub(" ", value).encode()) for name, value in headers])
+    return b"".join(
+        [b"%b: %b\r\n" % (name.lower().encode("latin-1"), _CONTROL.sub(" ", value).encode()) for name, value in headers]
+    )
 
 
 def whole(answer: Response, *, head: bool, close: bool) -> tuple[bytes, ...]:
-    """A whole answer, a long body apart from what comes before it: it is not copied. `head`: the client wants no body, but to know how long it is;
+    """A whole answer, a long body apart from what comes before it: it is not copied. `head`: the client wants no body,
+    but to know how long it is;
     `close`: the connection ends with it."""
     body = answer.body
     size = len(body)

@@ -1,8 +1,9 @@
 """Acting as somebody else: the Impersonate-* headers, who may use them, and whom they make.
 
-From 1.36 on (gate ConstrainedImpersonation) a user is first asked whether it may impersonate in a mode of its own for this very request
-(`impersonate-on:MODE:VERB` on what is asked for, then `impersonate:MODE` on each thing claimed), and then, as ever, whether it may `impersonate`
-each thing. The refusal tells of the first. Texts and order of checks: k8s.io/apiserver, endpoints/filters/impersonation.
+From 1.36 on (gate ConstrainedImpersonation) a user is first asked whether it may impersonate in a mode of its own for
+this very request (`impersonate-on:MODE:VERB` on what is asked for, then `impersonate:MODE` on each thing claimed), and
+then, as ever, whether it may `impersonate` each thing. The refusal tells of the first. Texts and order of checks:
+k8s.io/apiserver, endpoints/filters/impersonation.
 """
 
 from __future__ import annotations
@@ -44,11 +45,17 @@ class Wanted(NamedTuple):
     def service_account(self) -> tuple[str, str] | None:
         """(namespace, name) of the service account that the name is of."""
         parts = self.name.split(":")
-        return (parts[2], parts[3]) if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"] and all(parts[2:]) else None
+        return (
+            (parts[2], parts[3])
+            if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"] and all(parts[2:])
+            else None
+        )
 
 
 def wanted(headers: Mapping[str, str], *, constrained: bool) -> Wanted | None:
-    """Whom the headers ask for; None where they do not ask. Repeated headers come joined by newlines. Raises 400 for companions without a name."""
+    """Whom the headers ask for; None where they do not ask. Repeated headers come joined by newlines. Raises 400 for
+    companions without a name.
+    """
     extra: dict[str, tuple[str, ...]] = {}
     for header, value in headers.items():
         if header.startswith(_EXTRA):
@@ -59,12 +66,27 @@ def wanted(headers: Mapping[str, str], *, constrained: bool) -> Wanted | None:
         return found
     if found.only_named:
         return None
-    claimed = f"{_go(found)} without impersonating a user name" if constrained else f"{_references(found)} without impersonating a user"
+    claimed = (
+        f"{_go(found)} without impersonating a user name"
+        if constrained
+        else f"{_references(found)} without impersonating a user"
+    )
     raise bad_request(f"requested {claimed}")
 
 
-def impersonate(authorizer: Authorizer, user: User, who: Wanted, question: Question | None, path: str, method: str, *, constrained: bool) -> User:
-    """The user that the request becomes. `question` is what it asks of resources, None where it asks for a path. Raises 403."""
+def impersonate(
+    authorizer: Authorizer,
+    user: User,
+    who: Wanted,
+    question: Question | None,
+    path: str,
+    method: str,
+    *,
+    constrained: bool,
+) -> User:
+    """The user that the request becomes. `question` is what it asks of resources, None where it asks for a path. Raises
+    403.
+    """
     refusal: StatusError | None = None
     mode = _mode(who) if constrained else ""
     if mode:
@@ -91,7 +113,9 @@ def _mode(who: Wanted) -> str:
     return "user-info"
 
 
-def _check_request(authorizer: Authorizer, user: User, mode: str, question: Question | None, path: str, method: str) -> None:
+def _check_request(
+    authorizer: Authorizer, user: User, mode: str, question: Question | None, path: str, method: str
+) -> None:
     if question is None:
         verb = f"impersonate-on:{mode}:{method.lower()}"
         decision = authorizer.decide_path(user, verb, path)
@@ -111,11 +135,21 @@ def _check(authorizer: Authorizer, user: User, questions: Iterator[Question]) ->
 def _check_limits(user: User, who: Wanted, verb: str) -> None:
     """What the constrained modes let nobody claim."""
     if _MASTERS in who.groups:
-        raise denied(user, Question(verb, _AUTHENTICATION, "groups", name=_MASTERS), "impersonating the system:masters group is not allowed")
+        raise denied(
+            user,
+            Question(verb, _AUTHENTICATION, "groups", name=_MASTERS),
+            "impersonating the system:masters group is not allowed",
+        )
     if "" in who.groups:
-        raise denied(user, Question(verb, _AUTHENTICATION, "groups"), "impersonating the empty string group is not allowed")
+        raise denied(
+            user, Question(verb, _AUTHENTICATION, "groups"), "impersonating the empty string group is not allowed"
+        )
     if any("" in values for values in who.extra.values()):
-        raise denied(user, Question(verb, _AUTHENTICATION, "userextras"), "impersonating the empty string value in extra is not allowed")
+        raise denied(
+            user,
+            Question(verb, _AUTHENTICATION, "userextras"),
+            "impersonating the empty string value in extra is not allowed",
+        )
 
 
 def _claims(who: Wanted, verb: str, *, constrained: bool) -> Iterator[Question]:
@@ -163,7 +197,11 @@ def _go(who: Wanted) -> str:
 def _references(who: Wanted) -> str:
     """What is claimed, as Go prints the list of it (releases before 1.36)."""
     found = [f"{{Group  {group}    }}" for group in who.groups]
-    found += [f"{{UserExtra  {value}  authentication.k8s.io/v1  {key}}}" for key, values in who.extra.items() for value in values]
+    found += [
+        f"{{UserExtra  {value}  authentication.k8s.io/v1  {key}}}"
+        for key, values in who.extra.items()
+        for value in values
+    ]
     if who.uid:
         found.append(f"{{UID  {who.uid}  authentication.k8s.io/v1  }}")
     return f"[{' '.join(found)}]"

@@ -24,12 +24,21 @@ PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _STREAMED: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 _PRODUCED: Final = frozenset({JSON, YAML, PROTOBUF, "*/*"})
-_PATCHES: Final = frozenset(f"application/{kind}" for kind in ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml"))
-_SHAPES: Final = {"Table": ("v1", "v1beta1"), "PartialObjectMetadata": ("v1", "v1beta1"), "PartialObjectMetadataList": ("v1", "v1beta1")}
+_PATCHES: Final = frozenset(
+    f"application/{kind}"
+    for kind in ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
+)
+_SHAPES: Final = {
+    "Table": ("v1", "v1beta1"),
+    "PartialObjectMetadata": ("v1", "v1beta1"),
+    "PartialObjectMetadataList": ("v1", "v1beta1"),
+}
 
 
 class Form(NamedTuple):
-    """The form of an answer. `shape` is "" for the object itself, `version` that of meta.k8s.io in which a shape is wanted."""
+    """The form of an answer. `shape` is "" for the object itself, `version` that of meta.k8s.io in which a shape is
+    wanted.
+    """
 
     media: str = JSON
     shape: str = ""
@@ -38,7 +47,12 @@ class Form(NamedTuple):
 
 
 PLAIN: Final = Form()
-_CACHE: Final[dict[str, Form | None]] = {"": PLAIN, "application/json": PLAIN, "*/*": PLAIN, "application/json, */*": PLAIN}
+_CACHE: Final[dict[str, Form | None]] = {
+    "": PLAIN,
+    "application/json": PLAIN,
+    "*/*": PLAIN,
+    "application/json, */*": PLAIN,
+}
 _CACHED: Final = 512
 
 
@@ -52,10 +66,11 @@ def not_acceptable(accepted: str = ACCEPTED) -> StatusError:
 
 
 def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True) -> None:
-    """What upstream's router says of media types before any handler looks: a body that no patch has (415), an answer that nobody makes (406).
+    """What upstream's router says of media types before any handler looks: a body that no patch has (415), an answer
+    that nobody makes (406).
 
-    It reads both headers literally: media types without their parameters, whose case counts; of wildcards it knows `*/*`. Then what is never stored
-    makes no `tables`. Raises StatusError.
+    It reads both headers literally: media types without their parameters, whose case counts; of wildcards it knows
+    `*/*`. Then what is never stored makes no `tables`. Raises StatusError.
     """
     if verb == "patch" and not _is_listed(headers.get("content-type", ""), _PATCHES):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -116,7 +131,9 @@ def negotiate_untabled(accept: str) -> Form:
 def _negotiate_without(accept: str, refused: Callable[[Form], bool]) -> Form:
     form: Form | None = negotiate(accept)
     if form is not None and refused(form):
-        form = next((found for clause in clauses(accept) if (found := _form(clause)) is not None and not refused(found)), None)
+        form = next(
+            (found for clause in clauses(accept) if (found := _form(clause)) is not None and not refused(found)), None
+        )
     if form is None:
         raise not_acceptable()
     return form
@@ -130,7 +147,9 @@ def _remember(accept: str) -> Form | None:
 
 
 def form_of_error(accept: str) -> Form:
-    """Errors take no shape; where nothing that is asked for can be given they come indented, as upstream's last resort does."""
+    """Errors take no shape; where nothing that is asked for can be given they come indented, as upstream's last resort
+    does.
+    """
     try:
         return negotiate_plain(accept)
     except StatusError:
@@ -146,14 +165,18 @@ def _form(clause: Clause) -> Form | None:
     if not params.keys() & {"as", "g", "v"}:
         return Form(media, pretty=pretty)
     shape, version = params.get("as", ""), params.get("v", "")
-    if params.get("g") != "meta.k8s.io" or version not in _SHAPES.get(shape, ()) or (shape == "Table" and media == PROTOBUF):
+    if (
+        params.get("g") != "meta.k8s.io"
+        or version not in _SHAPES.get(shape, ())
+        or (shape == "Table" and media == PROTOBUF)
+    ):
         return None
     return Form(media, shape, version, pretty)
 
 
 def encode(form_media: str, obj: Any, *, pretty: bool = False, schema: Struct | None = None) -> bytes:
-    """An object's bytes in a media type: JSON as a line, or indented and without an end of line. Protobuf needs the schema of what is neither a
-    status nor discovery."""
+    """An object's bytes in a media type: JSON as a line, or indented and without an end of line. Protobuf needs the
+    schema of what is neither a status nor discovery."""
     if form_media == PROTOBUF:
         from apiserver.http.protobuf import document
 
@@ -163,7 +186,9 @@ def encode(form_media: str, obj: Any, *, pretty: bool = False, schema: Struct | 
         return made
     if form_media == YAML:
         return to_yaml(obj)
-    return orjson.dumps(obj, option=orjson.OPT_INDENT_2) if pretty else orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE)
+    return (
+        orjson.dumps(obj, option=orjson.OPT_INDENT_2) if pretty else orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE)
+    )
 
 
 def to_yaml(obj: Any) -> bytes:
@@ -177,7 +202,9 @@ def to_yaml(obj: Any) -> bytes:
 
 @lru_cache(maxsize=1)
 def _dumper() -> type[yaml.Dumper]:
-    """Strings of several lines as blocks, strings that look like something else in double quotes; all others as they are."""
+    """Strings of several lines as blocks, strings that look like something else in double quotes; all others as they
+    are.
+    """
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

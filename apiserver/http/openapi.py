@@ -1,8 +1,9 @@
-"""/openapi/v2 and /openapi/v3: the documents written by `python -m apiserver.openapi`, cut down to what this server serves.
+"""/openapi/v2 and /openapi/v3: the documents written by `python -m apiserver.openapi`, cut down to what this server
+serves.
 
-Nothing is read at start. Each document is read, cut and hashed when it is first asked for, and kept as bytes; most servers serve
-everything that the files hold, then the bytes are the file's. Version 2 is also given in protobuf (kubectl asks for nothing else),
-where cutting means leaving out entries, not decoding them.
+Nothing is read at start. Each document is read, cut and hashed when it is first asked for, and kept as bytes; most
+servers serve everything that the files hold, then the bytes are the file's. Version 2 is also given in protobuf
+(kubectl asks for nothing else), where cutting means leaving out entries, not decoding them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ class OpenApi:
         if name not in self._names():
             return Response(404, b"", "")
         body, etag = self._document(_file(name))
-        if not any(clause.media in (JSON, "*/*", "application/*") for clause in clauses(request.headers.get("accept", "") or "*/*")):
+        if not any(
+            clause.media in (JSON, "*/*", "application/*")
+            for clause in clauses(request.headers.get("accept", "") or "*/*")
+        ):
             return Response(406, b"", "", _VARY)
         wanted = request.params.get("hash", ("",))[0]
         if wanted and wanted != etag:
@@ -100,7 +104,9 @@ class OpenApi:
             try:
                 body = (self._directory / name).read_bytes()
             except OSError:
-                raise StatusError(503, "ServiceUnavailable", f"openapi/{name} is missing from this installation") from None
+                raise StatusError(
+                    503, "ServiceUnavailable", f"openapi/{name} is missing from this installation"
+                ) from None
             if name == "v2.pb":
                 body = self._cut_protobuf(body)
             elif name == "v2.json" or "__v" in name:
@@ -174,7 +180,9 @@ def _hash(body: bytes) -> str:
 _VARY: Final = (("Vary", "Accept"),)
 
 
-def _answer(request: Request, body: bytes, etag: str, content_type: str, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+def _answer(
+    request: Request, body: bytes, etag: str, content_type: str, headers: tuple[tuple[str, str], ...] = ()
+) -> Response:
     headers = (("Etag", f'"{etag}"'), *_VARY, *headers)
     matches = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
     if f'"{etag}"' in matches or "*" in matches:

@@ -13,9 +13,9 @@ _KEPT: Final = 1024 * 1024
 
 
 class Pace:
-    """After each chunk a stream rests for a moment that grows with the number of streams that do: what happens meanwhile goes into one chunk, so that
-    many watchers of a busy kind do not each wake for every event. An event after a quiet moment is sent at once, and streams that are silent slow
-    nobody down.
+    """After each chunk a stream rests for a moment that grows with the number of streams that do: what happens
+    meanwhile goes into one chunk, so that many watchers of a busy kind do not each wake for every event. An event after
+    a quiet moment is sent at once, and streams that are silent slow nobody down.
 
     All that rest go on together, so that they find the same events: what is made of these is made once."""
 

@@ -1,10 +1,10 @@
 """A path's meaning: which resource, which object, which verb. Splitting only; no pattern is matched one by one.
 
-    /api/v1/...                           the core group
-    /apis/GROUP/VERSION/...               every other
-        RESOURCE[/NAME[/SUBRESOURCE...]]
-        namespaces/NS/RESOURCE[/NAME[/SUBRESOURCE...]]
-        watch/...                         the old form of a watch
+/api/v1/...                           the core group
+/apis/GROUP/VERSION/...               every other
+    RESOURCE[/NAME[/SUBRESOURCE...]]
+    namespaces/NS/RESOURCE[/NAME[/SUBRESOURCE...]]
+    watch/...                         the old form of a watch
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Answers in protobuf: objects, lists, watch events, statuses and discovery documents.
 
-An entry's message is made once and shared by whoever reads it, in lists and events as well; an event's frame is made once for all watchers.
+An entry's message is made once and shared by whoever reads it, in lists and events as well; an event's frame is made
+once for all watchers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
     from apiserver.storage.entry import Entry
 
 _DOCUMENTS: Final = {
-    kind.kind: kind for kind in (meta.Status, meta.APIVersions, meta.APIGroup, meta.APIGroupList, meta.APIResourceList, discovery.APIGroupDiscoveryList)
+    kind.kind: kind
+    for kind in (
+        meta.Status,
+        meta.APIVersions,
+        meta.APIGroup,
+        meta.APIGroupList,
+        meta.APIResourceList,
+        discovery.APIGroupDiscoveryList,
+    )
 }
 _PARTIAL: Final = "PartialObjectMetadata"
 _METADATA_KEY: Final = ("protobuf", _PARTIAL)
@@ -35,7 +44,9 @@ _SHAPED_EVENTS: Final = 100
 
 
 def document(obj: dict[str, Any], schema: Struct | None = None) -> bytes | None:
-    """An object of the kind that it says: a status, a discovery document, or one of the given schema. None where the kind has no message."""
+    """An object of the kind that it says: a status, a discovery document, or one of the given schema. None where the
+    kind has no message.
+    """
     kind = obj.get("kind", "")
     schema = schema or _DOCUMENTS.get(kind)
     return None if schema is None else wrap(obj.get("apiVersion", ""), kind, protobuf.encode(schema, obj))

@@ -1,10 +1,13 @@
-"""HTTP/1.1 on a connection: requests parsed by httptools, handed to the dispatcher, and each answer written as one buffer.
+"""HTTP/1.1 on a connection: requests parsed by httptools, handed to the dispatcher, and each answer written as one
+buffer.
 
-uvicorn listens and makes one `Protocol` per connection; a Kubernetes request then passes neither ASGI nor, where the dispatcher can answer at once,
-a task (docs/adr/0009-wire-protocol.md). What belongs to FastAPI is asked through ASGI, its answer gathered and written like any other.
+uvicorn listens and makes one `Protocol` per connection; a Kubernetes request then passes neither ASGI nor, where the
+dispatcher can answer at once, a task (docs/adr/0009-wire-protocol.md). What belongs to FastAPI is asked through ASGI,
+its answer gathered and written like any other.
 
-One request is answered at a time, in the order of their coming. Those sent ahead wait in a queue; when it is full, or the client does not read its
-answers, no more is read from the connection. A stream (a watch) is the connection's until it ends: by itself, or because the client goes.
+One request is answered at a time, in the order of their coming. Those sent ahead wait in a queue; when it is full, or
+the client does not read its answers, no more is read from the connection. A stream (a watch) is the connection's until
+it ends: by itself, or because the client goes.
 """
 
 from __future__ import annotations
@@ -51,7 +54,15 @@ class _Asked:
 
     __slots__ = ("answer", "keep", "old", "raw_path", "request")
 
-    def __init__(self, request: Request, raw_path: bytes = b"", *, keep: bool = False, old: bool = False, answer: Response | None = None) -> None:
+    def __init__(
+        self,
+        request: Request,
+        raw_path: bytes = b"",
+        *,
+        keep: bool = False,
+        old: bool = False,
+        answer: Response | None = None,
+    ) -> None:
         self.request, self.raw_path, self.keep, self.answer = request, raw_path, keep, answer
         #: HTTP/1.0, which knows no chunks.
         self.old = old
@@ -62,7 +73,13 @@ class Protocol(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self._app = cast("Application", config.loaded_app)
         self._at_once, self._handle = self._app.dispatcher.at_once, self._app.dispatcher.handle
         self._loop = _loop or asyncio.get_running_loop()
@@ -150,7 +167,9 @@ class Protocol(asyncio.Protocol):
             while rest and not self._deaf:
                 rest = self._feed(rest)
         except httptools.HttpParserError as error:
-            if isinstance(error, httptools.HttpParserCallbackError) and not isinstance(error.__context__, (httptools.HttpParserError, ValueError)):
+            if isinstance(error, httptools.HttpParserCallbackError) and not isinstance(
+                error.__context__, (httptools.HttpParserError, ValueError)
+            ):
                 log.error("a request could not be taken", exc_info=error)
             self._refuse(self._odd(data))
             return
@@ -168,7 +187,9 @@ class Protocol(asyncio.Protocol):
         return b""
 
     def _odd(self, data: bytes) -> Response:
-        """The answer to what is no request: 400, but 405 for a method that nobody knows where a Kubernetes path is asked for."""
+        """The answer to what is no request: 400, but 405 for a method that nobody knows where a Kubernetes path is
+        asked for.
+        """
         if self._url or self._taken or not _WORD.match(data):
             return Response(400, b"Invalid HTTP request received.", _TEXT)
         return Response(405, encode(JSON, method_not_allowed().to_dict()))

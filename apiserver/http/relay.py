@@ -1,4 +1,6 @@
-"""Requests for FastAPI's paths, asked through ASGI; the answer is gathered whole. All of them are small, and none is a stream."""
+"""Requests for FastAPI's paths, asked through ASGI; the answer is gathered whole. All of them are small, and none is a
+stream.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ async def relay(app: AsgiApp, request: Request, raw_path: bytes, transport: asyn
         nonlocal status, headers
         if message["type"] == "http.response.start":
             status = message["status"]
-            headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers", ()) if name not in _OF_CONNECTION]
+            headers = [
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in message.get("headers", ())
+                if name not in _OF_CONNECTION
+            ]
         else:
             parts.append(message.get("body", b""))
 
@@ -60,9 +66,17 @@ async def relay(app: AsgiApp, request: Request, raw_path: bytes, transport: asyn
 def _scope(request: Request, raw_path: bytes, transport: asyncio.BaseTransport) -> Message:
     server, client = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
     return {
-        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": request.method,
-        "scheme": "https" if transport.get_extra_info("sslcontext") else "http", "path": unquote(raw_path), "raw_path": raw_path, "root_path": "",
-        "query_string": request.query.encode("latin-1"), "server": server[:2] if isinstance(server, tuple) else None,
-        "client": client[:2] if isinstance(client, tuple) else None, "state": {},
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
+        "path": unquote(raw_path),
+        "raw_path": raw_path,
+        "root_path": "",
+        "query_string": request.query.encode("latin-1"),
+        "server": server[:2] if isinstance(server, tuple) else None,
+        "client": client[:2] if isinstance(client, tuple) else None,
+        "state": {},
         "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
-    }  # fmt: skip
+    }

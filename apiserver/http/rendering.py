@@ -1,6 +1,7 @@
 """Entries as answers: an object, a list, a watch line, in the version and form that was asked for.
 
-The stored form's own version costs nothing but joining bytes; another version or a row is encoded once per entry and shared by all readers.
+The stored form's own version costs nothing but joining bytes; another version or a row is encoded once per entry and
+shared by all readers.
 """
 
 from __future__ import annotations
@@ -40,8 +41,14 @@ class View:
     def __init__(self, resource: Resource, version: Version) -> None:
         self.resource, self.version = resource, version
         self.api_version = api_version(resource.group, version.name)
-        self.opening = b'{"kind":"%b","apiVersion":"%b","metadata":{' % (resource.kind.encode(), self.api_version.encode())
-        self.list_opening = b'{"kind":"%b","apiVersion":"%b","metadata":' % (resource.list_kind.encode(), self.api_version.encode())
+        self.opening = b'{"kind":"%b","apiVersion":"%b","metadata":{' % (
+            resource.kind.encode(),
+            self.api_version.encode(),
+        )
+        self.list_opening = b'{"kind":"%b","apiVersion":"%b","metadata":' % (
+            resource.list_kind.encode(),
+            self.api_version.encode(),
+        )
         self.stored = version.from_hub is same_form
         self._key = (resource.group, resource.plural, version.name)
         self.protobuf_key = (*self._key, "protobuf")
@@ -52,7 +59,12 @@ class View:
         if event.initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
         empty = decode(self.version.schema, {}).obj
-        return {**empty, "kind": self.resource.kind, "apiVersion": self.api_version, "metadata": {**empty.get("metadata", {}), **meta}}
+        return {
+            **empty,
+            "kind": self.resource.kind,
+            "apiVersion": self.api_version,
+            "metadata": {**empty.get("metadata", {}), **meta},
+        }
 
     def tail(self, entry: Entry) -> bytes:
         """What follows the opening of the metadata: the stored bytes, or those of the converted object, made once."""
@@ -62,7 +74,9 @@ class View:
         if made is None:
             obj = to_version(self.resource, self.version, read(entry))
             rest = {name: value for name, value in obj.items() if name not in _TYPED}
-            made = entry.encodings[self._key] = orjson.dumps({"metadata": rest.pop("metadata"), **rest})[len(_OPENING) :]
+            made = entry.encodings[self._key] = orjson.dumps({"metadata": rest.pop("metadata"), **rest})[
+                len(_OPENING) :
+            ]
         return made
 
     def object(self, entry: Entry) -> bytes:
@@ -88,7 +102,11 @@ class View:
         head = self.list_opening + orjson.dumps(list_meta(listing)) + b',"items":['
         if not listing.entries:
             return head + b"]}\n"
-        parts = [entry.tail for entry in listing.entries] if self.stored else [self.tail(entry) for entry in listing.entries]
+        parts = (
+            [entry.tail for entry in listing.entries]
+            if self.stored
+            else [self.tail(entry) for entry in listing.entries]
+        )
         parts[0] = head + _OPENING + parts[0]
         parts[-1] += b"]}\n"
         return _NEXT.join(parts)
@@ -109,7 +127,9 @@ def partial(obj: dict[str, Any], version: str) -> dict[str, Any]:
     return {"kind": _PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
-def render_object(view: View, form: Form, entry: Entry, now: datetime, include: str = "", *, pretty: bool = False) -> bytes:
+def render_object(
+    view: View, form: Form, entry: Entry, now: datetime, include: str = "", *, pretty: bool = False
+) -> bytes:
     """One object in the form that was asked for. `include` is a Table's includeObject."""
     if form.media == negotiation.PROTOBUF:
         from apiserver.http import protobuf
@@ -128,10 +148,16 @@ def render_object(view: View, form: Form, entry: Entry, now: datetime, include: 
         return negotiation.encode(form.media, table(view, form, [entry], meta, now, include), pretty=pretty)
     if form.shape == _PARTIAL:
         return negotiation.encode(form.media, partial(entry.obj, form.version), pretty=pretty)
-    raise StatusError(406, "NotAcceptable", f"you requested {form.shape}, but the requested object is not a list (*{view.resource.go_type})")
+    raise StatusError(
+        406,
+        "NotAcceptable",
+        f"you requested {form.shape}, but the requested object is not a list (*{view.resource.go_type})",
+    )
 
 
-async def render_list(view: View, form: Form, listing: Listing, now: datetime, include: str = "", *, pretty: bool = False) -> bytes:
+async def render_list(
+    view: View, form: Form, listing: Listing, now: datetime, include: str = "", *, pretty: bool = False
+) -> bytes:
     """A list in the form that was asked for. Others get their turn while a long one is made."""
     entries, meta = listing.entries, list_meta(listing)
     if form.media == negotiation.PROTOBUF:
@@ -152,13 +178,21 @@ async def render_list(view: View, form: Form, listing: Listing, now: datetime, i
     if form.shape == "Table":
         head = table_of(view.resource, (), meta, version=form.version)
         del head["rows"]
-        return await gather(form.media, head, "rows", entries, lambda entry: row(view, form, entry, now, include), pretty=pretty)
+        return await gather(
+            form.media, head, "rows", entries, lambda entry: row(view, form, entry, now, include), pretty=pretty
+        )
     if form.shape == _PARTIAL + "List":
         head = {"kind": form.shape, "apiVersion": f"meta.k8s.io/{form.version}", "metadata": meta}
         if not entries:
             return negotiation.encode(form.media, {**head, "items": None}, pretty=pretty)
-        return await gather(form.media, head, "items", entries, lambda entry: partial(entry.obj, form.version), pretty=pretty)
-    raise StatusError(406, "NotAcceptable", f"you requested {form.shape}, but the requested object is a list (*{view.resource.go_type}List)")
+        return await gather(
+            form.media, head, "items", entries, lambda entry: partial(entry.obj, form.version), pretty=pretty
+        )
+    raise StatusError(
+        406,
+        "NotAcceptable",
+        f"you requested {form.shape}, but the requested object is a list (*{view.resource.go_type}List)",
+    )
 
 
 def row(view: View, form: Form, entry: Entry, now: datetime, include: str) -> dict[str, Any]:
@@ -166,7 +200,16 @@ def row(view: View, form: Form, entry: Entry, now: datetime, include: str) -> di
     return row_of_entry(view.resource, entry, now) | {"object": _row_object(view, form, entry, include)}
 
 
-def table(view: View, form: Form, entries: Sequence[Entry], meta: dict[str, Any], now: datetime, include: str, *, columns: bool = True) -> dict[str, Any]:
+def table(
+    view: View,
+    form: Form,
+    entries: Sequence[Entry],
+    meta: dict[str, Any],
+    now: datetime,
+    include: str,
+    *,
+    columns: bool = True,
+) -> dict[str, Any]:
     """Entries as a Table."""
     rows = [row(view, form, entry, now, include) for entry in entries]
     return table_of(view.resource, rows, meta, version=form.version, columns=columns)
@@ -203,7 +246,13 @@ class EventLines:
 
     def __init__(self, view: View, form: Form, include: str = "") -> None:
         self._view, self._form, self._include = view, form, include
-        self._key = (view.resource.group, view.resource.plural, view.version.name, form.shape, form.version if form.shape else "")
+        self._key = (
+            view.resource.group,
+            view.resource.plural,
+            view.version.name,
+            form.shape,
+            form.version if form.shape else "",
+        )
         self._columns = True
         self.possible = form.shape != _PARTIAL + "List"
         #: How many events may be turned into lines without a break.
@@ -231,10 +280,18 @@ class EventLines:
         columns, self._columns = self._columns, False
         if event.entry is not None:
             meta = {"resourceVersion": str(event.entry.revision)}
-            return _line(event.type, table(self._view, self._form, [event.entry], meta, now, self._include, columns=columns))
+            return _line(
+                event.type, table(self._view, self._form, [event.entry], meta, now, self._include, columns=columns)
+            )
         mark = self._view.bookmark(event)
         row = row_of(self._view.resource, mark, now) | {"object": partial(mark, self._form.version)}
-        made = table_of(self._view.resource, [row], {"resourceVersion": str(event.revision)}, version=self._form.version, columns=columns)
+        made = table_of(
+            self._view.resource,
+            [row],
+            {"resourceVersion": str(event.revision)},
+            version=self._form.version,
+            columns=columns,
+        )
         return _line(event.type, made)
 
 

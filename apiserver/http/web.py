@@ -1,7 +1,7 @@
 """The listening end: uvicorn without its own signals, its clock and its slow goodbye.
 
-uvicorn's loop looks ten times a second whether it should end; this one waits for it. At the end, answers under way get a moment and what is
-still open then is cut off: a server stops well within a second.
+uvicorn's loop looks ten times a second whether it should end; this one waits for it. At the end, answers under way get
+a moment and what is still open then is cut off: a server stops well within a second.
 """
 
 from __future__ import annotations
@@ -30,12 +30,25 @@ class Web(uvicorn.Server):
 
     def __init__(self, application: AsgiApp, certificate: tuple[Path, Path] | None = None) -> None:
         # Any other ASGI application is uvicorn's alone.
-        protocol = cast("type[asyncio.Protocol]", Protocol if isinstance(application, Application) else HttpToolsProtocol)
+        protocol = cast(
+            "type[asyncio.Protocol]", Protocol if isinstance(application, Application) else HttpToolsProtocol
+        )
         config = uvicorn.Config(
-            application, interface="asgi3", loop="none", http=protocol, ws="none", lifespan="off", log_config=None, access_log=False, proxy_headers=False,
-            server_header=False, date_header=False, timeout_keep_alive=120,
-            ssl_certfile=str(certificate[0]) if certificate else None, ssl_keyfile=str(certificate[1]) if certificate else None,
-        )  # fmt: skip
+            application,
+            interface="asgi3",
+            loop="none",
+            http=protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=120,
+            ssl_certfile=str(certificate[0]) if certificate else None,
+            ssl_keyfile=str(certificate[1]) if certificate else None,
+        )
         # It tells of clients that want to speak websocket (kubectl exec), which get our answer anyway.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         super().__init__(config)

@@ -11,7 +11,9 @@ DIRECTORY = Path(__file__).resolve().parents[2] / "openapi"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m apiserver.openapi", description="Write the OpenAPI documents, or check that they are current.")
+    parser = argparse.ArgumentParser(
+        prog="python -m apiserver.openapi", description="Write the OpenAPI documents, or check that they are current."
+    )
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--write", action="store_true", help="write openapi/")
     choice.add_argument("--check", action="store_true", help="exit with 1 when openapi/ is not what would be written")
@@ -23,7 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = build(CATALOG)
     present = {str(path.relative_to(options.directory)) for path in options.directory.rglob("*") if path.is_file()}
     stale = sorted(present - files.keys())
-    changed = [name for name, content in files.items() if name not in present or (options.directory / name).read_bytes() != content]
+    changed = [
+        name
+        for name, content in files.items()
+        if name not in present or (options.directory / name).read_bytes() != content
+    ]
     if options.check:
         for name in [*changed, *stale]:
             print(f"openapi/{name} is not current: run python -m apiserver.openapi --write", file=sys.stderr)

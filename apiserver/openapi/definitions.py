@@ -1,7 +1,7 @@
 """Schema objects of OpenAPI 2 and 3, made from the schema language.
 
-The two differ in how they point to each other, in defaults (version 3 only) and in how a type of two forms is told. What clients
-read (x-kubernetes-* extensions, required, formats, enums) is the same in both.
+The two differ in how they point to each other, in defaults (version 3 only) and in how a type of two forms is told.
+What clients read (x-kubernetes-* extensions, required, formats, enums) is the same in both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _SCALAR_DOCS: Final = {
 }
 _ZERO: Final = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0}
 #: Definitions that every group version shares and that name all of them as their group-version-kind.
-SHARED_KINDS: Final = ("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent")
+SHARED_KINDS: Final = (
+    "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
+)
 
 
 class Definitions:

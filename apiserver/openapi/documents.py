@@ -1,6 +1,7 @@
 """The documents themselves: one for OpenAPI 2, one for each group and group version for OpenAPI 3.
 
-File names are those that upstream gives to its own: `v3/apis__resource.k8s.io__v1.json` stands for /openapi/v3/apis/resource.k8s.io/v1.
+File names are those that upstream gives to its own: `v3/apis__resource.k8s.io__v1.json` stands for
+/openapi/v3/apis/resource.k8s.io/v1.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ __all__ = ["build"]
 Json = dict[str, Any]
 
 _ABOUT: Final = {"title": "Kubernetes", "version": "unversioned"}
-_TOKEN: Final = {"BearerToken": {"description": "A bearer token.", "in": "header", "name": "authorization", "type": "apiKey"}}
+_TOKEN: Final = {
+    "BearerToken": {"description": "A bearer token.", "in": "header", "name": "authorization", "type": "apiKey"}
+}
 _MEDIA: Final = ("application/json", "application/yaml")
 _STREAM: Final = "application/json;stream=watch"
 _PATCHES: Final = (
-    "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml",
-)  # fmt: skip
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
 _GOOD: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 #: Type and sentence of every parameter.
@@ -110,9 +116,14 @@ def _tag(group: str, version: str = "") -> str:
 
 
 def _shared_kinds(versions: Iterable[tuple[str, str]]) -> dict[str, list[Json]]:
-    """DeleteOptions and WatchEvent belong to every group version of a document, the other types of meta/v1 to the core group."""
+    """DeleteOptions and WatchEvent belong to every group version of a document, the other types of meta/v1 to the core
+    group.
+    """
     shared = sorted(set(versions))
-    kinds = {name: [{"group": group, "kind": name.rsplit(".", 1)[-1], "version": version} for group, version in shared] for name in SHARED_KINDS}
+    kinds = {
+        name: [{"group": group, "kind": name.rsplit(".", 1)[-1], "version": version} for group, version in shared]
+        for name in SHARED_KINDS
+    }
     for struct in (APIGroup, APIGroupList, APIResourceList, APIVersions, Status):
         kinds[struct.name] = [{"group": "", "kind": struct.kind, "version": "v1"}]
     return kinds
@@ -149,7 +160,9 @@ class _Document:
 
     def discovery(self, path: str, name: str, tag: str, answer: Struct) -> None:
         """A path that answers a GET with a document about the API."""
-        operation = Operation(id=name, action="get", gvk=("", "", ""), text=f"{answer.kind} of the server.", answer=answer)
+        operation = Operation(
+            id=name, action="get", gvk=("", "", ""), text=f"{answer.kind} of the server.", answer=answer
+        )
         made = self.operation(operation, tag)
         made.pop("x-kubernetes-action")
         made.pop("x-kubernetes-group-version-kind")
@@ -166,7 +179,11 @@ class _Document:
         made: Json = {"description": text, "in": place, "name": name}
         if place == "path":
             made["required"] = True
-        return made | ({"schema": {"type": type_, "uniqueItems": True}} if self.release == 3 else {"type": type_, "uniqueItems": True})
+        return made | (
+            {"schema": {"type": type_, "uniqueItems": True}}
+            if self.release == 3
+            else {"type": type_, "uniqueItems": True}
+        )
 
     def operation(self, operation: Operation, tag: str) -> Json:
         media: tuple[str, ...] = _MEDIA
@@ -183,7 +200,9 @@ class _Document:
             made["produces"] = list(media)
             made["schemes"] = ["https"]
         made["operationId"] = operation.id
-        made["responses"] = {code: self.answer(operation, code, media) for code in operation.codes} | {"401": {"description": "Unauthorized"}}
+        made["responses"] = {code: self.answer(operation, code, media) for code in operation.codes} | {
+            "401": {"description": "Unauthorized"}
+        }
         made["tags"] = [tag]
         if operation.body is not None:
             self.body(made, parameters, operation)
@@ -197,13 +216,21 @@ class _Document:
     def answer(self, operation: Operation, code: str, media: tuple[str, ...]) -> Json:
         schema = {"type": "string"} if operation.answer is None else self.definitions.ref(operation.answer)
         made: Json = {"description": _GOOD[code]}
-        return made | ({"schema": schema} if self.release == 2 else {"content": {name: {"schema": schema} for name in media}})
+        return made | (
+            {"schema": schema} if self.release == 2 else {"content": {name: {"schema": schema} for name in media}}
+        )
 
     def body(self, made: Json, parameters: list[Json], operation: Operation) -> None:
         assert operation.body is not None
         schema = self.definitions.ref(operation.body)
         if self.release == 2:
-            parameters.insert(0, {"in": "body", "name": "body", "schema": schema} | ({"required": True} if operation.body_required else {}))
+            parameters.insert(
+                0,
+                {"in": "body", "name": "body", "schema": schema}
+                | ({"required": True} if operation.body_required else {}),
+            )
             return
         accepted = _PATCHES if operation.action == "patch" else ("*/*",)
-        made["requestBody"] = {"content": {name: {"schema": schema} for name in accepted}} | ({"required": True} if operation.body_required else {})
+        made["requestBody"] = {"content": {name: {"schema": schema} for name in accepted}} | (
+            {"required": True} if operation.body_required else {}
+        )

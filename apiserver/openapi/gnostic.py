@@ -1,7 +1,7 @@
 """The OpenAPI 2 document in protobuf, as gnostic's openapiv2 package defines it: the form that kubectl asks for.
 
-Only what our documents hold is here. Field numbers are facts of that package's OpenAPIv2.proto. Entries of paths and definitions
-stand each on their own in the encoding, so a reader may drop some without decoding the rest.
+Only what our documents hold is here. Field numbers are facts of that package's OpenAPIv2.proto. Entries of paths and
+definitions stand each on their own in the encoding, so a reader may drop some without decoding the rest.
 """
 
 from __future__ import annotations
@@ -59,10 +59,21 @@ def encode_document(document: Json) -> bytes:
     """A whole Document."""
     paths = b"".join(field(2, _named(path, _path_item(item))) for path, item in document["paths"].items())
     definitions = b"".join(field(1, _named(name, _schema(item))) for name, item in document["definitions"].items())
-    security = b"".join(field(12, b"".join(field(1, _named(name, b"")) for name in item)) for item in document["security"])
-    schemes = b"".join(field(1, _named(name, field(2, _api_key(item)))) for name, item in document["securityDefinitions"].items())
+    security = b"".join(
+        field(12, b"".join(field(1, _named(name, b"")) for name in item)) for item in document["security"]
+    )
+    schemes = b"".join(
+        field(1, _named(name, field(2, _api_key(item)))) for name, item in document["securityDefinitions"].items()
+    )
     info = field(1, document["info"]["title"]) + field(2, document["info"]["version"])
-    return field(1, document["swagger"]) + field(2, info) + field(8, paths) + field(9, definitions) + security + field(13, schemes)
+    return (
+        field(1, document["swagger"])
+        + field(2, info)
+        + field(8, paths)
+        + field(9, definitions)
+        + security
+        + field(13, schemes)
+    )
 
 
 def _api_key(item: Json) -> bytes:
@@ -73,24 +84,47 @@ _METHODS: Final = {"get": 2, "put": 3, "post": 4, "delete": 5, "options": 6, "he
 
 
 def _path_item(item: Json) -> bytes:
-    operations = b"".join(field(number, _operation(item[method])) for method, number in _METHODS.items() if method in item)
+    operations = b"".join(
+        field(number, _operation(item[method])) for method, number in _METHODS.items() if method in item
+    )
     return operations + b"".join(field(9, field(1, _parameter(parameter))) for parameter in item.get("parameters", ()))
 
 
 def _operation(item: Json) -> bytes:
-    responses = b"".join(field(1, _named(code, field(1, _response(response)))) for code, response in item["responses"].items())
-    return b"".join((
-        _texts(1, item["tags"]), _text(3, item["description"]), field(5, item["operationId"]), _texts(6, item["produces"]), _texts(7, item["consumes"]),
-        b"".join(field(8, field(1, _parameter(parameter))) for parameter in item.get("parameters", ())),
-        field(9, responses), _texts(10, item["schemes"]), _extensions(13, item),
-    ))  # fmt: skip
+    responses = b"".join(
+        field(1, _named(code, field(1, _response(response)))) for code, response in item["responses"].items()
+    )
+    return b"".join(
+        (
+            _texts(1, item["tags"]),
+            _text(3, item["description"]),
+            field(5, item["operationId"]),
+            _texts(6, item["produces"]),
+            _texts(7, item["consumes"]),
+            b"".join(field(8, field(1, _parameter(parameter))) for parameter in item.get("parameters", ())),
+            field(9, responses),
+            _texts(10, item["schemes"]),
+            _extensions(13, item),
+        )
+    )
 
 
 def _parameter(item: Json) -> bytes:
     if item["in"] == "body":
-        return field(1, field(2, item["name"]) + field(3, "body") + _flag(4, item.get("required")) + field(5, _schema(item["schema"])))
+        return field(
+            1,
+            field(2, item["name"])
+            + field(3, "body")
+            + _flag(4, item.get("required"))
+            + field(5, _schema(item["schema"])),
+        )
     query = item["in"] == "query"
-    simple = _flag(1, item.get("required")) + field(2, item["in"]) + _text(3, item.get("description")) + field(4, item["name"])
+    simple = (
+        _flag(1, item.get("required"))
+        + field(2, item["in"])
+        + _text(3, item.get("description"))
+        + field(4, item["name"])
+    )
     # A query parameter has one field more (allowEmptyValue) in front of its type.
     simple += field(6 if query else 5, item["type"]) + _flag(20 if query else 19, item.get("uniqueItems"))
     return field(2, field(3 if query else 4, simple))
@@ -102,7 +136,12 @@ def _response(item: Json) -> bytes:
 
 
 def _schema(item: Json) -> bytes:
-    out = [_text(1, item.get("$ref")), _text(2, item.get("format")), _text(4, item.get("description")), _texts(19, item.get("required", []))]
+    out = [
+        _text(1, item.get("$ref")),
+        _text(2, item.get("format")),
+        _text(4, item.get("description")),
+        _texts(19, item.get("required", [])),
+    ]
     out += [field(20, _any(value)) for value in item.get("enum", ())]
     if "additionalProperties" in item:
         out.append(field(21, field(1, _schema(item["additionalProperties"]))))
@@ -111,7 +150,9 @@ def _schema(item: Json) -> bytes:
     if "items" in item:
         out.append(field(23, field(1, _schema(item["items"]))))
     if "properties" in item:
-        out.append(field(25, b"".join(field(1, _named(name, _schema(value))) for name, value in item["properties"].items())))
+        out.append(
+            field(25, b"".join(field(1, _named(name, _schema(value))) for name, value in item["properties"].items()))
+        )
     return b"".join(out) + _extensions(31, item)
 
 

@@ -1,10 +1,10 @@
 """Server-side apply: an applied configuration becomes part of the object, and its manager owns what it states.
 
-    checked (every field declared) → merged over the live object → fields given up by this manager pruned → conflicts with other
-    managers found (or, forced, their fields taken) → decoded, defaulted, in hub form
+    checked (every field declared) → merged over the live object → fields given up by this manager pruned → conflicts
+    with other managers found (or, forced, their fields taken) → decoded, defaulted, in hub form
 
-All of it happens in the terms of the request's version; managers that speak another version are served by conversion. Texts and
-rules are those of k8s.io/apimachinery (pkg/util/managedfields) and structured-merge-diff (merge).
+All of it happens in the terms of the request's version; managers that speak another version are served by conversion.
+Texts and rules are those of k8s.io/apimachinery (pkg/util/managedfields) and structured-merge-diff (merge).
 """
 
 from __future__ import annotations
@@ -50,10 +50,16 @@ class _Conflicts(Exception):
 
 
 def apply_change(
-    forms: Forms, resets: tuple[str, ...], ctx: Context, target: Target, version: Version, body: bytes, options: WriteOptions
-) -> Callable[[Json | None], Json]:  # fmt: skip
-    """The change that an apply makes; it tracks managers itself. `forms` are the versions that managers may speak, `resets` the fields that this
-    write cannot own."""
+    forms: Forms,
+    resets: tuple[str, ...],
+    ctx: Context,
+    target: Target,
+    version: Version,
+    body: bytes,
+    options: WriteOptions,
+) -> Callable[[Json | None], Json]:
+    """The change that an apply makes; it tracks managers itself. `forms` are the versions that managers may speak,
+    `resets` the fields that this write cannot own."""
     applied, repeated = _load(body)
 
     def change(old: Json | None) -> Json:
@@ -86,7 +92,15 @@ def _load(body: bytes) -> tuple[Json, list[str]]:
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     value = loaded.value
     if value is not None and not isinstance(value, dict):
-        kind = "array" if isinstance(value, list) else "bool" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+        kind = (
+            "array"
+            if isinstance(value, list)
+            else "bool"
+            if isinstance(value, bool)
+            else "string"
+            if isinstance(value, str)
+            else "number"
+        )
         text = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {text}")
     return value or {}, [f"error converting YAML to JSON: {problem}" for problem in loaded.problems]
@@ -106,7 +120,9 @@ def _gvk(api_version: str, kind: str) -> str:
 class _Applier:
     """One apply. `schema` and `api_version` are the request's; live and applied objects are in that version."""
 
-    def __init__(self, forms: Forms, resets: tuple[str, ...], ctx: Context, target: Target, version: Version, applied: Json) -> None:
+    def __init__(
+        self, forms: Forms, resets: tuple[str, ...], ctx: Context, target: Target, version: Version, applied: Json
+    ) -> None:
         self.forms, self.ctx, self.target, self.version, self.applied = forms, ctx, target, version, applied
         self.schema: Struct = target.schema
         self.api_version = target.api_version
@@ -141,7 +157,9 @@ class _Applier:
         return form
 
     def _managers(self, old: Json | None, live: Json) -> Managers:
-        """Managers of the stored object. Fields of an object that nobody manages belong to those who wrote before the first apply."""
+        """Managers of the stored object. Fields of an object that nobody manages belong to those who wrote before the
+        first apply.
+        """
         if old is None:
             return {}
         managers = decode_strictly(old["metadata"].get("managedFields"))
@@ -200,8 +218,12 @@ class _Applier:
         return self._convert(pruned, at, self.api_version)
 
     def _states_all(self, last: Owned, managers: Managers) -> bool:
-        """Whether this manager states again all that it owned, so that there is nothing to give up (and no conversion that could lose something)."""
-        one_version = last.version == self.api_version and all(owned.version == last.version for owned in managers.values())
+        """Whether this manager states again all that it owned, so that there is nothing to give up (and no conversion
+        that could lose something).
+        """
+        one_version = last.version == self.api_version and all(
+            owned.version == last.version for owned in managers.values()
+        )
         return one_version and not difference(last.fields, managers[self.manager].fields)
 
     def _add_back_owned(self, whole: Json, pruned: Json, at: str, managers: Managers) -> Json:
@@ -287,7 +309,9 @@ class _Applier:
         metadata = obj["metadata"]
         metadata.pop("managedFields", None)
         if managers:
-            metadata["managedFields"] = encode({key: owned._replace(fields=ordered(owned.fields)) for key, owned in managers.items()})
+            metadata["managedFields"] = encode(
+                {key: owned._replace(fields=ordered(owned.fields)) for key, owned in managers.items()}
+            )
         annotations = metadata.get("annotations")
         if self.ctx.manager == KUBECTL and annotations and annotations.get(LAST_APPLIED):
             metadata["annotations"] = {**annotations, LAST_APPLIED: self._last_applied()}
@@ -301,7 +325,10 @@ class _Applier:
             return to_hub(self.ctx, self.target, obj, reset=False)
         except (Misfit, DecodeError) as error:
             kind = _gvk(self.api_version, self.target.kind)
-            message = f"failed to convert new object ({self._shown()}) to proper version: unable to convert unstructured object to {kind}: {error}"
+            message = (
+                f"failed to convert new object ({self._shown()}) to proper version: unable to convert unstructured"
+                f" object to {kind}: {error}"
+            )
             raise StatusError(500, "", message) from None
 
     def _last_applied(self) -> str:

@@ -1,4 +1,6 @@
-"""What rules may ask of the server's authorizer and authenticator: questions and decisions, tokens and whose they are."""
+"""What rules may ask of the server's authorizer and authenticator: questions and decisions, tokens and whose they
+are.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Json = dict[str, Any]
 
 
 class Question(NamedTuple):
-    """What is asked of a resource. `selector` is the field selector of a list, a watch or a deletion of many, as it was given."""
+    """What is asked of a resource. `selector` is the field selector of a list, a watch or a deletion of many, as it was
+    given.
+    """
 
     verb: str
     group: str

@@ -1,7 +1,8 @@
 """Continue tokens: where a paged list goes on, and at which revision.
 
-base64url (without padding) of `{"v":"meta.k8s.io/v1","rv":REVISION,"start":KEY}`; the key is relative to the listed prefix. A
-revision below zero goes on in the present. Form and texts are those of upstream's k8s.io/apiserver/pkg/storage.
+base64url (without padding) of `{"v":"meta.k8s.io/v1","rv":REVISION,"start":KEY}`; the key is relative to the listed
+prefix. A revision below zero goes on in the present. Form and texts are those of upstream's
+k8s.io/apiserver/pkg/storage.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 def encode_token(key: str, prefix: str, revision: int) -> str:
     """A token for a list of `prefix` that goes on at `key`."""
-    raw = json.dumps({"v": _VERSION, "rv": revision, "start": key.removeprefix(prefix)}, separators=(",", ":"), ensure_ascii=False)
+    raw = json.dumps(
+        {"v": _VERSION, "rv": revision, "start": key.removeprefix(prefix)}, separators=(",", ":"), ensure_ascii=False
+    )
     return base64.urlsafe_b64encode(raw.encode()).rstrip(b"=").decode()
 
 
@@ -36,11 +39,19 @@ def decode_token(token: str, prefix: str) -> tuple[str, int]:
         raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
     version, revision, start = fields.get("v", ""), fields.get("rv", 0), fields.get("start", "")
     if version != _VERSION:
-        raise bad_request(f"invalid continue token: continue key is not valid: server does not recognize this encoded version {version}")
+        raise bad_request(
+            "invalid continue token: continue key is not valid: server does not recognize this encoded version"
+            f" {version}"
+        )
     if not revision:
-        raise bad_request("invalid continue token: continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+        raise bad_request(
+            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion (version"
+            " meta.k8s.io/v1)"
+        )
     if not start:
-        raise bad_request("invalid continue token: continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
+        raise bad_request(
+            "invalid continue token: continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"
+        )
     key = start if start.startswith("/") else "/" + start
     if posixpath.normpath(key) != key:
         raise bad_request(f"invalid continue token: continue key is not valid: {start}")
@@ -59,7 +70,11 @@ def _fields(token: str) -> dict[str, Any]:
         fields = orjson.loads(raw)
     except orjson.JSONDecodeError:
         raise ValueError(_go_json_error(raw)) from None
-    if not isinstance(fields, dict) or not isinstance(fields.get("rv", 0), int) or not isinstance(fields.get("start", ""), str):
+    if (
+        not isinstance(fields, dict)
+        or not isinstance(fields.get("rv", 0), int)
+        or not isinstance(fields.get("start", ""), str)
+    ):
         raise ValueError("json: cannot unmarshal value into Go value of type storage.continueToken")
     return fields
 

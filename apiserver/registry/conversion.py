@@ -24,9 +24,21 @@ Json = dict[str, Any]
 OPENING: Final = b'{"metadata":{'
 #: ObjectMeta's fields in the order in which they are stored; resourceVersion is not.
 _ORDER: Final = (
-    "name", "generateName", "namespace", "selfLink", "uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
-    "labels", "annotations", "ownerReferences", "finalizers", "managedFields",
-)  # fmt: skip
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
 
 
 def api_version(group: str, version: str) -> str:
@@ -80,12 +92,14 @@ def to_version(resource: Resource, version: Version, obj: Json) -> Json:
 class Forms:
     """The forms of all versions under which the objects of one storage prefix can be seen, by apiVersion.
 
-    Two resources may share a prefix (events of the core group and of events.k8s.io): a manager of either is understood. Of a version that is
-    not `served` (by release or runtime-config) nothing is known, as upstream knows fields from the OpenAPI schema of what it serves: managers
-    who spoke it are forgotten when an object is written next.
+    Two resources may share a prefix (events of the core group and of events.k8s.io): a manager of either is understood.
+    Of a version that is not `served` (by release or runtime-config) nothing is known, as upstream knows fields from the
+    OpenAPI schema of what it serves: managers who spoke it are forgotten when an object is written next.
     """
 
-    def __init__(self, resources: Iterable[Resource], served: Callable[[Resource, Version], bool] = lambda *_: True) -> None:
+    def __init__(
+        self, resources: Iterable[Resource], served: Callable[[Resource, Version], bool] = lambda *_: True
+    ) -> None:
         self._forms: dict[str, Form] = {}
         for resource in resources:
             for version in resource.versions:
@@ -97,7 +111,9 @@ class Forms:
 
 
 def _form(version: Version) -> Form:
-    convert: Callable[[Json], Json] = _identity if version.from_hub is same_form else lambda obj: version.from_hub(copy_of(obj))
+    convert: Callable[[Json], Json] = (
+        _identity if version.from_hub is same_form else lambda obj: version.from_hub(copy_of(obj))
+    )
     made: list[Json] = []
 
     def empty() -> Json:

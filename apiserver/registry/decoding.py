@@ -1,9 +1,10 @@
 """From a request's body to an object in hub form: media type, kind and version, field validation, defaults, conversion.
 
-    body → value (JSON or YAML) → kind and apiVersion → schema of that kind → unknown and repeated fields → defaults → hub
+    body → value (JSON or YAML) → kind and apiVersion → schema of that kind → unknown and repeated fields → defaults →
+    hub
 
-A body of another registered kind is decoded as that kind first, so that its errors are told in its terms, and then refused.
-Texts are those of k8s.io/apiserver (pkg/endpoints/handlers) and k8s.io/apimachinery (pkg/runtime).
+A body of another registered kind is decoded as that kind first, so that its errors are told in its terms, and then
+refused. Texts are those of k8s.io/apiserver (pkg/endpoints/handlers) and k8s.io/apimachinery (pkg/runtime).
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
     from apiserver.api.protobuf import Envelope
     from apiserver.registry.strategy import Context
 
-__all__ = ["BODY_TYPES", "SCHEME", "Kinds", "Target", "decode_body", "media_type", "to_hub", "unsupported_media_type", "warnings_of"]
+__all__ = [
+    "BODY_TYPES",
+    "SCHEME",
+    "Kinds",
+    "Target",
+    "decode_body",
+    "media_type",
+    "to_hub",
+    "unsupported_media_type",
+    "warnings_of",
+]
 
 Json = dict[str, Any]
 
@@ -33,14 +44,22 @@ _SUMMARY: Final = 30
 
 
 def _list_of(item: Struct) -> Struct:
-    return Struct(item.name + "List", (TYPE_META, field("metadata", 1, ListMeta, omit=False), field("items", 2, ListOf(item), omit=False)))
+    return Struct(
+        item.name + "List",
+        (TYPE_META, field("metadata", 1, ListMeta, omit=False), field("items", 2, ListOf(item), omit=False)),
+    )
 
 
-_LIST: Final = Struct("io.k8s.api.core.v1.List", (TYPE_META, field("metadata", 1, ListMeta, omit=False), field("items", 2, ListOf(RAW), omit=False)))
+_LIST: Final = Struct(
+    "io.k8s.api.core.v1.List",
+    (TYPE_META, field("metadata", 1, ListMeta, omit=False), field("items", 2, ListOf(RAW), omit=False)),
+)
 
 
 class Kinds:
-    """Every kind that a body can be of, by apiVersion and kind: versions of the catalog, their lists and bodies of subresources."""
+    """Every kind that a body can be of, by apiVersion and kind: versions of the catalog, their lists and bodies of
+    subresources.
+    """
 
     def __init__(self, catalog: Iterable[Resource]) -> None:
         self._schemas: dict[tuple[str, str], Struct] = {("v1", "List"): _LIST}
@@ -105,7 +124,9 @@ def load_body(body: bytes, media: str) -> Body:
     try:
         return loads(body, media)
     except DecodeError as error:
-        raise DecodeError(f"couldn't get version/kind; json parse error: {error}" if media == "application/json" else str(error)) from None
+        raise DecodeError(
+            f"couldn't get version/kind; json parse error: {error}" if media == "application/json" else str(error)
+        ) from None
 
 
 def decode_body(ctx: Context, target: Target, kinds: Kinds, body: bytes, content_type: str, validation: str) -> Json:
@@ -137,7 +158,9 @@ def _decode_message(ctx: Context, target: Target, kinds: Kinds, body: bytes) -> 
         message = f"the object provided is unrecognized (must be of type {target.kind}): {error} ({summary(body)})"
         raise bad_request(message) from None
     version = envelope.api_version if envelope.api_version.count("/") < 2 else ""
-    obj = _decode_as(ctx, target, kinds, envelope, version or target.api_version, envelope.kind or target.kind, "Ignore")
+    obj = _decode_as(
+        ctx, target, kinds, envelope, version or target.api_version, envelope.kind or target.kind, "Ignore"
+    )
     return _converted(ctx, target, obj, reset=False)
 
 
@@ -146,7 +169,9 @@ def _converted(ctx: Context, target: Target, obj: Json, *, reset: bool) -> Json:
     try:
         return to_hub(ctx, target, obj, reset=reset)
     except DecodeError as error:
-        raise bad_request(f'{target.kind} in version "{target.version}" cannot be handled as a {target.kind}: {error}') from None
+        raise bad_request(
+            f'{target.kind} in version "{target.version}" cannot be handled as a {target.kind}: {error}'
+        ) from None
 
 
 def _resets_managers(raw: Any) -> bool:
@@ -175,7 +200,9 @@ def summary(body: bytes) -> str:
     return text + " ..." if len(body) > _SUMMARY else text
 
 
-def _decode_as(ctx: Context, target: Target, kinds: Kinds, body: Body | Envelope, version: str, kind: str, validation: str) -> Json:
+def _decode_as(
+    ctx: Context, target: Target, kinds: Kinds, body: Body | Envelope, version: str, kind: str, validation: str
+) -> Json:
     short = version.rpartition("/")[2]
 
     def refuse(error: str) -> StatusError:
@@ -196,7 +223,9 @@ def _decode_as(ctx: Context, target: Target, kinds: Kinds, body: Body | Envelope
         raise refuse("strict decoding error: " + ", ".join(problems))
     ctx.warnings += [warning for problem in problems for warning in warnings_of(problem)]
     if not own:
-        raise bad_request(f"the API version in the data ({version}) does not match the expected API version ({target.api_version})")
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({target.api_version})"
+        )
     obj: Json = decoded.obj
     return obj
 

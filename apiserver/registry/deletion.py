@@ -25,8 +25,8 @@ _COLLECTED: Final = (ORPHAN, FOREGROUND)
 
 
 class Step(NamedTuple):
-    """`then`: "keep" leaves the object to finalizers or its grace period, "remove" takes it away after `obj` was written,
-    "pending" means that an earlier DELETE already asks for as much. `obj` None: nothing to write first."""
+    """`then`: "keep" leaves the object to finalizers or its grace period, "remove" takes it away after `obj` was
+    written, "pending" means that an earlier DELETE already asks for as much. `obj` None: nothing to write first."""
 
     then: Literal["keep", "remove", "pending"]
     obj: Json | None
@@ -38,9 +38,18 @@ def check_preconditions(resource: Resource, metadata: Json, preconditions: Preco
     uid, version = preconditions.uid, preconditions.resource_version
     name = metadata["name"]
     if uid is not None and uid != metadata["uid"]:
-        raise _refused(resource, name, "UID", uid, metadata["uid"], "The object might have been deleted and then recreated")
+        raise _refused(
+            resource, name, "UID", uid, metadata["uid"], "The object might have been deleted and then recreated"
+        )
     if version is not None and version != metadata["resourceVersion"]:
-        raise _refused(resource, name, "ResourceVersion", version, metadata["resourceVersion"], "The object might have been modified")
+        raise _refused(
+            resource,
+            name,
+            "ResourceVersion",
+            version,
+            metadata["resourceVersion"],
+            "The object might have been modified",
+        )
 
 
 def _refused(resource: Resource, name: str, what: str, wanted: str, found: str, hint: str) -> StatusError:
@@ -150,7 +159,11 @@ def _set_finalizers(metadata: Json, finalizers: list[str]) -> bool:
 def removable(resource: Resource, new: Json, old: Json) -> bool:
     """Whether an update took the last finalizer of an object whose deletion waits for nothing else."""
     before = old["metadata"]
-    if new["metadata"].get("finalizers") or "deletionTimestamp" not in before or before.get("deletionGracePeriodSeconds"):
+    if (
+        new["metadata"].get("finalizers")
+        or "deletionTimestamp" not in before
+        or before.get("deletionGracePeriodSeconds")
+    ):
         return False
     return resource.strategy.may_remove(new)
 

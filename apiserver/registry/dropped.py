@@ -47,7 +47,9 @@ class DroppedFields:
         self.warns, self._most = warns, most
         self._losses: OrderedDict[tuple[str, str, str, str], Loss] = OrderedDict()
 
-    def note(self, group: str, kind: str, namespace: str, name: str, when: datetime, fields: Iterable[DroppedField]) -> None:
+    def note(
+        self, group: str, kind: str, namespace: str, name: str, when: datetime, fields: Iterable[DroppedField]
+    ) -> None:
         key = (group, kind, namespace, name)
         self._losses[key] = Loss(*key, when, tuple(fields)[:MOST_FIELDS])
         self._losses.move_to_end(key)
@@ -56,7 +58,11 @@ class DroppedFields:
 
     def losses(self, kind: str = "", namespace: str = "", name: str = "") -> list[Loss]:
         """Those of a kind, of a namespace, of a name; the latest first."""
-        return [loss for loss in reversed(self._losses.values()) if kind in ("", loss.kind) and namespace in ("", loss.namespace) and name in ("", loss.name)]
+        return [
+            loss
+            for loss in reversed(self._losses.values())
+            if kind in ("", loss.kind) and namespace in ("", loss.namespace) and name in ("", loss.name)
+        ]
 
     def clear(self) -> None:
         self._losses.clear()

@@ -64,7 +64,11 @@ def _misfits(type_: Type, value: Any) -> list[tuple[str, str]]:
                 break  # nothing behind an undeclared field is looked at
         return found
     if isinstance(type_, ListOf):
-        return _item_misfits(type_, value) if isinstance(value, list) else [("", f"expected list, got &{{{go_format(value)}}}")]
+        return (
+            _item_misfits(type_, value)
+            if isinstance(value, list)
+            else [("", f"expected list, got &{{{go_format(value)}}}")]
+        )
     text = _wrong_scalar(type_, value)
     return [("", text)] if text else []
 
@@ -111,7 +115,10 @@ def _unnamed(type_: ListOf, item: Any) -> str:
         return "associative list with keys may not have non-map elements"
     if _elements(type_).element(item) == NAMELESS:
         keys = "[" + " ".join(go_quote(key) for key in type_.keys) + "]"
-        return f"associative list with keys has an element that omits all key fields {keys} (and doesn't have default values for any key fields)"
+        return (
+            f"associative list with keys has an element that omits all key fields {keys} (and doesn't have default"
+            " values for any key fields)"
+        )
     return ""
 
 
@@ -123,7 +130,11 @@ def _wrong_scalar(type_: Scalar, value: Any) -> str:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         return "" if fits else f"expected numeric (int or float), got {_go_type(value)}"
     if name in _TEXTS:
-        return "" if isinstance(value, str) else f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+        return (
+            ""
+            if isinstance(value, str)
+            else f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+        )
     if name == "bool":
         return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_format(value)}}}"
     return f"expected any scalar, got &{{{go_format(value)}}}" if isinstance(value, dict | list) else ""
@@ -142,7 +153,11 @@ def _go_syntax(value: Any) -> str:
     if isinstance(value, str):
         return go_quote(value)
     if isinstance(value, dict):
-        return "map[string]interface {}{" + ", ".join(f"{go_quote(key)}:{_go_syntax(value[key])}" for key in sorted(value)) + "}"
+        return (
+            "map[string]interface {}{"
+            + ", ".join(f"{go_quote(key)}:{_go_syntax(value[key])}" for key in sorted(value))
+            + "}"
+        )
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(map(_go_syntax, value)) + "}"
     return go_format(value)
@@ -197,8 +212,8 @@ def _merge_items(type_: ListOf, live: Any, applied: Any) -> Any:
 
 
 def _order(live: list[str], applied: list[str]) -> list[str]:
-    """Live items keep their order and applied ones theirs; where the two disagree, the applied order holds. A live item stands
-    before the applied ones that follow it in the live list."""
+    """Live items keep their order and applied ones theirs; where the two disagree, the applied order holds. A live item
+    stands before the applied ones that follow it in the live list."""
     in_live, in_applied = set(live), set(applied)
     shared = [name for name in applied if name in in_live]
     out: list[str] = []
@@ -212,7 +227,9 @@ def _order(live: list[str], applied: list[str]) -> list[str]:
                 out.append(name)
                 at += 1
                 continue
-            if name in done or (following < len(applied) and expected is not None and name != expected and name != applied[following]):
+            if name in done or (
+                following < len(applied) and expected is not None and name != expected and name != applied[following]
+            ):
                 at += 1
                 continue
         if following < len(applied):
@@ -243,7 +260,11 @@ def remove(type_: Type | None, value: Any, fields: FieldSet) -> Any:
             return _remove_members(value, fields, lambda _: value_type)
     if isinstance(value, list) and isinstance(type_, ListOf) and type_.kind != "atomic":
         element = _elements(type_).element
-        return [remove(type_.item, item, fields.get(element(item), {})) for item in value if not _member(fields.get(element(item)))]
+        return [
+            remove(type_.item, item, fields.get(element(item), {}))
+            for item in value
+            if not _member(fields.get(element(item)))
+        ]
     return value
 
 

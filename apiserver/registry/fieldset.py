@@ -5,9 +5,9 @@ A set is the nested dict that managedFields carry on the wire, so reading one co
     {"f:data": {".": {}, "f:a": {}}, "f:spec": {"f:items": {"k:{\"name\":\"x\"}": {...}}}}
 
 An element of a path is `f:` a field or map key, `k:` the keys of a list item, `v:` the value of a set item. A node is a
-member when it is empty (a leaf) or holds "."; a node that is no member and has no children does not exist. The empty dict
-as a whole is the empty set. Sets are values: every operation returns a set that may share parts with its operands, and none
-changes one.
+member when it is empty (a leaf) or holds "."; a node that is no member and has no children does not exist. The empty
+dict as a whole is the empty set. Sets are values: every operation returns a set that may share parts with its operands,
+and none changes one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["FieldSet", "contains", "difference", "intersection", "of_paths", "ordered", "paths", "shown_element", "union", "without"]
+__all__ = [
+    "FieldSet",
+    "contains",
+    "difference",
+    "intersection",
+    "of_paths",
+    "ordered",
+    "paths",
+    "shown_element",
+    "union",
+    "without",
+]
 
 FieldSet = dict[str, Any]
 
@@ -122,8 +133,8 @@ def of_paths(*dotted: str) -> FieldSet:
 
 
 def paths(node: FieldSet, prefix: str = "") -> list[str]:
-    """All paths as upstream prints them (`.data.a`, `.spec.containers[name="c"].image`) and in its order: the members of a
-    level first, then what lies below them."""
+    """All paths as upstream prints them (`.data.a`, `.spec.containers[name="c"].image`) and in its order: the members
+    of a level first, then what lies below them."""
     elements = sorted(element for element in node if element != ".")
     out = [prefix + shown_element(element) for element in elements if not node[element] or "." in node[element]]
     for element in elements:

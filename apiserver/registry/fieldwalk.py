@@ -1,8 +1,8 @@
 """From objects to field sets, by the schema: what a write changed, and what an object states.
 
-A schema type becomes a walker once; walkers of structs are kept with the struct. Objects must be in the schema's normal form
-(what the codec gives), for the comparison sees absent and null as different. The rules are those of structured-merge-diff,
-the library behind upstream's field management:
+A schema type becomes a walker once; walkers of structs are kept with the struct. Objects must be in the schema's normal
+form (what the codec gives), for the comparison sees absent and null as different. The rules are those of
+structured-merge-diff, the library behind upstream's field management:
 
 * a value that was absent counts as added with all that lies below it, and so does one that is gone;
 * two containers that are both empty, atomic lists, maps and structs, and scalars are leaves;
@@ -247,7 +247,9 @@ class ListWalker(_Container):
         for item in items:
             element = self.element(item)
             if element == NAMELESS:
-                raise NamelessItem(f"an element omits all key fields of its list: {', '.join(key for key, _ in self._keys)}")
+                raise NamelessItem(
+                    f"an element omits all key fields of its list: {', '.join(key for key, _ in self._keys)}"
+                )
             out.setdefault(element, []).append(item)
         return out
 
@@ -291,7 +293,10 @@ class ListWalker(_Container):
     def stated(self, value: Any) -> FieldSet:
         walker = self.item
         groups = self.groups(value or ())
-        return {element: _as_member(walker.stated(items[0])) if len(items) == 1 else {} for element, items in sorted(groups.items())}
+        return {
+            element: _as_member(walker.stated(items[0])) if len(items) == 1 else {}
+            for element, items in sorted(groups.items())
+        }
 
 
 def _key_default(item: Field) -> Any:

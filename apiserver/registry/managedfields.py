@@ -1,12 +1,12 @@
 """metadata.managedFields: who set what, kept up to date by every create, update and patch.
 
 A manager is known by name, operation, API version (an apply manager by any version) and subresource. A write gives its
-manager the fields that it added or changed and takes them, and the fields that are gone, from all others. Each manager's
-set is in the terms of its own API version, so a write is compared once per version that managers speak.
+manager the fields that it added or changed and takes them, and the fields that are gone, from all others. Each
+manager's set is in the terms of its own API version, so a write is compared once per version that managers speak.
 
-Rules are those of k8s.io/apimachinery (pkg/util/managedfields): fields that the server owns are never tracked, an object
-without managers is not tracked, more than ten update managers are folded into `ancient-changes`, entries are sorted by
-operation, time and name.
+Rules are those of k8s.io/apimachinery (pkg/util/managedfields): fields that the server owns are never tracked, an
+object without managers is not tracked, more than ten update managers are folded into `ancient-changes`, entries are
+sorted by operation, time and name.
 """
 
 from __future__ import annotations
@@ -38,9 +38,19 @@ _NAME_LIMIT: Final = 128
 
 #: Fields that nobody owns. "metadata" itself is no field of anybody; what lies below it may be.
 STRIPPED: Final = of_paths(
-    "apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace", "metadata.creationTimestamp", "metadata.selfLink", "metadata.uid",
-    "metadata.clusterName", "metadata.generation", "metadata.managedFields", "metadata.resourceVersion",
-)  # fmt: skip
+    "apiVersion",
+    "kind",
+    "metadata",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.creationTimestamp",
+    "metadata.selfLink",
+    "metadata.uid",
+    "metadata.clusterName",
+    "metadata.generation",
+    "metadata.managedFields",
+    "metadata.resourceVersion",
+)
 
 
 class Manager(NamedTuple):
@@ -65,8 +75,8 @@ Managers = dict[Manager, Owned]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One API version of a kind: its schema, how a stored object is turned into it (a private copy, unless it is the stored
-    form itself) and back, and its object without any value."""
+    """One API version of a kind: its schema, how a stored object is turned into it (a private copy, unless it is the
+    stored form itself) and back, and its object without any value."""
 
     schema: Struct
     of_hub: Callable[[Json], Json]
@@ -75,8 +85,8 @@ class Form:
 
 
 def manager_name(given: str, user_agent: str) -> str:
-    """The manager of a write: the fieldManager parameter, or the user agent up to its first slash, printable and cut to 128
-    bytes."""
+    """The manager of a write: the fieldManager parameter, or the user agent up to its first slash, printable and cut to
+    128 bytes."""
     if given:
         return given
     head = user_agent.partition("/")[0]
@@ -101,7 +111,9 @@ def decode(entries: list[Json] | None, *, trusted: bool = False) -> Managers | N
             return None
         if fields is not None and not trusted and not _is_set(fields):
             return None
-        manager = Manager(entry.get("manager", ""), operation, "" if operation == "Apply" else version, entry.get("subresource", ""))
+        manager = Manager(
+            entry.get("manager", ""), operation, "" if operation == "Apply" else version, entry.get("subresource", "")
+        )
         managers[manager] = Owned(fields or {}, version, entry.get("time"))
     return managers
 
@@ -117,12 +129,18 @@ def decode_strictly(entries: list[Json] | None) -> Managers:
 def _is_set(node: Any) -> bool:
     if not isinstance(node, dict):
         return False
-    return all(element == "." or (element[:2] in ("f:", "k:", "v:", "i:") and _is_set(below)) for element, below in node.items())
+    return all(
+        element == "." or (element[:2] in ("f:", "k:", "v:", "i:") and _is_set(below))
+        for element, below in node.items()
+    )
 
 
 def encode(managers: Managers) -> list[Json]:
     """Entries in upstream's order."""
-    order = sorted(managers.items(), key=lambda item: (item[0].operation, item[1].time or "", item[0].name, item[1].version, item[0].subresource))
+    order = sorted(
+        managers.items(),
+        key=lambda item: (item[0].operation, item[1].time or "", item[0].name, item[1].version, item[0].subresource),
+    )
     return [entry_of(manager, owned) for manager, owned in order]
 
 
@@ -145,8 +163,8 @@ def is_reset(entries: list[Json] | None) -> bool:
 
 
 class FieldTracker:
-    """Field management of one resource. `forms` finds a version by its apiVersion, `resets` the fields that a write to the
-    main resource ("") or to a subresource cannot own."""
+    """Field management of one resource. `forms` finds a version by its apiVersion, `resets` the fields that a write to
+    the main resource ("") or to a subresource cannot own."""
 
     __slots__ = ("_forms", "_hidden", "_resets")
 
@@ -157,7 +175,9 @@ class FieldTracker:
         self._hidden = cache(lambda subresource: frozenset(path for path in resets(subresource) if "." not in path))
 
     def created(self, new: Json, version: str, manager: str, subresource: str, now: datetime) -> None:
-        """Tracks a new object (hub form, system fields not yet filled). Sets metadata.managedFields; an object with nameless items has none."""
+        """Tracks a new object (hub form, system fields not yet filled). Sets metadata.managedFields; an object with
+        nameless items has none.
+        """
         with suppress(NamelessItem):
             self._created(new, version, manager, subresource, now)
 
@@ -200,7 +220,18 @@ class FieldTracker:
         reset = self._resets(subresource)
         return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
 
-    def _track(self, old: Json, new: Json, managers: Managers, version: str, manager: str, subresource: str, now: datetime, *, fresh: bool = False) -> None:
+    def _track(
+        self,
+        old: Json,
+        new: Json,
+        managers: Managers,
+        version: str,
+        manager: str,
+        subresource: str,
+        now: datetime,
+        *,
+        fresh: bool = False,
+    ) -> None:
         changes: dict[str, tuple[FieldSet, FieldSet] | None] = {}
 
         def change_in(api_version: str) -> tuple[FieldSet, FieldSet] | None:
@@ -211,7 +242,8 @@ class FieldTracker:
                 else:
                     before, after = form.empty() if fresh else form.of_hub(old), form.of_hub(new)
                     if api_version != version:
-                        # On the way to another version raw extensions are written anew: the order of their keys is no change.
+                        # On the way to another version raw extensions are written anew: the order of their keys is no
+                        # change.
                         before, after = orjson.loads(orjson.dumps([before, after]))
                     changes[api_version] = self._between(form, before, after, subresource)
             return changes[api_version]

@@ -21,9 +21,20 @@ from apiserver.api.names import dns_label, label_key, label_value, object_name
 from apiserver.api.status import bad_request
 
 __all__ = [
-    "FOREGROUND", "ORPHAN", "deduplicate_owners", "ensure_namespace", "fill_system_fields", "generate_name", "is_terminating", "new_suffix",
-    "timestamp", "validate_manager", "validate_metadata", "validate_metadata_update", "wipe_system_fields",
-]  # fmt: skip
+    "FOREGROUND",
+    "ORPHAN",
+    "deduplicate_owners",
+    "ensure_namespace",
+    "fill_system_fields",
+    "generate_name",
+    "is_terminating",
+    "new_suffix",
+    "timestamp",
+    "validate_manager",
+    "validate_metadata",
+    "validate_metadata_update",
+    "wipe_system_fields",
+]
 
 Json = dict[str, Any]
 
@@ -113,7 +124,9 @@ def deduplicate_owners(metadata: Json, warnings: list[str], after_admission: boo
 # Validation
 
 
-def validate_metadata(metadata: Json, namespaced: bool, name_rule: str, *, kind_rules: bool, path: Path = _METADATA) -> list[FieldError]:
+def validate_metadata(
+    metadata: Json, namespaced: bool, name_rule: str, *, kind_rules: bool, path: Path = _METADATA
+) -> list[FieldError]:
     """ValidateObjectMeta. `kind_rules` adds the check of finalizer names that core kinds make."""
     errors: list[FieldError] = []
     if base := metadata.get("generateName"):
@@ -193,14 +206,19 @@ def _owners(owners: list[Json], path: Path) -> list[FieldError]:
         if not version or group_version.count("/") > 1:
             errors.append(invalid(path / "apiVersion", group_version, "version must not be empty"))
         errors += [
-            invalid(path / field, owner.get(field, ""), "must not be empty") for field in ("kind", "name", "uid") if not owner.get(field)
-        ]  # fmt: skip
+            invalid(path / field, owner.get(field, ""), "must not be empty")
+            for field in ("kind", "name", "uid")
+            if not owner.get(field)
+        ]
         if (group_version, kind) == ("v1", "Event"):
             errors.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             shown = f"{kind}/{name}"
             if controller:
-                detail = f'Only one reference can have Controller set to true. Found "true" in references for {controller} and {shown}'
+                detail = (
+                    f'Only one reference can have Controller set to true. Found "true" in references for {controller}'
+                    f" and {shown}"
+                )
                 errors.append(invalid(path, owners, detail))
             else:
                 controller = shown
@@ -219,7 +237,9 @@ def _finalizers(finalizers: list[str], path: Path, kind_rules: bool) -> list[Fie
 def _finalizer_names(finalizers: list[str], path: Path) -> list[FieldError]:
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        invalid(path[index], finalizer, detail) for index, finalizer in enumerate(finalizers) if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+        invalid(path[index], finalizer, detail)
+        for index, finalizer in enumerate(finalizers)
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
     ]
 
 
@@ -279,8 +299,10 @@ def validate_metadata_update(new: Json, old: Json, *, kind_rules: bool, path: Pa
     if new.get("generation", 0) < old.get("generation", 0):
         errors.append(invalid(path / "generation", new.get("generation", 0), "must not be decremented"))
     errors += [
-        invalid(path / name, new.get(name, _UNSET.get(name)), "field is immutable") for name in _IMMUTABLE if new.get(name) != old.get(name)
-    ]  # fmt: skip
+        invalid(path / name, new.get(name, _UNSET.get(name)), "field is immutable")
+        for name in _IMMUTABLE
+        if new.get(name) != old.get(name)
+    ]
     errors += _labels(new, path)
     managed = new.get("managedFields")
     if managed:

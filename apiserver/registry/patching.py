@@ -2,9 +2,10 @@
 
     stored → version → patched → decoded (unknown fields) → defaults → hub
 
-JSON patch and merge patch work on the object's JSON, strategic merge on its fields by the schema's merge keys. What fails is
-told as upstream tells it: a document that is no patch is a 400, one that cannot be applied a 422 without details, a result that
-is no object of the kind a 422 on `patch` that shows the result (or, for strategic merge, the patch).
+JSON patch and merge patch work on the object's JSON, strategic merge on its fields by the schema's merge keys. What
+fails is told as upstream tells it: a document that is no patch is a 400, one that cannot be applied a 422 without
+details, a result that is no object of the kind a 422 on `patch` that shows the result (or, for strategic merge, the
+patch).
 """
 
 from __future__ import annotations
@@ -45,15 +46,21 @@ MAX_OPERATIONS: Final = 10_000
 
 
 def patch_type(content_type: str, accepted: tuple[str, ...] = PATCH_TYPES) -> str:
-    """The kind of patch that a Content-Type names; upstream's text for a wrong one differs from that for other bodies."""
+    """The kind of patch that a Content-Type names; upstream's text for a wrong one differs from that for other
+    bodies.
+    """
     media = content_type.partition(";")[0]
     if media not in accepted:
-        message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+        message = (
+            f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+        )
         raise StatusError(415, "UnsupportedMediaType", message)
     return media
 
 
-def patch_change(ctx: Context, target: Target, version: Version, media: str, body: bytes, options: WriteOptions) -> Change:
+def patch_change(
+    ctx: Context, target: Target, version: Version, media: str, body: bytes, options: WriteOptions
+) -> Change:
     """The change that a patch makes of a stored object (hub form, a private copy)."""
     validation = options.field_validation or "Warn"
     if media == STRATEGIC:
@@ -65,7 +72,10 @@ def _document(ctx: Context, target: Target, version: Version, media: str, body: 
     """JSON patch and merge patch: the patched document is decoded as if it had been sent."""
     patch, repeated = _load(body, validation, list if media == JSON_PATCH else dict)
     if media == JSON_PATCH and len(patch) > MAX_OPERATIONS:
-        text = f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        text = (
+            f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got"
+            f" {len(patch)}"
+        )
         raise StatusError(413, "RequestEntityTooLarge", text)
 
     def change(old: Json | None) -> Json:
@@ -130,11 +140,24 @@ def _find_repeated(node: Any, path: str, found: list[str]) -> None:
 
 
 def unmarshal_error(value: Any, go_type: str) -> str:
-    kind = "bool" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else None
-    return f"json: cannot unmarshal {kind or ('array' if isinstance(value, list) else 'object')} into Go value of type {go_type}"
+    kind = (
+        "bool"
+        if isinstance(value, bool)
+        else "number"
+        if isinstance(value, int | float)
+        else "string"
+        if isinstance(value, str)
+        else None
+    )
+    return (
+        f"json: cannot unmarshal {kind or ('array' if isinstance(value, list) else 'object')} into Go value of type"
+        f" {go_type}"
+    )
 
 
-def _read_document(ctx: Context, target: Target, document: Json, patched: Any, repeated: list[str], validation: str) -> Json:
+def _read_document(
+    ctx: Context, target: Target, document: Json, patched: Any, repeated: list[str], validation: str
+) -> Json:
     def refuse(error: str) -> StatusError:
         return invalid_patch(orjson.dumps(patched).decode(), error)
 
@@ -158,13 +181,24 @@ def _target_of(ctx: Context, target: Target, patched: Json) -> Target:
     """A patch may turn the document into one of another version of its kind, as which it is then read."""
     if patched["apiVersion"] == target.api_version or target.kind != ctx.resource.kind:
         return target
-    others = (version for version in ctx.resource.versions if api_version(ctx.resource.group, version.name) == patched["apiVersion"])
+    others = (
+        version
+        for version in ctx.resource.versions
+        if api_version(ctx.resource.group, version.name) == patched["apiVersion"]
+    )
     return next((Target(ctx.resource, version, None) for version in others), target)
 
 
 def _unversioned(ctx: Context, patched: Json, validation: str, refuse: Callable[[str], StatusError]) -> StatusError:
-    """A document without apiVersion is read as the hub's own type, which takes fields of metadata at the top, and so has no name there."""
-    _report(ctx, [f"unknown field {go_quote(name)}" for name in sorted(patched) if name not in _HUB_FIELDS], validation, refuse)
+    """A document without apiVersion is read as the hub's own type, which takes fields of metadata at the top, and so
+    has no name there.
+    """
+    _report(
+        ctx,
+        [f"unknown field {go_quote(name)}" for name in sorted(patched) if name not in _HUB_FIELDS],
+        validation,
+        refuse,
+    )
     return bad_request(f"the name of the object ({ctx.name} based on URL) was undeterminable: name must be provided")
 
 
@@ -172,7 +206,13 @@ _HUB_FIELDS: Final = frozenset({"kind", "apiVersion", *ObjectMeta.fields})
 
 
 def _finish(
-    ctx: Context, target: Target, decoded: Decoded, patched: Json, repeated: list[str], validation: str, refuse: Callable[[str], StatusError]
+    ctx: Context,
+    target: Target,
+    decoded: Decoded,
+    patched: Json,
+    repeated: list[str],
+    validation: str,
+    refuse: Callable[[str], StatusError],
 ) -> Json:
     metadata = patched.get("metadata")
     reset = isinstance(metadata, dict) and metadata.get("managedFields") == []

@@ -1,10 +1,12 @@
 """A subresource whose body is an object of another kind that shows a part of the resource's own: scale.
 
     get      object → projection
-    write    object → projection → changed as any object of its kind → checked → taken over by the object → stored by the object's own rules
+    write    object → projection → changed as any object of its kind → checked → taken over by the object → stored by
+             the object's own rules
 
-Managers of the object's field that the projection shows are managers of the projection while it is changed, and what it says of them goes back
-into the object (upstream's ScaleHandler): whoever else managed the field loses it, and its new managers have no time.
+Managers of the object's field that the projection shows are managers of the projection while it is changed, and what it
+says of them goes back into the object (upstream's ScaleHandler): whoever else managed the field loses it, and its new
+managers have no time.
 """
 
 from __future__ import annotations
@@ -32,10 +34,13 @@ Change = Callable[[Json | None], Json]
 
 
 class Projection:
-    """`kind` says what the body is (nothing of it is stored), `field` where both objects have what they share (dotted, a leaf).
+    """`kind` says what the body is (nothing of it is stored), `field` where both objects have what they share (dotted,
+    a leaf).
     `show(obj)` gives the projection of an object in hub form, `validate(shown)` what is wrong with a changed one."""
 
-    def __init__(self, kind: Resource, field: str, show: Callable[[Json], Json], validate: Callable[[Json], list[FieldError]]) -> None:
+    def __init__(
+        self, kind: Resource, field: str, show: Callable[[Json], Json], validate: Callable[[Json], list[FieldError]]
+    ) -> None:
         self.kind, self.version = kind, kind.versions[0]
         self.show, self.validate = show, validate
         self.forms = Forms((kind,))
@@ -57,21 +62,31 @@ class Projection:
         return Unsaved(entry.key, self.show(read(entry)), entry.revision)
 
     def of_object(self, ctx: Context, change: Change, *, tracked: bool) -> Change:
-        """A change of the projection as one of the object, which tracks managers itself; so does `change` when it is `tracked`."""
+        """A change of the projection as one of the object, which tracks managers itself; so does `change` when it is
+        `tracked`.
+        """
 
         def changed(obj: Json | None) -> Json:
             assert obj is not None, "a projection needs an object"
             metadata = obj["metadata"]
             managers = decode_strictly(metadata.get("managedFields"))
             shown = self.show(obj)
-            shown["metadata"]["managedFields"] = encode(self._of_projection(managers, api_version(ctx.resource.group, ctx.version)))
+            shown["metadata"]["managedFields"] = encode(
+                self._of_projection(managers, api_version(ctx.resource.group, ctx.version))
+            )
             new = change(copy_of(shown))
             if not tracked:
                 self._tracker.updated(shown, new, self.api_version, ctx.manager, ctx.subresource, ctx.now)
             self._check(ctx, new, obj)
             self._take(obj, new)
             metadata.pop("managedFields", None)
-            entries = encode(self._of_parent(managers, decode_strictly(new["metadata"].get("managedFields")), api_version(ctx.resource.group, ctx.version)))
+            entries = encode(
+                self._of_parent(
+                    managers,
+                    decode_strictly(new["metadata"].get("managedFields")),
+                    api_version(ctx.resource.group, ctx.version),
+                )
+            )
             if entries:
                 metadata["managedFields"] = entries
             return obj
@@ -106,8 +121,8 @@ class Projection:
         }  # fmt: skip
 
     def _of_parent(self, managers: Managers, shown: Managers, version: str) -> Managers:
-        """The object's managers after those of the projection changed. Keys of update managers hold the version they wrote in, so that only
-        managers by apply are found again."""
+        """The object's managers after those of the projection changed. Keys of update managers hold the version they
+        wrote in, so that only managers by apply are found again."""
         result: Managers = {}
         for key, owned in managers.items():
             if owned.version != version:

@@ -1,8 +1,8 @@
 """Options out of a query string or a DeleteOptions body, with upstream's checks and texts.
 
-Two kinds of wrong options: values that do not parse are a 400, values that parse and are not allowed a 422 that names the
-options' own kind (`CreateOptions.meta.k8s.io "" is invalid: ...`). Unknown parameters are ignored. Of a repeated parameter
-the first value counts, except dryRun, which is a list.
+Two kinds of wrong options: values that do not parse are a 400, values that parse and are not allowed a 422 that names
+the options' own kind (`CreateOptions.meta.k8s.io "" is invalid: ...`). Unknown parameters are ignored. Of a repeated
+parameter the first value counts, except dryRun, which is a list.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ from apiserver.registry.metadata import validate_manager
 from apiserver.registry.options import DeleteOptions, GetOptions, ListOptions, Preconditions, WriteOptions
 
 __all__ = [
-    "check_delete_options", "create_options", "delete_options", "get_options", "is_watch", "list_options", "patch_options", "update_options",
+    "check_delete_options",
+    "create_options",
+    "delete_options",
+    "get_options",
+    "is_watch",
+    "list_options",
+    "patch_options",
+    "update_options",
     "validate_delete",
-]  # fmt: skip
+]
 
 Params = Mapping[str, Sequence[str]]
 
@@ -116,9 +123,17 @@ def list_options(params: Params = _NO_PARAMS, *, watch: bool | None = None, watc
     if errors:
         raise _invalid("ListOptions", errors)
     return ListOptions(
-        labels=labels, fields=fields, watch=watch, allow_bookmarks=bool(_flag(params, "allowWatchBookmarks")), resource_version=version,
-        resource_version_match=match, timeout=timeout, limit=limit or 0, continue_token=token, send_initial_events=initial,
-    )  # fmt: skip
+        labels=labels,
+        fields=fields,
+        watch=watch,
+        allow_bookmarks=bool(_flag(params, "allowWatchBookmarks")),
+        resource_version=version,
+        resource_version_match=match,
+        timeout=timeout,
+        limit=limit or 0,
+        continue_token=token,
+        send_initial_events=initial,
+    )
 
 
 def _selectors(params: Params) -> tuple[LabelSelector | None, FieldSelector | None]:
@@ -127,7 +142,9 @@ def _selectors(params: Params) -> tuple[LabelSelector | None, FieldSelector | No
         fields = parse_fields(text) if (text := _text(params, "fieldSelector")) else None
     except SelectorError as error:
         raise bad_request(str(error)) from None
-    return (None if labels is not None and labels.empty else labels), (None if fields is not None and fields.empty else fields)
+    return (None if labels is not None and labels.empty else labels), (
+        None if fields is not None and fields.empty else fields
+    )
 
 
 _MATCH: Final = Path("resourceVersionMatch")
@@ -156,10 +173,16 @@ def _watch_errors(match: str, token: str, initial: bool | None, watch_list: bool
         if match != "NotOlderThan":
             errors.append(forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
         if not watch_list:
-            errors.append(forbidden(_INITIAL, "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"))
+            errors.append(
+                forbidden(
+                    _INITIAL, "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+                )
+            )
     if match:
         if initial is None:
-            errors.append(forbidden(_MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+            errors.append(
+                forbidden(_MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            )
         if match != "NotOlderThan":
             errors.append(not_supported(_MATCH, match, ("NotOlderThan",)))
         if token:
@@ -191,7 +214,9 @@ def patch_options(params: Params = _NO_PARAMS, *, apply: bool = False) -> WriteO
     return _write_options(params, "PatchOptions", errors, force)
 
 
-def _write_options(params: Params, kind: str, errors: list[FieldError] | None = None, force: bool | None = None) -> WriteOptions:
+def _write_options(
+    params: Params, kind: str, errors: list[FieldError] | None = None, force: bool | None = None
+) -> WriteOptions:
     errors = errors or []
     manager = _text(params, "fieldManager")
     errors += validate_manager(manager, Path("fieldManager"))

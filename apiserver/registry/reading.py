@@ -1,7 +1,8 @@
 """Get and list: which state answers, and what of it.
 
     get    no version: the newest · a version: not older than it (waits up to three seconds, then 504)
-    list   no version: the newest, at one revision with its pages · 0: whatever is here, unpaged · a version: not older than it;
+    list   no version: the newest, at one revision with its pages · 0: whatever is here, unpaged · a version: not older
+           than it;
            with resourceVersionMatch=Exact, or with a limit and no match, exactly it · continue: at the token's revision
 
 A list without selectors takes no look at its objects; one with selectors starts from an index where it can.
@@ -33,9 +34,10 @@ _PAGE: Final = 500
 
 _LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
 _CONTINUE_EXPIRED: Final = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, "
-    "or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an "
-    "inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
+    " the continue parameter, or use the continue token in this response to retrieve the remainder of the results."
+    " Continuing with the provided token results in an inconsistent list - objects that were created, modified, or"
+    " deleted between the time the first chunk was returned and now may show up in the list."
 )
 
 
@@ -51,7 +53,9 @@ class _ContinueExpired(StatusError):
 
 
 def too_large(revision: int, current: int, *, retry: bool = True) -> StatusError:
-    """504 for a revision that the store has not reached; upstream's watch cache says when to ask again, its storage does not."""
+    """504 for a revision that the store has not reached; upstream's watch cache says when to ask again, its storage
+    does not.
+    """
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     if not retry:
@@ -60,20 +64,26 @@ def too_large(revision: int, current: int, *, retry: bool = True) -> StatusError
 
 
 def parse_version(text: str, *, cached: bool = True) -> int:
-    """A resourceVersion parameter of a get or watch; a wrong one is upstream's bare 500, a 400 where no cache answers."""
+    """A resourceVersion parameter of a get or watch; a wrong one is upstream's bare 500, a 400 where no cache
+    answers.
+    """
     if not text:
         return 0
     try:
         return parse_uint64(text)
     except ValueError as error:
         message = f'resourceVersion: Invalid value: "{text}": {error}'
-        raise (StatusError(500, "", message) if cached else bad_request(f"invalid resource version: {message}")) from None
+        raise (
+            StatusError(500, "", message) if cached else bad_request(f"invalid resource version: {message}")
+        ) from None
 
 
 async def get_entry(store: Store, ctx: Context, options: GetOptions) -> Entry:
     cache = store.cache
     if options.resource_version:
-        await reached(cache, parse_version(options.resource_version, cached=store.resource.cached), cached=store.resource.cached)
+        await reached(
+            cache, parse_version(options.resource_version, cached=store.resource.cached), cached=store.resource.cached
+        )
     else:
         await store.registry.consistent()
     return present_entry(store, ctx)
@@ -154,7 +164,13 @@ def _page(cache: Cache, selection: Selection, start: str, limit: int) -> Listing
     revision = cache.revision
     if selection.test is None or limit <= 0:
         found = cache.list(selection.prefix, start, limit if limit > 0 else None)
-        return _paged(found, [e for e in found.entries if selection.test is None or selection.test(e)], selection, revision, bool(found.remaining))
+        return _paged(
+            found,
+            [e for e in found.entries if selection.test is None or selection.test(e)],
+            selection,
+            revision,
+            bool(found.remaining),
+        )
     kept: list[Entry] = []
     while True:
         found = cache.list(selection.prefix, start, max(_PAGE, limit))
@@ -168,7 +184,9 @@ def _page(cache: Cache, selection: Selection, start: str, limit: int) -> Listing
         start = found.entries[-1].key + "\0"
 
 
-async def _at(cache: Cache, selection: Selection, revision: int, start: str, limit: int, options: ListOptions) -> Listing:
+async def _at(
+    cache: Cache, selection: Selection, revision: int, start: str, limit: int, options: ListOptions
+) -> Listing:
     """A page of the past. Selected pages are cut from the whole, so that a page holds as many as were asked for."""
     plain = selection.test is None
     try:

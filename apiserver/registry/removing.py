@@ -45,7 +45,9 @@ async def delete_entry(store: Store, ctx: Context, options: DeleteOptions) -> De
             return result
 
 
-async def _start(store: Store, ctx: Context, key: str, entry: Entry, obj: Json, options: DeleteOptions) -> DeleteResult | None:
+async def _start(
+    store: Store, ctx: Context, key: str, entry: Entry, obj: Json, options: DeleteOptions
+) -> DeleteResult | None:
     """Kinds whose deletion begins with a change of their own and ends elsewhere (namespaces)."""
     changed = store.strategy.starts_deletion(ctx, obj, options)
     if not changed and store.strategy.may_remove(obj):
@@ -57,8 +59,12 @@ async def _start(store: Store, ctx: Context, key: str, entry: Entry, obj: Json, 
     return None if written is None else DeleteResult(written, gone=False)
 
 
-async def _step(store: Store, ctx: Context, key: str, entry: Entry, obj: Json, options: DeleteOptions) -> DeleteResult | None:
-    """Deletes, or goes as far as finalizers and the grace period let it. None: somebody else was faster, begin again."""
+async def _step(
+    store: Store, ctx: Context, key: str, entry: Entry, obj: Json, options: DeleteOptions
+) -> DeleteResult | None:
+    """Deletes, or goes as far as finalizers and the grace period let it. None: somebody else was faster, begin
+    again.
+    """
     step = begin(ctx, obj, options)
     if step.then == "pending":
         return _answer(store, entry, gone=False)
@@ -131,7 +137,9 @@ async def delete_entries(store: Store, ctx: Context, options: DeleteOptions, sel
     size = 1 if one_by_one else AT_ONCE
     for start in range(0, len(listing.entries), size):
         page = listing.entries[start : start + size]
-        outcomes = await asyncio.gather(*(_delete_listed(store, ctx, entry, options) for entry in page), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(_delete_listed(store, ctx, entry, options) for entry in page), return_exceptions=True
+        )
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome

@@ -38,7 +38,8 @@ def same_form(obj: Json) -> Json:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """One API version of a resource. `to_hub`/`from_hub` convert a whole object (may change it in place; returns it);
-    `default(obj, now)` fills defaults of this version in place. Releases bound where it is served; `on_by_default` without
+    `default(obj, now)` fills defaults of this version in place. Releases bound where it is served; `on_by_default`
+    without
     runtime-config. `successor` is what to use instead of a deprecated version."""
 
     name: str
@@ -55,8 +56,8 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of the Table form. `cell(obj)` gives its value for an object in hub form; `now`-dependent cells (ages) take it
-    as second argument when `timed`."""
+    """A column of the Table form. `cell(obj)` gives its value for an object in hub form; `now`-dependent cells (ages)
+    take it as second argument when `timed`."""
 
     name: str
     cell: Callable[..., Any]
@@ -69,9 +70,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subresource:
-    """`status`, `binding`, `scale` …: `verbs` in discovery's order, `kind`/`group`/`version` of its body when it is another
-    kind than the resource's own. `create(store, ctx, body, options)` serves POST (the body decoded, without kind and apiVersion) and gives
-    the answer: a Status or an object with kind and apiVersion. `connect(store, ctx, request)` serves any verb of log, exec and the like.
+    """`status`, `binding`, `scale` …: `verbs` in discovery's order, `kind`/`group`/`version` of its body when it is
+    another kind than the resource's own. `create(store, ctx, body, options)` serves POST (the body decoded, without
+    kind and apiVersion) and gives the answer: a Status or an object with kind and apiVersion. `connect(store, ctx,
+    request)` serves any verb of log, exec and the like.
     `projection`: the body shows a part of the object as another kind, and is read and written like it (scale).
     """
 
@@ -99,9 +101,11 @@ def go_package(group: str) -> str:
 class Resource:
     """One resource. Objects are stored in hub form under `/registry/{storage_prefix}/[namespace/]name`.
 
-    `field_labels` maps a selectable field to its value of an object ("" when unset); metadata.name (and metadata.namespace)
+    `field_labels` maps a selectable field to its value of an object ("" when unset); metadata.name (and
+    metadata.namespace)
     are added by the store. `delete_returns_object`: DELETE answers with the object, else with a Status.
-    `storage_version` is the apiVersion in which upstream stores it, where that is not a matter of releases (see `stored_as`).
+    `storage_version` is the apiVersion in which upstream stores it, where that is not a matter of releases (see
+    `stored_as`).
     `unconditional_update`: PUT without resourceVersion is allowed.
     `create_on_update`: PUT to a missing name creates it.
     """
@@ -134,8 +138,8 @@ class Resource:
     guard: Callable[[Store, Context, Json, Json | None], None] | None = None
     #: Conditions of an object's row in the Table form (a finished pod), usually none.
     row_conditions: Callable[[Json], list[Json]] | None = None
-    #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind" label and
-    #: group version kind, "label" label and kind.
+    #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind"
+    #: label and group version kind, "label" label and kind.
     field_error_style: Literal["known", "plain", "kind", "label"] = "known"
 
     @property
@@ -162,8 +166,9 @@ class Resource:
         return any(sub.name == "status" for sub in self.subresources)
 
     def stored_as(self, release: Release) -> str:
-        """The apiVersion in which upstream stores the kind: the newest one that the release before knew as well, so that there is a way back
-        (apiserver/pkg/server/storage). Here objects are stored in hub form; discovery tells what upstream would."""
+        """The apiVersion in which upstream stores the kind: the newest one that the release before knew as well, so
+        that there is a way back (apiserver/pkg/server/storage). Here objects are stored in hub form; discovery tells
+        what upstream would."""
         before = max((release[0], release[1] - 1), RELEASES[0])
         known = next((version for version in self.versions if version.introduced <= before), self.versions[0])
         return self.storage_version or (f"{self.group}/{known.name}" if self.group else known.name)
@@ -180,7 +185,11 @@ class Resource:
         return next((v for v in self.versions if v.name == name), None)
 
     def key(self, namespace: str, name: str) -> str:
-        return f"/registry/{self.storage_prefix}/{namespace}/{name}" if self.namespaced else f"/registry/{self.storage_prefix}/{name}"
+        return (
+            f"/registry/{self.storage_prefix}/{namespace}/{name}"
+            if self.namespaced
+            else f"/registry/{self.storage_prefix}/{name}"
+        )
 
     def prefix(self, namespace: str = "") -> str:
         return f"/registry/{self.storage_prefix}/{namespace}/" if namespace else f"/registry/{self.storage_prefix}/"

@@ -18,7 +18,9 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
 class Unsaved(Entry):
-    """A state that is answered but not stored: of a dry run, or of an object at its end. Revision 0 shows no resourceVersion."""
+    """A state that is answered but not stored: of a dry run, or of an object at its end. Revision 0 shows no
+    resourceVersion.
+    """
 
     __slots__ = ()
 
@@ -33,7 +35,9 @@ class Unsaved(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Objects in key order at one revision. `revision` goes into metadata.resourceVersion; `remaining` None: not shown."""
+    """Objects in key order at one revision. `revision` goes into metadata.resourceVersion; `remaining` None: not
+    shown.
+    """
 
     entries: Sequence[Entry]
     revision: int
@@ -43,8 +47,8 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A write's outcome; `created` makes the answer 201. `body`, when set, is the whole answer (a Status, a TokenRequest: with kind
-    and apiVersion) instead of an entry."""
+    """A write's outcome; `created` makes the answer 201. `body`, when set, is the whole answer (a Status, a
+    TokenRequest: with kind and apiVersion) instead of an entry."""
 
     entry: Entry | None
     created: bool = False
@@ -65,13 +69,20 @@ class WatchEvent:
     """One event. A BOOKMARK has no entry but a revision, and `initial_end` on the one that closes the initial events;
     an ERROR has `status`, and is the stream's last.
 
-    Watchers share events: of one change, all watchers that see the same event type get the same WatchEvent. `encodings` is
-    for its lines, encoded once by whatever key their maker chooses (version, form), shared by all.
+    Watchers share events: of one change, all watchers that see the same event type get the same WatchEvent. `encodings`
+    is for its lines, encoded once by whatever key their maker chooses (version, form), shared by all.
     """
 
     __slots__ = ("encodings", "entry", "initial_end", "revision", "status", "type")
 
-    def __init__(self, type: EventType, entry: Entry | None = None, revision: int = 0, initial_end: bool = False, status: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        type: EventType,
+        entry: Entry | None = None,
+        revision: int = 0,
+        initial_end: bool = False,
+        status: dict[str, Any] | None = None,
+    ) -> None:
         self.type, self.entry, self.revision, self.initial_end, self.status = type, entry, revision, initial_end, status
         self.encodings: dict[Any, bytes] = {}
 

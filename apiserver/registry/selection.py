@@ -1,7 +1,7 @@
 """Which objects a list or watch is about: key range, label selector, field selector.
 
-A selection is compiled once per request. What can be told without an object is told without one: an exact name or namespace
-from the key, a label by the index.
+A selection is compiled once per request. What can be told without an object is told without one: an exact name or
+namespace from the key, a label by the index.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ LABELS = "labels"
 
 
 class Selection:
-    """`prefix` of the keys; `key` when at most one object can match; `test` None when every object under the prefix matches;
+    """`prefix` of the keys; `key` when at most one object can match; `test` None when every object under the prefix
+    matches;
     `index` and `term` where an index narrows the search, to exactly what is selected if `exact`."""
 
     __slots__ = ("exact", "index", "key", "prefix", "term", "test")
 
-    def __init__(self, prefix: str, key: str | None, test: Test | None, index: str = "", term: str = "", exact: bool = False) -> None:
+    def __init__(
+        self, prefix: str, key: str | None, test: Test | None, index: str = "", term: str = "", exact: bool = False
+    ) -> None:
         self.prefix, self.key, self.test, self.index, self.term, self.exact = prefix, key, test, index, term, exact
 
     @property
@@ -57,9 +60,15 @@ def select(resource: Resource, version: str, namespace: str, options: ListOption
         namespace = exact_namespace
     key = resource.key(namespace, exact_name) if exact_name and (namespace or not resource.namespaced) else None
     index, term = _narrowed(resource, labels, fields)
-    count = (len(labels.requirements) if labels is not None else 0) + (len(fields.requirements) if fields is not None else 0)
-    exact = count == 1 and (index != LABELS or "=" in term or (labels is not None and labels.requirements[0].operator == "exists"))
-    return Selection(resource.prefix(namespace), key, _test(resource, labels, fields), index, term, bool(index) and exact)
+    count = (len(labels.requirements) if labels is not None else 0) + (
+        len(fields.requirements) if fields is not None else 0
+    )
+    exact = count == 1 and (
+        index != LABELS or "=" in term or (labels is not None and labels.requirements[0].operator == "exists")
+    )
+    return Selection(
+        resource.prefix(namespace), key, _test(resource, labels, fields), index, term, bool(index) and exact
+    )
 
 
 def _with_name(fields: FieldSelector | None, name: str) -> FieldSelector | None:
@@ -122,8 +131,8 @@ _LABELS_KEY = b'"labels":{'
 def labels_of(entry: Entry) -> dict[str, str] | None:
     """An entry's labels, cut out of its bytes: the object itself need not be decoded for them.
 
-    Metadata is stored first and labels in it before anything nested, so the first `"labels":{` is that of the metadata if no
-    brace stands before it; labels hold no braces themselves. Where that does not tell, the object does.
+    Metadata is stored first and labels in it before anything nested, so the first `"labels":{` is that of the metadata
+    if no brace stands before it; labels hold no braces themselves. Where that does not tell, the object does.
     """
     tail = entry.tail
     at = tail.find(_LABELS_KEY)
@@ -157,7 +166,9 @@ def _narrowed(resource: Resource, labels: LabelSelector | None, fields: FieldSel
 
 
 def index_terms(resource: Resource) -> dict[str, Callable[[Entry], Iterable[str]]]:
-    """The indexes of a resource's cache: labels (`key` and `key=value`) and every selectable field. Built when first asked."""
+    """The indexes of a resource's cache: labels (`key` and `key=value`) and every selectable field. Built when first
+    asked.
+    """
     indexes: dict[str, Callable[[Entry], Iterable[str]]] = {LABELS: _label_terms}
     for field, look_up in resource.field_labels.items():
         indexes[field] = _field_terms(look_up)

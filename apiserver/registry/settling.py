@@ -1,5 +1,5 @@
-"""What storing does to an object: an empty list or map that is always written (`rules: []`) comes back as null, one that was kept for validation
-goes.
+"""What storing does to an object: an empty list or map that is always written (`rules: []`) comes back as null, one
+that was kept for validation goes.
 
 Upstream stores messages, in which an empty list is none. Walkers look only where a schema has such fields.
 """
@@ -36,8 +36,8 @@ def settler_of(schema: Struct) -> Settler | None:
 
 
 def _holds_empty(obj: Any) -> bool:
-    """Whether anything but metadata may hold an empty list or map: to look at the encoding costs a tenth of a walk. The status that every new object
-    has, `{}`, is neither."""
+    """Whether anything but metadata may hold an empty list or map: to look at the encoding costs a tenth of a walk. The
+    status that every new object has, `{}`, is neither."""
     text = orjson.dumps({name: part for name, part in obj.items() if name != "metadata" and (part or name != "status")})
     return b":[]" in text or b":{}" in text
 
@@ -116,7 +116,9 @@ def _of_struct(struct: Struct) -> Settler:
 
 
 def written(schema: Struct, value: Any) -> Any:
-    """An object as its encoding has it: without the empty lists and maps that were kept for validation. Shares what does not change."""
+    """An object as its encoding has it: without the empty lists and maps that were kept for validation. Shares what
+    does not change.
+    """
     strip = schema.cache.get("strip")
     if strip is None:
         strip = schema.cache["strip"] = _stripper(schema) or _unchanged

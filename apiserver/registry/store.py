@@ -1,6 +1,7 @@
 """The generic store: one for each resource, all semantics of upstream's generic registry.
 
-`Registry` holds what all stores of a server share. A store reads from its resource's watch cache and writes to the log; its
+`Registry` holds what all stores of a server share. A store reads from its resource's watch cache and writes to the log;
+its
 verbs are in modules of their own (reading, watching, writing, removing), which take the store as their first argument.
 """
 
@@ -63,11 +64,14 @@ def _allow(*_: Any) -> bool:
 class Registry:
     """All stores of one server and what they share. `stores` is by (group, plural).
 
-    `admission` is a chain from `apiserver.admission`; `authorize(user, verb, group, resource, subresource, namespace, name)`
-    answers a rule's questions; `clock` gives UTC now, `new_uid` an object's uid, `new_suffix` generateName's five letters.
-    `shared`: other servers write to the same database, so a read asks it for its revision first. `warn_dropped`: whoever writes a field that
-    a disabled feature gate drops gets a warning; `dropped` remembers it in any case. `served` tells in which versions a resource is served.
-    Adds a cache for each storage prefix to `cache`, which the caller starts afterwards.
+    `admission` is a chain from `apiserver.admission`; `authorize(user, verb, group, resource, subresource, namespace,
+    name)`
+    answers a rule's questions; `clock` gives UTC now, `new_uid` an object's uid, `new_suffix` generateName's five
+    letters.
+    `shared`: other servers write to the same database, so a read asks it for its revision first. `warn_dropped`:
+    whoever writes a field that
+    a disabled feature gate drops gets a warning; `dropped` remembers it in any case. `served` tells in which versions a
+    resource is served. Adds a cache for each storage prefix to `cache`, which the caller starts afterwards.
     """
 
     def __init__(
@@ -91,21 +95,31 @@ class Registry:
         #: who answers more than yes or no; set by whoever wires the server.
         self.authority: Authority | None = None
         self.identity: Identity | None = None
-        self.clock, self.new_uid, self.new_suffix, self.authorize, self.shared = clock, new_uid, new_suffix, authorize, shared
+        self.clock, self.new_uid, self.new_suffix, self.authorize, self.shared = (
+            clock,
+            new_uid,
+            new_suffix,
+            authorize,
+            shared,
+        )
         self._busy: dict[str, asyncio.Future[None]] = {}
         resources = tuple(catalog)
         self.kinds = Kinds(resources)
         self.stores: Mapping[tuple[str, str], Store] = self._stores(resources, served)
         self._by_plural = {store.resource.plural: store for store in reversed(self.stores.values())}
 
-    def _stores(self, resources: tuple[Resource, ...], served: Callable[[Resource, Version], bool]) -> dict[tuple[str, str], Store]:
+    def _stores(
+        self, resources: tuple[Resource, ...], served: Callable[[Resource, Version], bool]
+    ) -> dict[tuple[str, str], Store]:
         sharing: dict[str, list[Resource]] = {}
         for resource in resources:
             sharing.setdefault(resource.prefix(), []).append(resource)
         caches = {prefix: self.cache.add(prefix, _indexes(group)) for prefix, group in sharing.items()}
         forms = {prefix: Forms(group, served) for prefix, group in sharing.items()}
         return {
-            (resource.group, resource.plural): Store(self, resource, caches[resource.prefix()], forms[resource.prefix()], sharing[resource.prefix()][0].group)
+            (resource.group, resource.plural): Store(
+                self, resource, caches[resource.prefix()], forms[resource.prefix()], sharing[resource.prefix()][0].group
+            )
             for resource in resources
         }
 
@@ -136,7 +150,9 @@ class Registry:
         await self.consistent()
 
     async def consistent(self) -> None:
-        """Waits until the caches hold all that any server committed before the call. Raises StatusError where they cannot: 503."""
+        """Waits until the caches hold all that any server committed before the call. Raises StatusError where they
+        cannot: 503.
+        """
         if self.shared:
             await self._reach(await self._newest())
 
@@ -184,12 +200,15 @@ class Store:
     def __init__(self, registry: Registry, resource: Resource, cache: Cache, forms: Forms, kind_group: str) -> None:
         self.registry, self.resource, self.cache, self.strategy = registry, resource, cache, resource.strategy
         self.forms = forms
-        #: the group of the kind as it is stored, which is that of the first resource with this prefix: invalid objects are told in its terms.
+        #: the group of the kind as it is stored, which is that of the first resource with this prefix: invalid objects
+        #: are told in its terms.
         self.kind_group = kind_group
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
         self.turn = registry.turn
         #: turns an object into what storing makes of it, where that is not the object itself.
-        self.settle = settler_of(next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema)
+        self.settle = settler_of(
+            next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema
+        )
         #: what a body of each version and subresource has to be; filled as they are asked for.
         self.targets: dict[tuple[str, str], Any] = {}
 
@@ -208,19 +227,41 @@ class Store:
         return self.registry.new_suffix()
 
     def context(
-        self, *, user: User, version: str, verb: str, namespace: str = "", name: str = "", subresource: str = "", user_agent: str = "",
+        self,
+        *,
+        user: User,
+        version: str,
+        verb: str,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        user_agent: str = "",
         manager: str = "",
-    ) -> Context:  # fmt: skip
-        """What rules may know of a request. `manager` is the fieldManager parameter; without one the user agent counts."""
+    ) -> Context:
+        """What rules may know of a request. `manager` is the fieldManager parameter; without one the user agent
+        counts.
+        """
         registry = self.registry
         return Context(
-            now=registry.clock(), user=user, features=registry.features, resource=self.resource, version=version, namespace=namespace, name=name,
-            subresource=subresource, verb=verb, manager=manager_name(manager, user_agent) if manager or user_agent else "",
-            lookup=registry.lookup, all_of=registry.all_of, authorize=partial(registry.authorize, user),
-        )  # fmt: skip
+            now=registry.clock(),
+            user=user,
+            features=registry.features,
+            resource=self.resource,
+            version=version,
+            namespace=namespace,
+            name=name,
+            subresource=subresource,
+            verb=verb,
+            manager=manager_name(manager, user_agent) if manager or user_agent else "",
+            lookup=registry.lookup,
+            all_of=registry.all_of,
+            authorize=partial(registry.authorize, user),
+        )
 
     async def append(self, write: Write) -> Entry:
-        """Commits one write and gives the state that it made: for a deletion, the last one with the deletion's version."""
+        """Commits one write and gives the state that it made: for a deletion, the last one with the deletion's
+        version.
+        """
         record = await self.registry.append(write)
         entry = self.cache.get(write.key)
         return entry if entry is not None and entry.revision == record.revision else Entry(record, orjson.loads)
@@ -236,18 +277,38 @@ class Store:
         return await create_entry(self, ctx, obj, options)
 
     async def update(
-        self, ctx: Context, name: str, change: Change, options: WriteOptions, subresource: str = "", *, uid: str | None = None,
-        create: bool | None = None, tracked: bool = False,
-    ) -> Result:  # fmt: skip
-        """`change` may be called several times. `create`: whether a missing object is made (default: as the kind allows).
+        self,
+        ctx: Context,
+        name: str,
+        change: Change,
+        options: WriteOptions,
+        subresource: str = "",
+        *,
+        uid: str | None = None,
+        create: bool | None = None,
+        tracked: bool = False,
+    ) -> Result:
+        """`change` may be called several times. `create`: whether a missing object is made (default: as the kind
+        allows).
         `tracked`: the change keeps managed fields itself."""
         allowed = self.resource.create_on_update if create is None else create
-        return await update_entry(self, ctx, name, change, options, subresource, uid=uid, create=allowed, tracked=tracked)
+        return await update_entry(
+            self, ctx, name, change, options, subresource, uid=uid, create=allowed, tracked=tracked
+        )
 
     async def replace(
-        self, ctx: Context, name: str, change: Callable[[Json], Json], *, uid: str = "", resource_version: str = "", dry_run: bool = False
-    ) -> Entry:  # fmt: skip
-        """Writes the stored object as a subresource of its own rules does (binding): without strategy and managed fields."""
+        self,
+        ctx: Context,
+        name: str,
+        change: Callable[[Json], Json],
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        dry_run: bool = False,
+    ) -> Entry:
+        """Writes the stored object as a subresource of its own rules does (binding): without strategy and managed
+        fields.
+        """
         return await replace_entry(self, ctx, name, change, uid, resource_version, dry_run)
 
     async def delete(self, ctx: Context, options: DeleteOptions) -> DeleteResult:

@@ -1,17 +1,19 @@
 """The rules of a kind: a few hooks with defaults, called by the generic store in upstream's order.
 
-    create   decode + default → to_hub → admit → system metadata → prepare_for_create → validate → metadata rules → warnings → append
-    update   old → change (PUT body, patch) → admit → resourceVersion check → prepare_for_update → metadata rules → validate_update → append
+    create   decode + default → to_hub → admit → system metadata → prepare_for_create → validate → metadata rules →
+             warnings → append
+    update   old → change (PUT body, patch) → admit → resourceVersion check → prepare_for_update → metadata rules →
+             validate_update → append
     status   as update, with prepare_for_status_update / validate_status_update
     other    subresources that are written as the object: prepare_for_subresource / validate_subresource
     delete   preconditions → starts_deletion → deletion_grace → finalizers → admit → append
 
-The store validates metadata before it asks the kind (`name_rule`, `checks_finalizer_names`), so `validate*` is about the rest.
-metadata.generation, resourceVersion, uid, creation and deletion times are restored by the store around `prepare_*`; a kind that
-counts its generation does so in `prepare_*`.
+The store validates metadata before it asks the kind (`name_rule`, `checks_finalizer_names`), so `validate*` is about
+the rest. metadata.generation, resourceVersion, uid, creation and deletion times are restored by the store around
+`prepare_*`; a kind that counts its generation does so in `prepare_*`.
 
-Objects are dicts in hub form. `prepare_*` may change `obj` in place; `validate*` must not. Nothing here does I/O: what a rule
-needs of other objects (a namespace's labels) comes through `Context.lookup`.
+Objects are dicts in hub form. `prepare_*` may change `obj` in place; `validate*` must not. Nothing here does I/O: what
+a rule needs of other objects (a namespace's labels) comes through `Context.lookup`.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ Json = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What a rule may know of its request. `now` is UTC; `lookup(resource plural, namespace, name)` gives a stored object (read-only) or None,
+    """What a rule may know of its request. `now` is UTC; `lookup(resource plural, namespace, name)` gives a stored
+    object (read-only) or None,
     `all_of(resource plural)` all of a kind;
-    `authorize(verb, group, resource, subresource, namespace, name) -> bool` asks the authorizer for the user; `warnings` become Warning headers,
+    `authorize(verb, group, resource, subresource, namespace, name) -> bool` asks the authorizer for the user;
+    `warnings` become Warning headers,
     `dropped` is what disabled feature gates took from the object."""
 
     now: datetime
@@ -65,7 +69,8 @@ class Context:
 class Strategy:
     """Hooks with upstream's defaults; a kind overrides what differs.
 
-    The store puts the kind's metadata rules before what `validate*` returns, and what `validate_first` returns before both.
+    The store puts the kind's metadata rules before what `validate*` returns, and what `validate_first` returns before
+    both.
     """
 
     #: "subdomain" | "label" | "path-segment": the syntax of metadata.name (apiserver.api.names).
@@ -77,11 +82,13 @@ class Strategy:
     checks_metadata: bool = True
     #: seconds that DELETE without a period grants; None: deletion is immediate.
     grace_period: int | None = None
-    #: metadata.finalizers must be standard or qualified names (kinds validated by pkg/apis/core/validation's ValidateObjectMeta).
+    #: metadata.finalizers must be standard or qualified names (kinds validated by pkg/apis/core/validation's
+    #: ValidateObjectMeta).
     checks_finalizer_names: bool = True
     #: the kind's update validation looks at the whole metadata once more (each finding is then a cause twice).
     revalidates_metadata: bool = True
-    #: what a DELETE without propagation policy does with dependents: "background", "orphan", or "unsupported" (no finalizers at all).
+    #: what a DELETE without propagation policy does with dependents: "background", "orphan", or "unsupported" (no
+    #: finalizers at all).
     garbage_collection: str = "background"
     #: preconditions of DELETE are answered with the plural and the storage's words (namespaces).
     storage_preconditions: bool = False
@@ -93,7 +100,9 @@ class Strategy:
     def prepare_for_create(self, ctx: Context, obj: Json) -> None: ...
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
-        """Errors that stand before those of the metadata; on create (`old` None), update and status update (`ctx.subresource`)."""
+        """Errors that stand before those of the metadata; on create (`old` None), update and status update
+        (`ctx.subresource`).
+        """
         return []
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
@@ -119,10 +128,14 @@ class Strategy:
         return []
 
     def check_delete(self, ctx: Context) -> None:
-        """May refuse (raise) the DELETE of one object by its name, before it is looked for; a DELETE of a collection does not ask."""
+        """May refuse (raise) the DELETE of one object by its name, before it is looked for; a DELETE of a collection
+        does not ask.
+        """
 
     def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
-        """Seconds between DELETE and removal, or None where the kind is deleted at once (upstream's CheckGracefulDelete)."""
+        """Seconds between DELETE and removal, or None where the kind is deleted at once (upstream's
+        CheckGracefulDelete).
+        """
         return None
 
     def prepare_for_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> None:
@@ -138,7 +151,9 @@ class Strategy:
         return () if subresource else self.reset_fields
 
     def starts_deletion(self, ctx: Context, obj: Json, options: DeleteOptions) -> bool:
-        """Whether DELETE only begins the deletion: the hook has changed `obj` (phase, deletionTimestamp), which is stored and answered."""
+        """Whether DELETE only begins the deletion: the hook has changed `obj` (phase, deletionTimestamp), which is
+        stored and answered.
+        """
         return False
 
     def warnings_on_delete(self, ctx: Context, options: DeleteOptions) -> list[str]:

@@ -24,7 +24,8 @@ _KEY: Final = "cells"
 def definitions(resource: Resource) -> list[Json]:
     """The columns as a Table describes them."""
     return [
-        {"name": c.name, "type": c.type, "format": c.format, "description": c.description, "priority": c.priority} for c in resource.columns
+        {"name": c.name, "type": c.type, "format": c.format, "description": c.description, "priority": c.priority}
+        for c in resource.columns
     ]
 
 
@@ -59,7 +60,9 @@ def _row(resource: Resource, obj: Json, cells: list[Any]) -> Json:
     return row
 
 
-def table_of(resource: Resource, rows: Sequence[Json], meta: Json, *, version: str = "v1", columns: bool = True) -> Json:
+def table_of(
+    resource: Resource, rows: Sequence[Json], meta: Json, *, version: str = "v1", columns: bool = True
+) -> Json:
     """The whole Table. A watch sends the columns once (`columns`), null after that."""
     return {
         "kind": "Table",

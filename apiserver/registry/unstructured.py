@@ -1,8 +1,9 @@
 """Reading objects that came about as values and not as text: results of strategic merge and of apply.
 
-Upstream reads them with a converter of its own (runtime.DefaultUnstructuredConverter), not with the JSON decoder. It differs in its words, takes
-whole fractions for integers, lets integers that are too large wrap around, names unknown fields without keys of maps, and writes raw extensions
-anew with sorted keys. `restored` does what it does, so that the result can be decoded like any other.
+Upstream reads them with a converter of its own (runtime.DefaultUnstructuredConverter), not with the JSON decoder. It
+differs in its words, takes whole fractions for integers, lets integers that are too large wrap around, names unknown
+fields without keys of maps, and writes raw extensions anew with sorted keys. `restored` does what it does, so that the
+result can be decoded like any other.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def misfit(type_: Type, value: Any) -> str | None:
 
 
 def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any:
-    """A copy of a value in which everything fits its type, without fields that the type does not have: their paths are added to `unknown`.
-    Raises Misfit."""
+    """A copy of a value in which everything fits its type, without fields that the type does not have: their paths are
+    added to `unknown`. Raises Misfit."""
     if value is None:
         return None
     if isinstance(type_, Struct):
@@ -61,8 +62,14 @@ def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any
 
 
 def restored_changes(schema: Struct, value: Json, before: Json, unknown: list[str]) -> Json:
-    """As `restored`, of what a patch made of an object in normal form: fields that it left alone fit, but raw values below them are written anew."""
-    left = {name for name, item in value.items() if before.get(name) is item and name in schema.fields and not raw_names(schema.fields[name].type)}
+    """As `restored`, of what a patch made of an object in normal form: fields that it left alone fit, but raw values
+    below them are written anew.
+    """
+    left = {
+        name
+        for name, item in value.items()
+        if before.get(name) is item and name in schema.fields and not raw_names(schema.fields[name].type)
+    }
     changed = {name: item for name, item in value.items() if name not in left}
     if ordinary(schema, changed) is not None:
         return value
@@ -74,7 +81,11 @@ def _struct(struct: Struct, value: Any, unknown: list[str], path: str) -> Json:
     if not isinstance(value, dict):
         raise Misfit(f"cannot restore struct from: {_kind(value)}")
     prefix = f"{path}." if path else ""
-    made = {name: restored(item.type, value[name], unknown, prefix + name) for name, item in struct.fields.items() if name in value}
+    made = {
+        name: restored(item.type, value[name], unknown, prefix + name)
+        for name, item in struct.fields.items()
+        if name in value
+    }
     if len(made) < len(value):
         unknown += [prefix + name for name in value if name not in made]
     return made
@@ -132,13 +143,23 @@ def _parse(name: str, value: Any) -> None:
     try:
         if name == "quantity":
             # A whole number may be longer than what the encoder writes.
-            Quantity.parse(value.strip() if isinstance(value, str) else str(value) if type(value) is int else orjson.dumps(value).decode())
+            Quantity.parse(
+                value.strip()
+                if isinstance(value, str)
+                else str(value)
+                if type(value) is int
+                else orjson.dumps(value).decode()
+            )
         elif name in ("time", "microTime", "duration"):
             if not isinstance(value, str):
                 raise Misfit(f"json: cannot unmarshal {_JSON_KINDS[type(value)]} into Go value of type string")
             if name != "duration":
                 (time if name == "time" else micro_time)(value)
-        elif name == "intOrString" and not isinstance(value, str) and (isinstance(value, bool) or not isinstance(value, int)):
+        elif (
+            name == "intOrString"
+            and not isinstance(value, str)
+            and (isinstance(value, bool) or not isinstance(value, int))
+        ):
             shown = f" {go_format(value)}" if isinstance(value, float) else ""
             raise Misfit(f"json: cannot unmarshal {_JSON_KINDS[type(value)]}{shown} into Go value of type int32")
     except ValueError as error:

@@ -1,7 +1,7 @@
 """One function a verb: from a routed request to the store's answer, with upstream's order of checks.
 
-The handlers of `apiserver.http` route, authenticate, authorize and negotiate, make a `Context` with `Store.context`, call one
-of these and render what comes back. Warnings gather in `ctx.warnings`, also when a StatusError is raised.
+The handlers of `apiserver.http` route, authenticate, authorize and negotiate, make a `Context` with `Store.context`,
+call one of these and render what comes back. Warnings gather in `ctx.warnings`, also when a StatusError is raised.
 """
 
 from __future__ import annotations
@@ -30,7 +30,19 @@ if TYPE_CHECKING:
     from apiserver.registry.strategy import Context
     from apiserver.storage.cache import Entry
 
-__all__ = ["create", "delete", "delete_collection", "get", "get_present", "is_watch", "list_", "list_present", "patch", "update", "watch"]
+__all__ = [
+    "create",
+    "delete",
+    "delete_collection",
+    "get",
+    "get_present",
+    "is_watch",
+    "list_",
+    "list_present",
+    "patch",
+    "update",
+    "watch",
+]
 
 Json = dict[str, Any]
 
@@ -53,7 +65,9 @@ def get_present(store: Store, ctx: Context) -> Entry:
 
 
 async def list_(store: Store, ctx: Context, request: Request) -> Listing:
-    return await store.list(ctx, queries.list_options(request.params, watch=False) if request.query else queries.list_options())
+    return await store.list(
+        ctx, queries.list_options(request.params, watch=False) if request.query else queries.list_options()
+    )
 
 
 def list_present(store: Store, ctx: Context) -> Listing:
@@ -62,7 +76,9 @@ def list_present(store: Store, ctx: Context) -> Listing:
 
 
 def watch(store: Store, ctx: Context, request: Request) -> AsyncIterator[list[WatchEvent]]:
-    """Checks the options at once (raises StatusError); the iterator yields batches, never empty ones. With ctx.name: of one object."""
+    """Checks the options at once (raises StatusError); the iterator yields batches, never empty ones. With ctx.name: of
+    one object.
+    """
     return store.watch(ctx, queries.list_options(request.params, watch=True, watch_list=_watch_list(ctx)))
 
 
@@ -94,13 +110,17 @@ def _target(store: Store, ctx: Context) -> tuple[Target, Version, Subresource | 
 
 def _body(store: Store, ctx: Context, target: Target, request: Request, options: WriteOptions) -> Json:
     content_type = request.headers.get("content-type", "")
-    return decode_body(ctx, target, store.registry.kinds, request.body, content_type, options.field_validation or "Warn")
+    return decode_body(
+        ctx, target, store.registry.kinds, request.body, content_type, options.field_validation or "Warn"
+    )
 
 
 async def create(store: Store, ctx: Context, request: Request) -> Result:
     """POST. With ctx.subresource (binding, eviction, token): the subresource's own create."""
     check_media_type(request.headers.get("content-type", ""))
-    options = _write_options(ctx, request, queries.create_options(request.params) if request.query else queries.create_options())
+    options = _write_options(
+        ctx, request, queries.create_options(request.params) if request.query else queries.create_options()
+    )
     target, _, subresource = _target(store, ctx)
     obj = _body(store, ctx, target, request, options)
     if subresource is None:
@@ -126,14 +146,22 @@ async def _created(store: Store, ctx: Context, obj: Json, options: WriteOptions)
 
 
 async def _told(store: Store, ctx: Context, metadata: Json, write: Awaitable[Result]) -> Result:
-    """A write, after which it is known what disabled feature gates took from its object, whether it succeeded or not."""
+    """A write, after which it is known what disabled feature gates took from its object, whether it succeeded or
+    not.
+    """
     result = None
     try:
         result = await write
         return result
     finally:
         if ctx.dropped:
-            name = ctx.name or metadata.get("name") or (result.entry.key.rpartition("/")[2] if result and result.entry else metadata.get("generateName", ""))
+            name = (
+                ctx.name
+                or metadata.get("name")
+                or (
+                    result.entry.key.rpartition("/")[2] if result and result.entry else metadata.get("generateName", "")
+                )
+            )
             fields = tuple(dict.fromkeys(ctx.dropped))
             resource, dropped = store.resource, store.registry.dropped
             if not ctx.dry_run:
@@ -144,7 +172,9 @@ async def _told(store: Store, ctx: Context, metadata: Json, write: Awaitable[Res
 
 async def update(store: Store, ctx: Context, request: Request) -> Result:
     """PUT of the object or of ctx.subresource."""
-    options = _write_options(ctx, request, queries.update_options(request.params) if request.query else queries.update_options())
+    options = _write_options(
+        ctx, request, queries.update_options(request.params) if request.query else queries.update_options()
+    )
     target, _, subresource = _target(store, ctx)
     first: list[Json] = [_body(store, ctx, target, request, options)]
     metadata = first[0]["metadata"]
@@ -165,7 +195,15 @@ async def update(store: Store, ctx: Context, request: Request) -> Result:
 
     projection = subresource.projection if subresource is not None else None
     if projection is not None:
-        write = store.update(ctx, ctx.name, projection.of_object(ctx, change, tracked=False), options, uid=uid, create=False, tracked=True)
+        write = store.update(
+            ctx,
+            ctx.name,
+            projection.of_object(ctx, change, tracked=False),
+            options,
+            uid=uid,
+            create=False,
+            tracked=True,
+        )
         return _shown(projection, await _told(store, ctx, metadata, write))
     return await _told(store, ctx, metadata, store.update(ctx, ctx.name, change, options, ctx.subresource, uid=uid))
 
@@ -197,7 +235,9 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     if projection is not None:
         forms, resets, version, about = projection.forms, (), projection.version, projection.context(ctx)
     if apply:
-        patched: Callable[[Json | None], Json] = apply_change(forms, resets, about, target, version, request.body, options)
+        patched: Callable[[Json | None], Json] = apply_change(
+            forms, resets, about, target, version, request.body, options
+        )
     else:
         patched = patch_change(about, target, version, media, request.body, options)
 
@@ -205,16 +245,22 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
         obj = patched(old)
         metadata = obj["metadata"]
         if old is None and metadata.get("uid"):
-            cause = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+            cause = (
+                f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+            )
             raise conflict(store.resource.plural, store.resource.group, ctx.name, cause)
         ensure_namespace(metadata, namespace)
         _check_name(ctx, metadata)
         return obj
 
     if projection is not None:
-        write = store.update(ctx, ctx.name, projection.of_object(ctx, change, tracked=apply), options, create=False, tracked=True)
+        write = store.update(
+            ctx, ctx.name, projection.of_object(ctx, change, tracked=apply), options, create=False, tracked=True
+        )
         return _shown(projection, await _told(store, ctx, {}, write))
-    return await _told(store, ctx, {}, store.update(ctx, ctx.name, change, options, ctx.subresource, create=apply, tracked=apply))
+    return await _told(
+        store, ctx, {}, store.update(ctx, ctx.name, change, options, ctx.subresource, create=apply, tracked=apply)
+    )
 
 
 # Deleting
@@ -246,7 +292,9 @@ def _check_options_kind(version: str, kind: str) -> None:
     if version.count("/") > 1:
         raise DecodeError(f"unexpected GroupVersion string: {version}")
     if kind and kind != "DeleteOptions":
-        raise DecodeError(f'no kind "{kind}" is registered for version "{version or "meta.k8s.io/v1"}" in scheme "{_META_SCHEME}"')
+        raise DecodeError(
+            f'no kind "{kind}" is registered for version "{version or "meta.k8s.io/v1"}" in scheme "{_META_SCHEME}"'
+        )
 
 
 async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:

@@ -4,10 +4,11 @@
     a version              what followed it; one in the future waits silently
     sendInitialEvents      as without version; with allowWatchBookmarks a bookmark marks the end of the initial events
 
-A change is seen by what it does to the selection: an object that comes to match is ADDED, one that stops matching is DELETED
-with its old state and the new version. When the window has passed a watch, its last event is ERROR with 410.
+A change is seen by what it does to the selection: an object that comes to match is ADDED, one that stops matching is
+DELETED with its old state and the new version. When the window has passed a watch, its last event is ERROR with 410.
 
-Watchers that see a change alike share one WatchEvent (and so its encoded lines). An iterator costs nothing between events.
+Watchers that see a change alike share one WatchEvent (and so its encoded lines). An iterator costs nothing between
+events.
 """
 
 from __future__ import annotations
@@ -39,8 +40,12 @@ RETRY_SECONDS: Final = 0.2
 _BATCH: Final = 1000
 
 
-def open_watch(store: Store, ctx: Context, options: ListOptions, clock: Callable[[], float]) -> AsyncIterator[list[WatchEvent]]:
-    """Checks the options (raises StatusError at once) and gives the events in batches. `clock` is the event loop's time."""
+def open_watch(
+    store: Store, ctx: Context, options: ListOptions, clock: Callable[[], float]
+) -> AsyncIterator[list[WatchEvent]]:
+    """Checks the options (raises StatusError at once) and gives the events in batches. `clock` is the event loop's
+    time.
+    """
     selection = select(store.resource, ctx.version, ctx.namespace, options, ctx.name)
     since = parse_version(options.resource_version)
     seconds = float(options.timeout or 0) or MIN_SECONDS * (1 + random.random())  # noqa: S311 - spreads reconnects
@@ -129,7 +134,9 @@ def _expired(error: Expired, since: int) -> WatchEvent:
 
 
 def _view(selection: Selection, all_keys: str) -> Callable[[Batch[Event]], list[WatchEvent]]:
-    """How a selection sees a batch of changes. `all_keys` is the prefix that all of them have. Watchers without selectors see it as one batch, too."""
+    """How a selection sees a batch of changes. `all_keys` is the prefix that all of them have. Watchers without
+    selectors see it as one batch, too.
+    """
     prefix, key, test = selection.prefix, selection.key, selection.test
     if test is None:
 
@@ -137,7 +144,9 @@ def _view(selection: Selection, all_keys: str) -> Callable[[Batch[Event]], list[
             made: Batch[WatchEvent] | None = events.forms.get(prefix)
             if made is None:
                 whole = prefix == all_keys
-                made = events.forms[prefix] = Batch(_shared(event) for event in events if whole or event.key.startswith(prefix))
+                made = events.forms[prefix] = Batch(
+                    _shared(event) for event in events if whole or event.key.startswith(prefix)
+                )
             return made
 
         return plain

@@ -1,8 +1,10 @@
 """Create and update, in upstream's order of steps.
 
-    create   system fields wiped → managed fields → admit → [uid, time, name → prepare → validate → validate metadata → validating
+    create   system fields wiped → managed fields → admit → [uid, time, name → prepare → validate → validate metadata →
+             validating
              admission → append]; the part in brackets again, with another name, when a generated name is taken
-    update   read → change → managed fields → admit → version check → prepare → validate → validating admission → append; all of it
+    update   read → change → managed fields → admit → version check → prepare → validate → validating admission →
+             append; all of it
              again when somebody else was faster and the request names no version
 
 Between reading and appending nothing waits (unless a plugin does), and a write of a key waits for the one before it.
@@ -120,7 +122,9 @@ def _prepare_new(store: Store, ctx: Context, obj: Json) -> None:
     metadata = obj["metadata"]
     errors = strategy.validate_first(ctx, obj, None)
     if strategy.checks_metadata:
-        errors += validate_metadata(metadata, resource.namespaced, strategy.name_rule_of(ctx), kind_rules=strategy.checks_finalizer_names)
+        errors += validate_metadata(
+            metadata, resource.namespaced, strategy.name_rule_of(ctx), kind_rules=strategy.checks_finalizer_names
+        )
     errors += strategy.validate(ctx, obj)
     if not errors and not strategy.checks_metadata:
         errors = validate_metadata(metadata, resource.namespaced, "path-segment", kind_rules=False)
@@ -157,10 +161,19 @@ async def _validate(store: Store, ctx: Context, operation: Operation, name: str,
 
 
 async def update_entry(
-    store: Store, ctx: Context, name: str, change: Change, options: WriteOptions, subresource: str, *, uid: str | None, create: bool, tracked: bool
+    store: Store,
+    ctx: Context,
+    name: str,
+    change: Change,
+    options: WriteOptions,
+    subresource: str,
+    *,
+    uid: str | None,
+    create: bool,
+    tracked: bool,
 ) -> Result:
-    """`change` gets a private copy of the stored object (None: there is none) and gives the new one. `uid` is the one that the
-    request's object names."""
+    """`change` gets a private copy of the stored object (None: there is none) and gives the new one. `uid` is the one
+    that the request's object names."""
     resource = store.resource
     key = resource.key(ctx.namespace if resource.namespaced else "", name)
     while True:
@@ -189,7 +202,9 @@ async def update_entry(
             return Result(result)
 
 
-def _check_precondition(store: Store, ctx: Context, key: str, name: str, what: str, wanted: str | None, found: str) -> None:
+def _check_precondition(
+    store: Store, ctx: Context, key: str, name: str, what: str, wanted: str | None, found: str
+) -> None:
     """Told in the storage's words; a dry run does not know the prefix of its keys."""
     if wanted and wanted != found:
         shown = key.removeprefix("/registry") if ctx.dry_run else key
@@ -214,7 +229,9 @@ async def _create_by_update(
     resource = store.resource
     if not ctx.authorize("create", resource.group, resource.plural, ctx.subresource, ctx.namespace, name):
         where = f' in the namespace "{ctx.namespace}"' if ctx.namespace else " at the cluster scope"
-        cause = f'User "{ctx.user.name}" cannot create resource "{resource.plural}" in API group "{resource.group}"{where}'
+        cause = (
+            f'User "{ctx.user.name}" cannot create resource "{resource.plural}" in API group "{resource.group}"{where}'
+        )
         raise forbidden_status(resource.plural, resource.group, name, cause)
     await _validate(store, ctx, "CREATE", name, obj, None)
     metadata.pop("resourceVersion", None)
@@ -293,7 +310,9 @@ def _update_errors(store: Store, ctx: Context, new: Json, old: Json, subresource
 
 
 def _metadata_errors(store: Store, ctx: Context, new: Json, old: Json, subresource: str) -> list[FieldError]:
-    """A finding on metadata is a cause for each layer that makes it. Metadata that passed before and is unchanged is not looked at."""
+    """A finding on metadata is a cause for each layer that makes it. Metadata that passed before and is unchanged is
+    not looked at.
+    """
     strategy, namespaced = store.strategy, store.resource.namespaced
     metadata, before = new["metadata"], old["metadata"]
     first = strategy.validate_first(ctx, new, old)
@@ -335,10 +354,15 @@ def _same_but_managers(new: Json, old: Json) -> bool:
         if name != "metadata" and new.get(name) != old.get(name):
             return False
     after, before = new["metadata"], old["metadata"]
-    return all(name in ("managedFields", "resourceVersion") or after.get(name) == before.get(name) for name in after.keys() | before.keys())
+    return all(
+        name in ("managedFields", "resourceVersion") or after.get(name) == before.get(name)
+        for name in after.keys() | before.keys()
+    )
 
 
-async def _write_update(store: Store, key: str, entry: Entry, new: Json, old: Json, options: WriteOptions) -> Entry | None:
+async def _write_update(
+    store: Store, key: str, entry: Entry, new: Json, old: Json, options: WriteOptions
+) -> Entry | None:
     """Appends the new state, or removes the object when its last finalizer went. None: somebody else was faster."""
     if removable(store.resource, new, old):
         if not options.dry_run:
@@ -368,10 +392,16 @@ async def _write_update(store: Store, key: str, entry: Entry, new: Json, old: Js
 
 
 async def replace_entry(
-    store: Store, ctx: Context, name: str, change: Callable[[Json], Json], uid: str, resource_version: str, dry_run: bool
-) -> Entry:  # fmt: skip
-    """What subresources do that write the stored object themselves (binding): preconditions in the storage's words, no strategy, no
-    managed fields."""
+    store: Store,
+    ctx: Context,
+    name: str,
+    change: Callable[[Json], Json],
+    uid: str,
+    resource_version: str,
+    dry_run: bool,
+) -> Entry:
+    """What subresources do that write the stored object themselves (binding): preconditions in the storage's words, no
+    strategy, no managed fields."""
     resource = store.resource
     key = resource.key(ctx.namespace if resource.namespaced else "", name)
     while True:
@@ -381,7 +411,9 @@ async def replace_entry(
             raise not_found(resource.plural, resource.group, name)
         old = read(entry)
         _check_precondition(store, ctx, key, name, "UID", uid, old["metadata"]["uid"])
-        _check_precondition(store, ctx, key, name, "ResourceVersion", resource_version, old["metadata"]["resourceVersion"])
+        _check_precondition(
+            store, ctx, key, name, "ResourceVersion", resource_version, old["metadata"]["resourceVersion"]
+        )
         new = change(read(entry))
         await _validate(store, ctx, "UPDATE", name, new, old)
         new["metadata"].pop("resourceVersion", None)

@@ -18,7 +18,10 @@ def _age(obj: Json, now: datetime) -> str:
 
 
 NAME: Final = Column(
-    name="Name", cell=lambda obj: obj["metadata"].get("name", ""), format="name", description="Name of the object, unique among its kind in a namespace."
+    name="Name",
+    cell=lambda obj: obj["metadata"].get("name", ""),
+    format="name",
+    description="Name of the object, unique among its kind in a namespace.",
 )
 AGE: Final = Column(name="Age", cell=_age, timed=True, description="Time since the object was created.")
 

@@ -15,10 +15,15 @@ _STATUSES: Final = ("False", "True", "Unknown")
 _REASON_LIMIT: Final = 1024
 _MESSAGE_LIMIT: Final = 32768
 _REASON: Final = NamePattern(
-    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end "
-    "with an alphanumeric character or '_'",
-    r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", "my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB",
-)  # fmt: skip
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric"
+    " characters or '_,:', and must end with an alphanumeric character or '_'",
+    r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
+    "my_name",
+    "MY_NAME",
+    "MyName",
+    "ReasonA,ReasonB",
+    "ReasonA:ReasonB",
+)
 
 
 def validate_conditions(path: Path, conditions: list[Json] | None) -> list[FieldError]:

@@ -32,14 +32,20 @@ def changed_though_immutable(obj: Json, old: Json, *fields: str) -> list[FieldEr
     if not old.get("immutable"):
         return []
     errors = [] if obj.get("immutable") else [forbidden(Path("immutable"), IMMUTABLE)]
-    return errors + [forbidden(Path(field), IMMUTABLE) for field in fields if (obj.get(field) or {}) != (old.get(field) or {})]
+    return errors + [
+        forbidden(Path(field), IMMUTABLE) for field in fields if (obj.get(field) or {}) != (old.get(field) or {})
+    ]
 
 
 class ConfigMapStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         errors = bad_keys(data, Path("data"))
-        errors += [invalid(Path("data").key(key), key, "duplicate of key present in binaryData") for key in data if key in binary]
+        errors += [
+            invalid(Path("data").key(key), key, "duplicate of key present in binaryData")
+            for key in data
+            if key in binary
+        ]
         errors += bad_keys(binary, Path("binaryData"))
         size = sum(len(value.encode()) for value in data.values()) + sum(map(decoded_size, binary.values()))
         if size > SIZE_LIMIT:
@@ -51,10 +57,20 @@ class ConfigMapStrategy(Strategy):
 
 
 CONFIG_MAPS = Resource(
-    group="", kind="ConfigMap", plural="configmaps", singular="configmap", namespaced=True, short_names=("cm",),
+    group="",
+    kind="ConfigMap",
+    plural="configmaps",
+    singular="configmap",
+    namespaced=True,
+    short_names=("cm",),
     versions=(Version(name="v1", schema=ConfigMap),),
-    strategy=ConfigMapStrategy(), storage_prefix="configmaps",
+    strategy=ConfigMapStrategy(),
+    storage_prefix="configmaps",
     columns=name_and_age(
-        Column(name="Data", cell=lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), description="Number of entries.")
+        Column(
+            name="Data",
+            cell=lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()),
+            description="Number of entries.",
+        )
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""Endpoints of services, as their author writes them: nothing here fills them. Rules: pkg/apis/core/validation (ValidateEndpoints)."""
+"""Endpoints of services, as their author writes them: nothing here fills them. Rules: pkg/apis/core/validation
+(ValidateEndpoints).
+"""
 
 from __future__ import annotations
 
@@ -62,14 +64,29 @@ def _address(path: Path, address: Json, strict: bool) -> list[FieldError]:
 
 
 def _port(path: Path, port: Json, named: bool) -> list[FieldError]:
-    name, number, protocol, application = port.get("name", ""), port.get("port", 0), port.get("protocol", ""), port.get("appProtocol")
-    errors = [invalid(path / "name", name, text) for text in dns_label(name)] if name else [required(path / "name")] if named else []
+    name, number, protocol, application = (
+        port.get("name", ""),
+        port.get("port", 0),
+        port.get("protocol", ""),
+        port.get("appProtocol"),
+    )
+    errors = (
+        [invalid(path / "name", name, text) for text in dns_label(name)]
+        if name
+        else [required(path / "name")]
+        if named
+        else []
+    )
     errors += port_number(path / "port", number)
     if not protocol:
         errors.append(required(path / "protocol"))
     elif protocol not in _PROTOCOLS:
         errors.append(not_supported(path / "protocol", Named(protocol), _PROTOCOLS))
-    return errors if application is None else errors + [invalid(path / "appProtocol", application, text) for text in label_key(application)]
+    return (
+        errors
+        if application is None
+        else errors + [invalid(path / "appProtocol", application, text) for text in label_key(application)]
+    )
 
 
 def _subsets(subsets: list[Json], strict: bool) -> list[FieldError]:
@@ -95,7 +112,9 @@ def _odd_address(path: Path, text: str) -> list[str]:
     if mapped is not None or (address.version == 4 and str(address) != text):
         return [f"{path}: non-standard IP address {go_quote(text)} is invalid: use {go_quote(str(mapped or address))}"]
     if str(address) != text:
-        return [f"{path}: IPv6 address {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(str(address))})"]
+        return [
+            f"{path}: IPv6 address {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(str(address))})"
+        ]
     return []
 
 
@@ -106,7 +125,9 @@ class EndpointsStrategy(Strategy):
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         """What has not changed was accepted before."""
         errors = self.validate(ctx, obj)
-        return [] if errors and semantic_equal(ListOf(EndpointSubset), obj.get("subsets"), old.get("subsets")) else errors
+        return (
+            [] if errors and semantic_equal(ListOf(EndpointSubset), obj.get("subsets"), old.get("subsets")) else errors
+        )
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY[0]) == _MANAGED_BY[1]:
@@ -138,9 +159,23 @@ def _cell(obj: Json) -> str:
 
 
 ENDPOINTS: Final = Resource(
-    group="", kind="Endpoints", plural="endpoints", singular="endpoints", namespaced=True, short_names=("ep",),
-    versions=(Version(name="v1", schema=Endpoints, default=default, deprecated=(1, 33), successor="discovery.k8s.io/v1 EndpointSlice"),),
-    strategy=EndpointsStrategy(), storage_prefix="services/endpoints",
+    group="",
+    kind="Endpoints",
+    plural="endpoints",
+    singular="endpoints",
+    namespaced=True,
+    short_names=("ep",),
+    versions=(
+        Version(
+            name="v1",
+            schema=Endpoints,
+            default=default,
+            deprecated=(1, 33),
+            successor="discovery.k8s.io/v1 EndpointSlice",
+        ),
+    ),
+    strategy=EndpointsStrategy(),
+    storage_prefix="services/endpoints",
     columns=name_and_age(Column(name="Endpoints", cell=_cell, description="The first addresses, with their ports.")),
     create_on_update=True,
-)  # fmt: skip
+)

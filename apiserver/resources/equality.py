@@ -1,4 +1,5 @@
-"""When two values of a type mean the same: absent, null and an empty list or map are one, quantities are compared by amount.
+"""When two values of a type mean the same: absent, null and an empty list or map are one, quantities are compared by
+amount.
 
 Equal dicts are equal at once; the schema is only walked where they differ.
 """
@@ -19,10 +20,14 @@ def semantic_equal(kind: Type, left: Any, right: Any) -> bool:
         return True
     if isinstance(kind, ListOf):
         left, right = left or [], right or []
-        return len(left) == len(right) and all(semantic_equal(kind.item, a, b) for a, b in zip(left, right, strict=True))
+        return len(left) == len(right) and all(
+            semantic_equal(kind.item, a, b) for a, b in zip(left, right, strict=True)
+        )
     if isinstance(kind, MapOf):
         left, right = left or {}, right or {}
-        return left.keys() == right.keys() and all(semantic_equal(kind.value, value, right[key]) for key, value in left.items())
+        return left.keys() == right.keys() and all(
+            semantic_equal(kind.value, value, right[key]) for key, value in left.items()
+        )
     if left is None or right is None:
         return False
     if isinstance(kind, Struct):

@@ -1,7 +1,7 @@
 """Events: one stored kind, served by core/v1 and by events.k8s.io/v1.
 
-The hub is core/v1; `from_hub`/`to_hub` rename fields for the newer group. Core accepts nearly anything, the newer group validates, and it
-names fields partly by their core names. Rules: pkg/apis/core/validation/events.go.
+The hub is core/v1; `from_hub`/`to_hub` rename fields for the newer group. Core accepts nearly anything, the newer group
+validates, and it names fields partly by their core names. Rules: pkg/apis/core/validation/events.go.
 """
 
 from __future__ import annotations
@@ -25,34 +25,80 @@ _TEXT_LIMIT: Final = 128
 _NOTE_LIMIT: Final = 1024
 #: events.k8s.io/v1 name → core/v1 name.
 _RENAMED: Final = {
-    "regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent", "deprecatedSource": "source",
-    "deprecatedFirstTimestamp": "firstTimestamp", "deprecatedLastTimestamp": "lastTimestamp", "deprecatedCount": "count",
-}  # fmt: skip
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
 _TO_NEW: Final = {core: new for new, core in _RENAMED.items()}
 #: Fields in the order of each version's type.
 _CORE_ORDER: Final = (
-    "kind", "apiVersion", "metadata", "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type",
-    "eventTime", "series", "action", "related", "reportingComponent", "reportingInstance",
-)  # fmt: skip
+    "kind",
+    "apiVersion",
+    "metadata",
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "series",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+)
 _NEW_ORDER: Final = (
-    "kind", "apiVersion", "metadata", "eventTime", "series", "reportingController", "reportingInstance", "action", "reason", "regarding",
-    "related", "note", "type", "deprecatedSource", "deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount",
-)  # fmt: skip
+    "kind",
+    "apiVersion",
+    "metadata",
+    "eventTime",
+    "series",
+    "reportingController",
+    "reportingInstance",
+    "action",
+    "reason",
+    "regarding",
+    "related",
+    "note",
+    "type",
+    "deprecatedSource",
+    "deprecatedFirstTimestamp",
+    "deprecatedLastTimestamp",
+    "deprecatedCount",
+)
 #: What each version writes even when it is empty.
 _CORE_ALWAYS: Final[dict[str, Any]] = {
-    "involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None, "reportingComponent": "",
+    "involvedObject": {},
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
     "reportingInstance": "",
-}  # fmt: skip
+}
 _NEW_ALWAYS: Final[dict[str, Any]] = {
-    "eventTime": None, "regarding": {}, "deprecatedSource": {}, "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None,
-}  # fmt: skip
+    "eventTime": None,
+    "regarding": {},
+    "deprecatedSource": {},
+    "deprecatedFirstTimestamp": None,
+    "deprecatedLastTimestamp": None,
+}
 _OMITTED_WHEN_EMPTY: Final = ("reportingController", "reportingInstance")
 
 
 def to_hub(obj: Json) -> Json:
     """events.k8s.io/v1 → core/v1."""
     named = {_RENAMED.get(name, name): value for name, value in obj.items()}
-    return {name: named.get(name, _CORE_ALWAYS.get(name)) for name in _CORE_ORDER if name in named or name in _CORE_ALWAYS}
+    return {
+        name: named.get(name, _CORE_ALWAYS.get(name)) for name in _CORE_ORDER if name in named or name in _CORE_ALWAYS
+    }
 
 
 def from_hub(obj: Json) -> Json:
@@ -64,10 +110,13 @@ def from_hub(obj: Json) -> Json:
     return {name: named.get(name, _NEW_ALWAYS.get(name)) for name in _NEW_ORDER if name in named or name in _NEW_ALWAYS}
 
 
-# --- validation ----------------------------------------------------------------------------------------------------------------------------
+# --- validation
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-def _bounded(errors: list[FieldError], obj: Json, field: str, required_too: bool = True, limit: int = _TEXT_LIMIT) -> None:
+def _bounded(
+    errors: list[FieldError], obj: Json, field: str, required_too: bool = True, limit: int = _TEXT_LIMIT
+) -> None:
     value = obj.get(field) or ""
     if required_too and not value:
         errors.append(required(Path(field)))
@@ -114,15 +163,35 @@ def _series(obj: Json) -> list[FieldError]:
 
 def _unset(obj: Json) -> list[FieldError]:
     """Fields of the older recorders, which new events may not have."""
-    errors = [invalid(Path(field), "", "needs to be unset") for field in ("firstTimestamp", "lastTimestamp", "count") if obj.get(field)]
+    errors = [
+        invalid(Path(field), "", "needs to be unset")
+        for field in ("firstTimestamp", "lastTimestamp", "count")
+        if obj.get(field)
+    ]
     source = obj.get("source") or {}
-    return [*errors, invalid(Path("source"), "", "needs to be unset")] if source.get("component") or source.get("host") else errors
+    return (
+        [*errors, invalid(Path("source"), "", "needs to be unset")]
+        if source.get("component") or source.get("host")
+        else errors
+    )
 
 
 _IMMUTABLE: Final = (
-    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason", "type", "eventTime", "action",
-    "related", "reportingComponent", "reportingInstance",
-)  # fmt: skip
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "reason",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+)
 _EMPTY: Final = {"reason": "", "message": "", "count": 0, "type": "", "action": ""}
 
 
@@ -166,7 +235,8 @@ class EventStrategy(CoreEventStrategy):
         return errors
 
 
-# --- fields and columns --------------------------------------------------------------------------------------------------------------------
+# --- fields and columns
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def _involved(field: str) -> Any:
@@ -179,7 +249,10 @@ def _source_name(obj: Json) -> str:
 
 
 _FIELD_LABELS: Final[dict[str, Any]] = {
-    **{f"involvedObject.{field}": _involved(field) for field in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")},
+    **{
+        f"involvedObject.{field}": _involved(field)
+        for field in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    },
     "reason": lambda obj: obj.get("reason", ""),
     "reportingComponent": lambda obj: obj.get("reportingComponent") or "",
     "source": _source_name,
@@ -219,12 +292,29 @@ _COLUMNS: Final = (
     Column(name="Type", cell=lambda obj: obj.get("type", ""), description="Normal or Warning."),
     Column(name="Reason", cell=lambda obj: obj.get("reason", ""), description="Short, machine readable cause."),
     Column(name="Object", cell=_object, description="The object that the event is about."),
-    Column(name="Subobject", cell=lambda obj: obj["involvedObject"].get("fieldPath", ""), priority=1, description="Part of the object."),
+    Column(
+        name="Subobject",
+        cell=lambda obj: obj["involvedObject"].get("fieldPath", ""),
+        priority=1,
+        description="Part of the object.",
+    ),
     Column(name="Source", cell=_source, priority=1, description="Who reports."),
     Column(name="Message", cell=lambda obj: (obj.get("message") or "").strip(), description="What happened, in words."),
-    Column(name="First Seen", cell=_first_seen, timed=True, priority=1, description="Time since the event was first observed."),
+    Column(
+        name="First Seen",
+        cell=_first_seen,
+        timed=True,
+        priority=1,
+        description="Time since the event was first observed.",
+    ),
     Column(name="Count", cell=_count, priority=1, description="How often the event was observed."),
-    Column(name="Name", cell=lambda obj: obj["metadata"].get("name", ""), format="name", priority=1, description="Name of the event."),
+    Column(
+        name="Name",
+        cell=lambda obj: obj["metadata"].get("name", ""),
+        format="name",
+        priority=1,
+        description="Name of the event.",
+    ),
 )
 
 
@@ -237,11 +327,28 @@ _NEW_FIELD_LABELS: Final[dict[str, Any]] = {
 
 def _resource(group: str, version: Version, strategy: Strategy, fields: dict[str, Any]) -> Resource:
     return Resource(
-        group=group, kind="Event", plural="events", singular="event", namespaced=True, short_names=("ev",), versions=(version,),
-        strategy=strategy, storage_prefix="events", storage_version="v1", columns=_COLUMNS, create_on_update=True,
-        field_labels=fields, field_error_style="plain", cached=False,
-    )  # fmt: skip
+        group=group,
+        kind="Event",
+        plural="events",
+        singular="event",
+        namespaced=True,
+        short_names=("ev",),
+        versions=(version,),
+        strategy=strategy,
+        storage_prefix="events",
+        storage_version="v1",
+        columns=_COLUMNS,
+        create_on_update=True,
+        field_labels=fields,
+        field_error_style="plain",
+        cached=False,
+    )
 
 
 CORE_EVENTS = _resource("", Version(name="v1", schema=CoreEvent), CoreEventStrategy(), _FIELD_LABELS)
-EVENTS = _resource("events.k8s.io", Version(name="v1", schema=Event, to_hub=to_hub, from_hub=from_hub), EventStrategy(), _NEW_FIELD_LABELS)
+EVENTS = _resource(
+    "events.k8s.io",
+    Version(name="v1", schema=Event, to_hub=to_hub, from_hub=from_hub),
+    EventStrategy(),
+    _NEW_FIELD_LABELS,
+)

@@ -1,7 +1,7 @@
 """Fields that a disabled feature gate drops, as data: which gates, when a stored object keeps them, where they stand.
 
-A rule is about a whole object: when the stored one uses the feature anywhere, the new one may use it everywhere. What is dropped is noted in
-the context, so that a user can be told.
+A rule is about a whole object: when the stored one uses the feature anywhere, the new one may use it everywhere. What
+is dropped is noted in the context, so that a user can be told.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Lacks = Callable[[Any], bool]
 
 
 class Rule(NamedTuple):
-    """`gates` that must all be on, whether a stored section `uses` the feature, the `fields` it consists of as steps from the section.
+    """`gates` that must all be on, whether a stored section `uses` the feature, the `fields` it consists of as steps
+    from the section.
     `lacks` tells quickly, for the fields of each parent, that a section has none of them."""
 
     gates: tuple[str, ...]
@@ -42,7 +43,12 @@ def rule(gates: str, uses: Callable[..., bool], *fields: str) -> Rule:
     parents: dict[tuple[str, ...], set[str]] = {}
     for path in paths:
         parents.setdefault(path[:-1], set()).add(path[-1])
-    return Rule(tuple(gates.split(",")), uses, paths, tuple(_lacks(parent, frozenset(names)) for parent, names in parents.items()))
+    return Rule(
+        tuple(gates.split(",")),
+        uses,
+        paths,
+        tuple(_lacks(parent, frozenset(names)) for parent, names in parents.items()),
+    )
 
 
 def _lacks(steps: tuple[str, ...], names: frozenset[str]) -> Lacks:
@@ -63,7 +69,9 @@ def _lacks(steps: tuple[str, ...], names: frozenset[str]) -> Lacks:
 
 
 def drop(ctx: Context, rules: tuple[Rule, ...], section: Json, at: str, *stored: Json) -> None:
-    """Takes from a section of a new object, in place, what disabled gates forbid; `stored` is what the rules' `uses` are asked about."""
+    """Takes from a section of a new object, in place, what disabled gates forbid; `stored` is what the rules' `uses`
+    are asked about.
+    """
     enabled = ctx.features.enabled
     for gates, uses, fields, lacks in rules:
         off = [gate for gate in gates if not enabled(gate)]

@@ -1,8 +1,8 @@
 """Values as errors show them when they are whole structs: JSON of upstream's internal types, which have no JSON tags.
 
-So field names are Go's, all of them are there in order of declaration, nothing is left out when empty, and what is not set is null. Types of
-meta/v1 and raw extensions keep their ordinary form. A field that upstream's release does not have is shown only when it is set, so that texts
-about other objects are upstream's.
+So field names are Go's, all of them are there in order of declaration, nothing is left out when empty, and what is not
+set is null. Types of meta/v1 and raw extensions keep their ordinary form. A field that upstream's release does not have
+is shown only when it is set, so that texts about other objects are upstream's.
 """
 
 from __future__ import annotations
@@ -22,35 +22,88 @@ _METADATA: Final = "ObjectMeta"
 _TAGGED: Final = "io.k8s.apimachinery."
 #: Where Go's name is not the JSON name with a capital; by JSON name, or by type and JSON name.
 _GO_NAMES: Final = {
-    "cel": "CEL", "uid": "UID", "ip": "IP", "ips": "IPs", "apiVersion": "APIVersion", "apiGroup": "APIGroup", "dnsPolicy": "DNSPolicy",
-    "dnsConfig": "DNSConfig", "os": "OS", "tty": "TTY", "fsGroup": "FSGroup", "fsGroupChangePolicy": "FSGroupChangePolicy",
-    "seLinuxOptions": "SELinuxOptions", "seLinuxChangePolicy": "SELinuxChangePolicy", "httpGet": "HTTPGet", "httpHeaders": "HTTPHeaders",
-    "tcpSocket": "TCPSocket", "grpc": "GRPC", "nfs": "NFS", "iscsi": "ISCSI", "rbd": "RBD", "fc": "FC", "csi": "CSI", "cephfs": "CephFS",
+    "cel": "CEL",
+    "uid": "UID",
+    "ip": "IP",
+    "ips": "IPs",
+    "apiVersion": "APIVersion",
+    "apiGroup": "APIGroup",
+    "dnsPolicy": "DNSPolicy",
+    "dnsConfig": "DNSConfig",
+    "os": "OS",
+    "tty": "TTY",
+    "fsGroup": "FSGroup",
+    "fsGroupChangePolicy": "FSGroupChangePolicy",
+    "seLinuxOptions": "SELinuxOptions",
+    "seLinuxChangePolicy": "SELinuxChangePolicy",
+    "httpGet": "HTTPGet",
+    "httpHeaders": "HTTPHeaders",
+    "tcpSocket": "TCPSocket",
+    "grpc": "GRPC",
+    "nfs": "NFS",
+    "iscsi": "ISCSI",
+    "rbd": "RBD",
+    "fc": "FC",
+    "csi": "CSI",
+    "cephfs": "CephFS",
     "gmsaCredentialSpecName": "GMSACredentialSpecName",
-    "gmsaCredentialSpec": "GMSACredentialSpec", "gcePersistentDisk": "GCEPersistentDisk", "awsElasticBlockStore": "AWSElasticBlockStore",
+    "gmsaCredentialSpec": "GMSACredentialSpec",
+    "gcePersistentDisk": "GCEPersistentDisk",
+    "awsElasticBlockStore": "AWSElasticBlockStore",
     "storageos": "StorageOS",
-    "fsType": "FSType", "pdName": "PDName", "iqn": "IQN", "iscsiInterface": "ISCSIInterface", "chapAuthDiscovery": "DiscoveryCHAPAuth",
-    "chapAuthSession": "SessionCHAPAuth", "sslEnabled": "SSLEnabled", "wwids": "WWIDs", "diskURI": "DataDiskURI",
-}  # fmt: skip
+    "fsType": "FSType",
+    "pdName": "PDName",
+    "iqn": "IQN",
+    "iscsiInterface": "ISCSIInterface",
+    "chapAuthDiscovery": "DiscoveryCHAPAuth",
+    "chapAuthSession": "SessionCHAPAuth",
+    "sslEnabled": "SSLEnabled",
+    "wwids": "WWIDs",
+    "diskURI": "DataDiskURI",
+}
 _TYPED_NAMES: Final = {
-    ("DeviceAttribute", "int"): "IntValue", ("DeviceAttribute", "bool"): "BoolValue", ("DeviceAttribute", "string"): "StringValue",
-    ("DeviceAttribute", "version"): "VersionValue", ("DeviceAttribute", "ints"): "IntValues", ("DeviceAttribute", "bools"): "BoolValues",
-    ("DeviceAttribute", "strings"): "StringValues", ("DeviceAttribute", "versions"): "VersionValues",
+    ("DeviceAttribute", "int"): "IntValue",
+    ("DeviceAttribute", "bool"): "BoolValue",
+    ("DeviceAttribute", "string"): "StringValue",
+    ("DeviceAttribute", "version"): "VersionValue",
+    ("DeviceAttribute", "ints"): "IntValues",
+    ("DeviceAttribute", "bools"): "BoolValues",
+    ("DeviceAttribute", "strings"): "StringValues",
+    ("DeviceAttribute", "versions"): "VersionValues",
     **{
         (owner, name): go
         for owner in ("RBDVolumeSource", "RBDPersistentVolumeSource")
-        for name, go in (("monitors", "CephMonitors"), ("image", "RBDImage"), ("pool", "RBDPool"), ("user", "RadosUser"))
+        for name, go in (
+            ("monitors", "CephMonitors"),
+            ("image", "RBDImage"),
+            ("pool", "RBDPool"),
+            ("user", "RadosUser"),
+        )
     },
-    ("GlusterfsVolumeSource", "endpoints"): "EndpointsName", ("GlusterfsPersistentVolumeSource", "endpoints"): "EndpointsName",
-}  # fmt: skip
+    ("GlusterfsVolumeSource", "endpoints"): "EndpointsName",
+    ("GlusterfsPersistentVolumeSource", "endpoints"): "EndpointsName",
+}
 #: Fields by type that are ahead of upstream's release.
 _AHEAD: Final = {("ResourceClaimSpec", "reservedFor"), ("AllocationResult", "reservedForAnyPod")}
 #: Fields by type that internally stand elsewhere: before the one named here.
 _BEFORE: Final = {
-    ("VolumeSource", "quobyte"): "flexVolume", ("Volume", "quobyte"): "flexVolume", ("PodSpec", "setHostnameAsFQDN"): "affinity",
-    ("PodSpec", "preemptionPolicy"): "dnsConfig", ("PodSpec", "overhead"): "enableServiceLinks", ("PodSecurityContext", "fsGroupChangePolicy"): "sysctls",
-}  # fmt: skip
-_ZERO: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0, "quantity": "0", "time": None, "microTime": None}
+    ("VolumeSource", "quobyte"): "flexVolume",
+    ("Volume", "quobyte"): "flexVolume",
+    ("PodSpec", "setHostnameAsFQDN"): "affinity",
+    ("PodSpec", "preemptionPolicy"): "dnsConfig",
+    ("PodSpec", "overhead"): "enableServiceLinks",
+    ("PodSecurityContext", "fsGroupChangePolicy"): "sysctls",
+}
+_ZERO: Final[dict[str, Any]] = {
+    "string": "",
+    "bool": False,
+    "int32": 0,
+    "int64": 0,
+    "float64": 0,
+    "quantity": "0",
+    "time": None,
+    "microTime": None,
+}
 
 Writer = Callable[[Any], Any]
 
@@ -61,7 +114,9 @@ def internal(kind: Type, value: Any) -> Any:
 
 
 def shown_diff(old: Any, new: Any) -> str:
-    """How an error shows what a forbidden update would have changed: a unified diff of two values in internal form, without the lines of file names."""
+    """How an error shows what a forbidden update would have changed: a unified diff of two values in internal form,
+    without the lines of file names.
+    """
     return "".join(list(difflib.unified_diff(_lines(old), _lines(new), n=3))[2:])
 
 
@@ -104,7 +159,9 @@ def _struct(kind: Struct) -> Writer:
         ahead = {name for owner, name in _AHEAD if owner == kind.kind}
         # Set before the fields are looked at: types may hold themselves.
         known = kind.cache[_CACHE] = lambda value: {
-            go: write((value or {}).get(name)) for name, go, write in fields if name not in ahead or (value or {}).get(name) is not None
+            go: write((value or {}).get(name))
+            for name, go, write in fields
+            if name not in ahead or (value or {}).get(name) is not None
         }
         for name, field in _in_order(kind):
             if name in ("kind", "apiVersion") and kind.gvk:

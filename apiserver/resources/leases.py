@@ -56,7 +56,9 @@ def _strategy(strategy: str, path: Path) -> list[FieldError]:
     at = path / "strategy"
     if "/" in strategy:
         return [invalid(at, Named(strategy), text) for text in label_key(strategy)]
-    return [] if strategy == "OldestEmulationVersion" else [not_supported(at, Named(strategy), ["OldestEmulationVersion"])]
+    return (
+        [] if strategy == "OldestEmulationVersion" else [not_supported(at, Named(strategy), ["OldestEmulationVersion"])]
+    )
 
 
 def _holder(obj: Json) -> str:

@@ -1,4 +1,6 @@
-"""LimitRanges, which are kept but not applied: the admission plugin LimitRanger is not built. Rules: pkg/apis/core/validation (ValidateLimitRange)."""
+"""LimitRanges, which are kept but not applied: the admission plugin LimitRanger is not built. Rules:
+pkg/apis/core/validation (ValidateLimitRange).
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def _complete(limit: Json) -> None:
 def _type(path: Path, kind: str) -> list[FieldError]:
     if texts := label_key(kind):
         return [invalid(path, Named(kind), text) for text in texts]
-    return [] if "/" in kind or kind in _TYPES else [invalid(path, Named(kind), "must be a standard limit type or fully qualified")]
+    return (
+        []
+        if "/" in kind or kind in _TYPES
+        else [invalid(path, Named(kind), "must be a standard limit type or fully qualified")]
+    )
 
 
 def _names(path: Path, limit: Json, fields: tuple[str, ...]) -> Iterator[FieldError]:
@@ -61,23 +67,41 @@ def _limit(path: Path, limit: Json) -> list[FieldError]:
     kind = limit.get("type", "")
     errors = list(_names(path, limit, ("max", "min")))
     if kind == "Pod":
-        errors += [forbidden(path / field, "may not be specified when `type` is 'Pod'") for field in ("default", "defaultRequest") if limit.get(field)]
+        errors += [
+            forbidden(path / field, "may not be specified when `type` is 'Pod'")
+            for field in ("default", "defaultRequest")
+            if limit.get(field)
+        ]
     else:
         errors += _names(path, limit, ("default", "defaultRequest"))
     if kind == "PersistentVolumeClaim" and not any("storage" in (limit.get(field) or {}) for field in ("min", "max")):
-        errors.append(required(path / "limits", "either minimum or maximum storage value is required, but neither was provided"))
+        errors.append(
+            required(path / "limits", "either minimum or maximum storage value is required, but neither was provided")
+        )
     errors += _names(path, limit, ("maxLimitRequestRatio",))
     ignored = ("default", "defaultRequest") if kind == "Pod" else ()
     amounts = {field: {} if field in ignored else limit.get(field) or {} for field in _AMOUNTS}
     for name in dict.fromkeys(name for field in _AMOUNTS for name in amounts[field]):
-        errors += _bounds(path, name, *(Quantity.parse(amounts[field][name]) if name in amounts[field] else None for field in _AMOUNTS))
+        errors += _bounds(
+            path,
+            name,
+            *(Quantity.parse(amounts[field][name]) if name in amounts[field] else None for field in _AMOUNTS),
+        )
     return errors
 
 
 def _bounds(
-    path: Path, name: str, most: Quantity | None, least: Quantity | None, limit: Quantity | None, request: Quantity | None, ratio: Quantity | None
-) -> list[FieldError]:  # fmt: skip
-    """How the bounds of one resource lie to each other. (Two of the texts are about other values than the shown ones, as upstream has them.)"""
+    path: Path,
+    name: str,
+    most: Quantity | None,
+    least: Quantity | None,
+    limit: Quantity | None,
+    request: Quantity | None,
+    ratio: Quantity | None,
+) -> list[FieldError]:
+    """How the bounds of one resource lie to each other. (Two of the texts are about other values than the shown ones,
+    as upstream has them.)
+    """
     found: list[tuple[str, Quantity, str]] = []
     if least is not None and most is not None and most < least:
         found.append(("min", least, f"min value {least} is greater than max value {most}"))
@@ -86,7 +110,9 @@ def _bounds(
     if request is not None and most is not None and most < request:
         found.append(("defaultRequest", request, f"default request value {request} is greater than max value {most}"))
     if request is not None and limit is not None and limit < request:
-        found.append(("defaultRequest", request, f"default request value {request} is greater than default limit value {limit}"))
+        found.append(
+            ("defaultRequest", request, f"default request value {request} is greater than default limit value {limit}")
+        )
     if limit is not None and least is not None and limit < least:
         found.append(("default", least, f"min value {least} is greater than default value {limit}"))
     if limit is not None and most is not None and most < limit:
@@ -96,14 +122,20 @@ def _bounds(
     if ratio is not None and least is not None and most is not None and (text := _ratio(ratio, least, most)):
         found.append(("maxLimitRequestRatio", ratio, text))
     if limit is not None and request is not None and limit != request and not is_overcommit_allowed(name):
-        found.append(("defaultRequest", request, f"default value {limit} must equal to defaultRequest value {request} in {name}"))
+        found.append(
+            ("defaultRequest", request, f"default value {limit} must equal to defaultRequest value {request} in {name}")
+        )
     return [invalid((path / field).key(name), Named(str(value)), text) for field, value, text in found]
 
 
 def _ratio(ratio: Quantity, least: Quantity, most: Quantity) -> str:
     """What is wrong with a ratio that the other two bounds cannot have."""
     small = all(amount.value() < _MILLI_LIMIT for amount in (ratio, least, most))
-    allowed, low, high = (ratio.value(-3) / 1000, least.value(-3), most.value(-3)) if small else (float(ratio.value()), least.value(), most.value())
+    allowed, low, high = (
+        (ratio.value(-3) / 1000, least.value(-3), most.value(-3))
+        if small
+        else (float(ratio.value()), least.value(), most.value())
+    )
     bound = high / low if low else float("inf")
     return f"ratio {ratio} is greater than max/min = {bound:f}" if allowed > bound else ""
 
@@ -126,12 +158,23 @@ class LimitRangeStrategy(Strategy):
 
 
 LIMIT_RANGES: Final = Resource(
-    group="", kind="LimitRange", plural="limitranges", singular="limitrange", namespaced=True, short_names=("limits",),
+    group="",
+    kind="LimitRange",
+    plural="limitranges",
+    singular="limitrange",
+    namespaced=True,
+    short_names=("limits",),
     versions=(Version(name="v1", schema=LimitRange, default=default),),
-    strategy=LimitRangeStrategy(), storage_prefix="limitranges",
+    strategy=LimitRangeStrategy(),
+    storage_prefix="limitranges",
     columns=(
         NAME,
-        Column(name="Created At", cell=lambda obj: obj["metadata"].get("creationTimestamp"), type="date", description="When the object was created."),
+        Column(
+            name="Created At",
+            cell=lambda obj: obj["metadata"].get("creationTimestamp"),
+            type="date",
+            description="When the object was created.",
+        ),
     ),
     create_on_update=True,
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""IP addresses and CIDRs as fields hold them: the strict form, and the laxer one of older fields (leading zeros pass there)."""
+"""IP addresses and CIDRs as fields hold them: the strict form, and the laxer one of older fields (leading zeros pass
+there).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from apiserver.api.fielderrors import FieldError, Path, invalid
 if TYPE_CHECKING:
     import ipaddress
 
-__all__ = ["canonical_interface", "cidr_family", "ip_family", "legacy_cidr", "legacy_ip", "parse_address", "parse_interface"]
+__all__ = [
+    "canonical_interface",
+    "cidr_family",
+    "ip_family",
+    "legacy_cidr",
+    "legacy_ip",
+    "parse_address",
+    "parse_interface",
+]
 
 _CIDR = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 _SUBNET = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -75,7 +85,9 @@ def ip_family(text: str) -> int:
 
 
 def legacy_ip(path: Path, text: str, strict: bool = False) -> list[FieldError]:
-    """An address; `strict` (gate StrictIPCIDRValidation), and forms that not everybody reads in the same way are refused."""
+    """An address; `strict` (gate StrictIPCIDRValidation), and forms that not everybody reads in the same way are
+    refused.
+    """
     parsed = parse_address(text)
     if parsed is None:
         return [invalid(path, text, _IP)]

@@ -6,7 +6,17 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, go_quote, invalid, not_supported, required
+from apiserver.api.fielderrors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    go_quote,
+    invalid,
+    not_supported,
+    required,
+)
 from apiserver.api.names import NamePattern, label_key, label_value
 from apiserver.api.types.core.nodes import Node
 from apiserver.registry.resource import Column, Resource, Subresource, Version
@@ -24,8 +34,8 @@ TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _FEATURE_LIMIT: Final = 253
 _DECLARED_FEATURE: Final = NamePattern("", r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _FEATURE_SHAPE: Final = (
-    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), "
-    "and contain only alphanumeric characters and slashes"
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or"
+    " MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
 )
 
 
@@ -67,7 +77,9 @@ def _taints(taints: list[Json]) -> list[FieldError]:
         if (effect, key) in seen:
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
             twice = duplicate(path, shown)
-            errors.append(FieldError(twice.reason, twice.field, f"{twice.body}: taints must be unique by key and effect pair"))
+            errors.append(
+                FieldError(twice.reason, twice.field, f"{twice.body}: taints must be unique by key and effect pair")
+            )
         seen.add((effect, key))
     return errors
 
@@ -86,7 +98,13 @@ def _declared_features(features: list[str]) -> list[FieldError]:
     path = _STATUS / "declaredFeatures"
     for index, name in enumerate(features):
         if len(name) > _FEATURE_LIMIT:
-            errors.append(invalid(path[index], name, f"invalid feature name {go_quote(name)}: must be no more than {_FEATURE_LIMIT} characters"))
+            errors.append(
+                invalid(
+                    path[index],
+                    name,
+                    f"invalid feature name {go_quote(name)}: must be no more than {_FEATURE_LIMIT} characters",
+                )
+            )
         elif not _DECLARED_FEATURE.matches(name):
             errors.append(invalid(path[index], name, f"invalid feature name {go_quote(name)}: {_FEATURE_SHAPE}"))
         if index and features[index - 1] == name:
@@ -138,12 +156,16 @@ class NodeStrategy(Strategy):
         seen: list[Json] = []
         for index, address in enumerate(status.get("addresses") or ()):
             if address in seen:
-                errors.append(duplicate((_STATUS / "addresses")[index], {"Type": address["type"], "Address": address["address"]}))
+                errors.append(
+                    duplicate((_STATUS / "addresses")[index], {"Type": address["type"], "Address": address["address"]})
+                )
             seen.append(address)
         if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
             errors.append(forbidden(_SPEC / "podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
         if before.get("providerID") and before["providerID"] != spec.get("providerID"):
-            errors.append(forbidden(_SPEC / "providerID", 'node updates may not change providerID except from "" to valid'))
+            errors.append(
+                forbidden(_SPEC / "providerID", 'node updates may not change providerID except from "" to valid')
+            )
         errors += _taints(spec["taints"]) if spec.get("taints") else []
         if spec.get("externalID", "") != before.get("externalID", ""):
             errors.append(forbidden(_SPEC / "externalID", "may not be updated"))
@@ -159,7 +181,8 @@ class NodeStrategy(Strategy):
         return self.warnings_on_create(ctx, obj)
 
 
-# --- columns -------------------------------------------------------------------------------------------------------------------------------
+# --- columns
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _state(obj: Json) -> str:
@@ -173,7 +196,9 @@ _ROLE_PREFIX: Final = "node-role.kubernetes.io/"
 
 def _roles(obj: Json) -> str:
     labels = obj["metadata"].get("labels") or {}
-    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)} | {labels.get("kubernetes.io/role", "")}
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)} | {
+        labels.get("kubernetes.io/role", "")
+    }
     return ",".join(sorted(roles - {""})) or "<none>"
 
 
@@ -193,7 +218,9 @@ def _kernel(obj: Json) -> str:
 
 
 def _address(kind: str) -> Callable[[Json], str]:
-    return lambda obj: next((a.get("address", "") for a in obj.get("status", {}).get("addresses") or () if a.get("type") == kind), "<none>")
+    return lambda obj: next(
+        (a.get("address", "") for a in obj.get("status", {}).get("addresses") or () if a.get("type") == kind), "<none>"
+    )
 
 
 _COLUMNS: Final = (
@@ -206,13 +233,23 @@ _COLUMNS: Final = (
     Column(name="External-IP", cell=_address("ExternalIP"), priority=1, description="Address outside the cluster."),
     Column(name="OS-Image", cell=_info("osImage"), priority=1, description="Operating system."),
     Column(name="Kernel-Version", cell=_kernel, priority=1, description="Kernel and architecture."),
-    Column(name="Container-Runtime", cell=_info("containerRuntimeVersion"), priority=1, description="Container runtime."),
+    Column(
+        name="Container-Runtime", cell=_info("containerRuntimeVersion"), priority=1, description="Container runtime."
+    ),
 )
 
 NODES = Resource(
-    group="", kind="Node", plural="nodes", singular="node", namespaced=False, short_names=("no",),
+    group="",
+    kind="Node",
+    plural="nodes",
+    singular="node",
+    namespaced=False,
+    short_names=("no",),
     versions=(Version(name="v1", schema=Node, default=default, to_hub=to_hub),),
-    strategy=NodeStrategy(), storage_prefix="minions", columns=_COLUMNS,
+    strategy=NodeStrategy(),
+    storage_prefix="minions",
+    columns=_COLUMNS,
     subresources=(Subresource(name="status"),),
-    field_labels={"spec.unschedulable": lambda obj: "true" if obj["spec"].get("unschedulable") else "false"}, field_error_style="plain",
-)  # fmt: skip
+    field_labels={"spec.unschedulable": lambda obj: "true" if obj["spec"].get("unschedulable") else "false"},
+    field_error_style="plain",
+)

@@ -70,4 +70,8 @@ def validate_node_selector(path: Path, selector: Json, label_values: bool = True
     at = path / "nodeSelectorTerms"
     if not terms:
         return [required(at, "must have at least one node selector term")]
-    return [error for index, term in enumerate(terms) for error in validate_node_selector_term(at[index], term, label_values)]
+    return [
+        error
+        for index, term in enumerate(terms)
+        for error in validate_node_selector_term(at[index], term, label_values)
+    ]

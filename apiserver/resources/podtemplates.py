@@ -13,7 +13,13 @@ from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.columns import NAME
 from apiserver.resources.equality import semantic_equal
-from apiserver.resources.pods.template import default_template, drop_from_template, template_to_hub, template_warnings, validate_template
+from apiserver.resources.pods.template import (
+    default_template,
+    drop_from_template,
+    template_to_hub,
+    template_warnings,
+    validate_template,
+)
 
 Json = dict[str, Any]
 
@@ -56,7 +62,9 @@ class PodTemplateStrategy(Strategy):
 
 
 def _listed(field: str) -> Any:
-    return lambda obj: ",".join(container.get(field, "") for container in obj["template"]["spec"].get("containers") or ())
+    return lambda obj: ",".join(
+        container.get(field, "") for container in obj["template"]["spec"].get("containers") or ()
+    )
 
 
 def _labels(obj: Json) -> str:

@@ -26,11 +26,15 @@ _SYSTEM: Final = "system-"
 HIGHEST: Final = 1_000_000_000
 #: The system's own classes: value and description by name.
 SYSTEM_CLASSES: Final[dict[str, tuple[int, str]]] = {
-    "system-node-critical": (2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
-    "system-cluster-critical": (
-        2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    "system-node-critical": (
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
     ),
-}  # fmt: skip
+    "system-cluster-critical": (
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+}
 
 
 def default(obj: Json, now: datetime) -> None:
@@ -57,7 +61,9 @@ class PriorityClassStrategy(Strategy):
         errors: list[FieldError] = []
         if obj["metadata"].get("name", "").startswith(_SYSTEM):
             if problem := _system_problem(obj):
-                text = f"priority class names with '{_SYSTEM}' prefix are reserved for system use only. error: {problem}"
+                text = (
+                    f"priority class names with '{_SYSTEM}' prefix are reserved for system use only. error: {problem}"
+                )
                 errors.append(forbidden(Path("metadata.name"), text))
         elif obj.get("value", 0) > HIGHEST:
             errors.append(forbidden(Path("value"), f"maximum allowed value of a user defined priority is {HIGHEST}"))
@@ -68,26 +74,52 @@ class PriorityClassStrategy(Strategy):
         return errors
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        errors = [forbidden(Path("value"), "may not be changed in an update.")] if obj.get("value", 0) != old.get("value", 0) else []
+        errors = (
+            [forbidden(Path("value"), "may not be changed in an update.")]
+            if obj.get("value", 0) != old.get("value", 0)
+            else []
+        )
         policy = obj.get("preemptionPolicy")
         if policy != old.get("preemptionPolicy"):
-            errors.append(invalid(Path("preemptionPolicy"), None if policy is None else Named(policy), "field is immutable"))
+            errors.append(
+                invalid(Path("preemptionPolicy"), None if policy is None else Named(policy), "field is immutable")
+            )
         return errors
 
     def check_delete(self, ctx: Context) -> None:
         if ctx.name in SYSTEM_CLASSES:
-            raise status.forbidden(ctx.resource.plural, ctx.resource.group, ctx.name, "this is a system priority class and cannot be deleted")
+            raise status.forbidden(
+                ctx.resource.plural,
+                ctx.resource.group,
+                ctx.name,
+                "this is a system priority class and cannot be deleted",
+            )
 
 
 PRIORITY_CLASSES: Final = Resource(
-    group="scheduling.k8s.io", kind="PriorityClass", plural="priorityclasses", singular="priorityclass", namespaced=False, short_names=("pc",),
+    group="scheduling.k8s.io",
+    kind="PriorityClass",
+    plural="priorityclasses",
+    singular="priorityclass",
+    namespaced=False,
+    short_names=("pc",),
     versions=(Version(name="v1", schema=PriorityClass, default=default),),
-    strategy=PriorityClassStrategy(), storage_prefix="priorityclasses",
+    strategy=PriorityClassStrategy(),
+    storage_prefix="priorityclasses",
     columns=(
         NAME,
         Column(name="Value", cell=lambda obj: obj.get("value", 0), type="integer", description="The priority."),
-        Column(name="Global-Default", cell=lambda obj: bool(obj.get("globalDefault")), type="boolean", description="Whether pods without a class are of it."),
+        Column(
+            name="Global-Default",
+            cell=lambda obj: bool(obj.get("globalDefault")),
+            type="boolean",
+            description="Whether pods without a class are of it.",
+        ),
         AGE,
-        Column(name="PreemptionPolicy", cell=lambda obj: obj.get("preemptionPolicy") or "", description="Whether pods of the class may preempt others."),
+        Column(
+            name="PreemptionPolicy",
+            cell=lambda obj: obj.get("preemptionPolicy") or "",
+            description="Whether pods of the class may preempt others.",
+        ),
     ),
-)  # fmt: skip
+)

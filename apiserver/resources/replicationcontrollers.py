@@ -1,4 +1,6 @@
-"""ReplicationControllers. Rules: pkg/registry/core/replicationcontroller, pkg/apis/core/validation (ValidateReplicationController)."""
+"""ReplicationControllers. Rules: pkg/registry/core/replicationcontroller, pkg/apis/core/validation
+(ValidateReplicationController).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,22 @@ from apiserver.api.types.core.replication import ReplicationController, Replicat
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.pods.template import default_template, drop_from_template, template_to_hub, template_warnings, validate_template
+from apiserver.resources.pods.template import (
+    default_template,
+    drop_from_template,
+    template_to_hub,
+    template_warnings,
+    validate_template,
+)
 from apiserver.resources.scales import SCALE_BY_LABELS
-from apiserver.resources.workloads import count_generation, counts, hostname_warnings, nonnegative, shown_labels, template_columns
+from apiserver.resources.workloads import (
+    count_generation,
+    counts,
+    hostname_warnings,
+    nonnegative,
+    shown_labels,
+    template_columns,
+)
 
 Json = dict[str, Any]
 
@@ -48,10 +63,16 @@ def _validate_template(template: Json | None, selector: Json) -> list[FieldError
     errors: list[FieldError] = []
     labels, spec = template["metadata"].get("labels") or {}, template["spec"]
     if any(labels.get(key) != value for key, value in selector.items()):
-        errors.append(invalid(_TEMPLATE / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`"))
+        errors.append(
+            invalid(
+                _TEMPLATE / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`"
+            )
+        )
     errors += validate_template(_TEMPLATE, template)
     if spec.get("restartPolicy") != "Always":
-        errors.append(not_supported(_TEMPLATE / "spec" / "restartPolicy", Named(spec.get("restartPolicy", "")), ["Always"]))
+        errors.append(
+            not_supported(_TEMPLATE / "spec" / "restartPolicy", Named(spec.get("restartPolicy", "")), ["Always"])
+        )
     if spec.get("activeDeadlineSeconds") is not None:
         detail = "activeDeadlineSeconds in ReplicationController is not Supported"
         errors.append(forbidden(_TEMPLATE / "spec" / "activeDeadlineSeconds", detail))
@@ -120,18 +141,30 @@ def _count(field: str) -> Any:
 
 
 REPLICATION_CONTROLLERS: Final = Resource(
-    group="", kind="ReplicationController", plural="replicationcontrollers", singular="replicationcontroller", namespaced=True,
-    short_names=("rc",), categories=("all",),
+    group="",
+    kind="ReplicationController",
+    plural="replicationcontrollers",
+    singular="replicationcontroller",
+    namespaced=True,
+    short_names=("rc",),
+    categories=("all",),
     versions=(Version(name="v1", schema=ReplicationController, default=default, to_hub=to_hub),),
-    strategy=ReplicationControllerStrategy(), storage_prefix="controllers",
+    strategy=ReplicationControllerStrategy(),
+    storage_prefix="controllers",
     columns=(
         NAME,
-        Column(name="Desired", cell=lambda obj: obj["spec"].get("replicas", 0), type="integer", description="How many pods there should be."),
+        Column(
+            name="Desired",
+            cell=lambda obj: obj["spec"].get("replicas", 0),
+            type="integer",
+            description="How many pods there should be.",
+        ),
         Column(name="Current", cell=_count("replicas"), type="integer", description="How many there are."),
         Column(name="Ready", cell=_count("readyReplicas"), type="integer", description="How many of them are ready."),
         AGE,
         *template_columns(_template, lambda obj: {"matchLabels": obj["spec"].get("selector") or {}}),
     ),
     subresources=(SCALE_BY_LABELS, Subresource(name="status")),
-    field_labels={"status.replicas": lambda obj: str((obj.get("status") or {}).get("replicas", 0))}, field_error_style="plain",
-)  # fmt: skip
+    field_labels={"status.replicas": lambda obj: str((obj.get("status") or {}).get("replicas", 0))},
+    field_error_style="plain",
+)

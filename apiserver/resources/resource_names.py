@@ -12,24 +12,60 @@ from apiserver.api.names import label_key
 from apiserver.api.quantity import Quantity
 
 __all__ = [
-    "NATIVE_PREFIX", "is_extended", "is_hugepage", "is_integer", "is_native", "is_overcommit_allowed", "is_standard_for_containers", "nonnegative",
-    "quantity_value", "resource_name",
-]  # fmt: skip
+    "NATIVE_PREFIX",
+    "is_extended",
+    "is_hugepage",
+    "is_integer",
+    "is_native",
+    "is_overcommit_allowed",
+    "is_standard_for_containers",
+    "nonnegative",
+    "quantity_value",
+    "resource_name",
+]
 
 NATIVE_PREFIX: Final = "kubernetes.io/"
 HUGEPAGES: Final = "hugepages-"
 _REQUESTS: Final = "requests."
 
-_STANDARD: Final = frozenset({
-    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "limits.cpu", "limits.memory",
-    "limits.ephemeral-storage", "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
-    "persistentvolumeclaims", "storage", "requests.storage", "services.nodeports", "services.loadbalancers",
-})  # fmt: skip
+_STANDARD: Final = frozenset(
+    {
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "storage",
+        "requests.storage",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
 _CONTAINER: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-_INTEGER: Final = frozenset({
-    "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims", "services.nodeports",
-    "services.loadbalancers",
-})  # fmt: skip
+_INTEGER: Final = frozenset(
+    {
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
 
 NEGATIVE: Final = "must be greater than or equal to 0"
 NOT_INTEGER: Final = "must be an integer"

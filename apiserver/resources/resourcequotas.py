@@ -1,5 +1,5 @@
-"""ResourceQuotas, which are kept but not counted: the admission plugin ResourceQuota is not built. Rules: pkg/apis/core/validation
-(ValidateResourceQuota), pkg/registry/core/resourcequota."""
+"""ResourceQuotas, which are kept but not counted: the admission plugin ResourceQuota is not built. Rules:
+pkg/apis/core/validation (ValidateResourceQuota), pkg/registry/core/resourcequota."""
 
 from __future__ import annotations
 
@@ -20,22 +20,45 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
-_COUNTED: Final = frozenset({
-    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage", "requests.ephemeral-storage", "limits.cpu",
-    "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services", "replicationcontrollers", "secrets",
-    "persistentvolumeclaims", "configmaps", "services.nodeports", "services.loadbalancers",
-})  # fmt: skip
+_COUNTED: Final = frozenset(
+    {
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.storage",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "persistentvolumeclaims",
+        "configmaps",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
 _OF_PODS: Final = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
 #: What a scope can be about.
 _SCOPES: Final = {
-    "Terminating": _OF_PODS, "NotTerminating": _OF_PODS, "NotBestEffort": _OF_PODS, "PriorityClass": _OF_PODS, "CrossNamespacePodAffinity": _OF_PODS,
-    "BestEffort": frozenset({"pods"}), "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
-}  # fmt: skip
+    "Terminating": _OF_PODS,
+    "NotTerminating": _OF_PODS,
+    "NotBestEffort": _OF_PODS,
+    "PriorityClass": _OF_PODS,
+    "CrossNamespacePodAffinity": _OF_PODS,
+    "BestEffort": frozenset({"pods"}),
+    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
 _EITHER: Final = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _ONLY_EXISTS: Final = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
 _MUST_EXIST: Final = (
-    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
-    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating,"
+    " ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
 
 
@@ -63,7 +86,11 @@ def _amounts(path: Path, amounts: Json | None) -> list[FieldError]:
 
 def _beyond(scope: str, spec: Json) -> list[str]:
     """Resources that a scope says nothing about."""
-    return [name for name in sorted(spec.get("hard") or ()) if _is_counted(name) and scope in _SCOPES and name not in _SCOPES[scope]]
+    return [
+        name
+        for name in sorted(spec.get("hard") or ())
+        if _is_counted(name) and scope in _SCOPES and name not in _SCOPES[scope]
+    ]
 
 
 def _conflicts(scopes: set[str], spec: Json, path: Path) -> list[FieldError]:
@@ -81,14 +108,32 @@ def _scopes(spec: Json) -> list[FieldError]:
 
 
 def _operator(path: Path, requirement: Json) -> list[FieldError]:
-    scope, operator, values = requirement.get("scopeName", ""), requirement.get("operator", ""), requirement.get("values") or []
-    errors = [invalid(path / "operator", Named(operator), _MUST_EXIST)] if scope in _ONLY_EXISTS and operator != "Exists" else []
+    scope, operator, values = (
+        requirement.get("scopeName", ""),
+        requirement.get("operator", ""),
+        requirement.get("values") or [],
+    )
+    errors = (
+        [invalid(path / "operator", Named(operator), _MUST_EXIST)]
+        if scope in _ONLY_EXISTS and operator != "Exists"
+        else []
+    )
     if operator in ("In", "NotIn"):
         if not values:
-            errors.append(required(path / "values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
+            errors.append(
+                required(
+                    path / "values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                )
+            )
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            errors.append(invalid(path / "values", values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
+            errors.append(
+                invalid(
+                    path / "values",
+                    values,
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+                )
+            )
     else:
         errors.append(invalid(path / "operator", Named(operator), "not a valid selector operator"))
     return errors
@@ -146,7 +191,9 @@ class ResourceQuotaStrategy(Strategy):
             bare = name in ("cpu", "memory") and f"requests.{name}" not in hard
             request, limit = name if bare else f"requests.{name}", f"limits.{name}"
             if request in hard and limit in hard and Quantity.parse(hard[limit]) < Quantity.parse(hard[request]):
-                warnings.append(f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})")
+                warnings.append(
+                    f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
+                )
         return warnings
 
 
@@ -156,19 +203,32 @@ def _used(limits: bool) -> Any:
     def cell(obj: Json) -> str:
         status = obj.get("status") or {}
         used = status.get("used") or {}
-        shown = sorted((name, amount) for name, amount in (status.get("hard") or {}).items() if name.startswith("limits.") == limits)
+        shown = sorted(
+            (name, amount)
+            for name, amount in (status.get("hard") or {}).items()
+            if name.startswith("limits.") == limits
+        )
         return ", ".join(f"{name}: {used.get(name, '0')}/{amount}" for name, amount in shown)
 
     return cell
 
 
 RESOURCE_QUOTAS: Final = Resource(
-    group="", kind="ResourceQuota", plural="resourcequotas", singular="resourcequota", namespaced=True, short_names=("quota",),
+    group="",
+    kind="ResourceQuota",
+    plural="resourcequotas",
+    singular="resourcequota",
+    namespaced=True,
+    short_names=("quota",),
     versions=(Version(name="v1", schema=ResourceQuota, default=default),),
-    strategy=ResourceQuotaStrategy(), storage_prefix="resourcequotas",
+    strategy=ResourceQuotaStrategy(),
+    storage_prefix="resourcequotas",
     columns=name_and_age(
-        Column(name="Request", cell=_used(limits=False), description="Used and allowed amounts of requests and objects."),
+        Column(
+            name="Request", cell=_used(limits=False), description="Used and allowed amounts of requests and objects."
+        ),
         Column(name="Limit", cell=_used(limits=True), description="Used and allowed amounts of limits."),
     ),
-    subresources=(Subresource(name="status"),), delete_returns_object=True,
-)  # fmt: skip
+    subresources=(Subresource(name="status"),),
+    delete_returns_object=True,
+)

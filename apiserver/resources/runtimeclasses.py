@@ -1,4 +1,6 @@
-"""RuntimeClasses, which are kept but not applied to pods: the admission plugin RuntimeClass is not built. Rules: pkg/apis/node/validation."""
+"""RuntimeClasses, which are kept but not applied to pods: the admission plugin RuntimeClass is not built. Rules:
+pkg/apis/node/validation.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +58,15 @@ class RuntimeClassStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         errors, handler = self.validate(ctx, obj), obj.get("handler", "")
-        return errors if handler == old.get("handler", "") else [*errors, invalid(_HANDLER, handler, "field is immutable")]
+        return (
+            errors if handler == old.get("handler", "") else [*errors, invalid(_HANDLER, handler, "field is immutable")]
+        )
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         chosen = (obj.get("scheduling") or {}).get("nodeSelector") or {}
-        return [f"{_SCHEDULING / 'nodeSelector'}: {OLD_LABELS[label]}" for label in sorted(chosen) if label in OLD_LABELS]
+        return [
+            f"{_SCHEDULING / 'nodeSelector'}: {OLD_LABELS[label]}" for label in sorted(chosen) if label in OLD_LABELS
+        ]
 
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
         return self.warnings_on_create(ctx, obj)

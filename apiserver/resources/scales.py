@@ -1,4 +1,6 @@
-"""Scale subresources: how many replicas there are to be, and of which pods (autoscaling/v1). Facts: pkg/apis/autoscaling/validation."""
+"""Scale subresources: how many replicas there are to be, and of which pods (autoscaling/v1). Facts:
+pkg/apis/autoscaling/validation.
+"""
 
 from __future__ import annotations
 
@@ -52,19 +54,42 @@ def _validate(scale: Json) -> list[FieldError]:
 
 #: What the body of a scale subresource is; nothing of it is stored.
 _KIND: Final = Resource(
-    group="autoscaling", kind="Scale", plural="scales", singular="scale", namespaced=True, versions=(Version(name="v1", schema=Scale),),
-    strategy=Strategy(), storage_prefix="", verbs=(),
+    group="autoscaling",
+    kind="Scale",
+    plural="scales",
+    singular="scale",
+    namespaced=True,
+    versions=(Version(name="v1", schema=Scale),),
+    strategy=Strategy(),
+    storage_prefix="",
+    verbs=(),
     columns=(
-        Column(name="Name", cell=lambda obj: obj["metadata"].get("name", ""), description="Name of the object that is scaled."),
-        Column(name="Desired", cell=lambda obj: obj["spec"].get("replicas", 0), type="integer", description="Pods that there are to be."),
-        Column(name="Available", cell=lambda obj: obj["status"].get("replicas", 0), type="integer", description="Pods that there are."),
+        Column(
+            name="Name",
+            cell=lambda obj: obj["metadata"].get("name", ""),
+            description="Name of the object that is scaled.",
+        ),
+        Column(
+            name="Desired",
+            cell=lambda obj: obj["spec"].get("replicas", 0),
+            type="integer",
+            description="Pods that there are to be.",
+        ),
+        Column(
+            name="Available",
+            cell=lambda obj: obj["status"].get("replicas", 0),
+            type="integer",
+            description="Pods that there are.",
+        ),
         AGE,
     ),
-)  # fmt: skip
+)
 
 
 def _subresource(projection: Projection) -> Subresource:
-    return Subresource(name="scale", kind="Scale", group="autoscaling", version="v1", schema=Scale, projection=projection)
+    return Subresource(
+        name="scale", kind="Scale", group="autoscaling", version="v1", schema=Scale, projection=projection
+    )
 
 
 #: Of kinds with a label selector.

@@ -57,7 +57,11 @@ def _of_type(obj: Json, data: Json) -> list[FieldError]:
         named = (obj["metadata"].get("annotations") or {}).get(_ACCOUNT_NAME)
         return [] if named else [required(Path("metadata.annotations").key(_ACCOUNT_NAME))]
     if kind == "kubernetes.io/basic-auth":
-        return [] if "username" in data or "password" in data else [required(_DATA.key("username")), required(_DATA.key("password"))]
+        return (
+            []
+            if "username" in data or "password" in data
+            else [required(_DATA.key("username")), required(_DATA.key("password"))]
+        )
     if kind == "kubernetes.io/ssh-auth":
         return [] if data.get("ssh-privatekey") else [required(_DATA.key("ssh-privatekey"))]
     if kind == "kubernetes.io/tls":

@@ -15,7 +15,8 @@ Json = dict[str, Any]
 
 _MOUNTABLE: Final = "kubernetes.io/enforce-mountable-secrets"
 _DEPRECATED: Final = (
-    f"metadata.annotations[{_MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+    f"metadata.annotations[{_MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted"
+    " secrets"
 )
 
 
@@ -36,13 +37,26 @@ class ServiceAccountStrategy(Strategy):
 
 
 SERVICE_ACCOUNTS = Resource(
-    group="", kind="ServiceAccount", plural="serviceaccounts", singular="serviceaccount", namespaced=True, short_names=("sa",),
+    group="",
+    kind="ServiceAccount",
+    plural="serviceaccounts",
+    singular="serviceaccount",
+    namespaced=True,
+    short_names=("sa",),
     versions=(Version(name="v1", schema=ServiceAccount),),
-    strategy=ServiceAccountStrategy(), storage_prefix="serviceaccounts",
-    columns=name_and_age(), delete_returns_object=True,
+    strategy=ServiceAccountStrategy(),
+    storage_prefix="serviceaccounts",
+    columns=name_and_age(),
+    delete_returns_object=True,
     subresources=(
         Subresource(
-            name="token", verbs=("create",), kind="TokenRequest", group="authentication.k8s.io", version="v1", schema=TokenRequest, create=request_token
+            name="token",
+            verbs=("create",),
+            kind="TokenRequest",
+            group="authentication.k8s.io",
+            version="v1",
+            schema=TokenRequest,
+            create=request_token,
         ),
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
-"""Services. There is no service network: nothing allocates cluster IPs or node ports, so a service has those that its author wrote.
+"""Services. There is no service network: nothing allocates cluster IPs or node ports, so a service has those that its
+author wrote.
 
 Rules: pkg/apis/core/validation (ValidateService), pkg/registry/core/service.
 """
@@ -48,7 +49,10 @@ def _default_affinity(spec: Json) -> None:
     affinity = spec.setdefault("sessionAffinity", "None")
     if affinity == "None":
         spec.pop("sessionAffinityConfig", None)
-    elif affinity == "ClientIP" and ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds") is None:
+    elif (
+        affinity == "ClientIP"
+        and ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds") is None
+    ):
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
 
 
@@ -110,7 +114,12 @@ class ServiceStrategy(Strategy):
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         errors = []
         before, after = old["spec"].get("clusterIP", ""), obj["spec"].get("clusterIP", "")
-        if before and before != after and obj["spec"].get("type") != "ExternalName" and old["spec"].get("type") != "ExternalName":
+        if (
+            before
+            and before != after
+            and obj["spec"].get("type") != "ExternalName"
+            and old["spec"].get("type") != "ExternalName"
+        ):
             errors.append(invalid((_SPEC / "clusterIPs")[0], obj["spec"].get("clusterIPs"), "may not change once set"))
         return errors + self.validate(ctx, obj)
 
@@ -176,18 +185,33 @@ def _ports(ports: list[Json]) -> list[FieldError]:
 
 def _internal_port(port: Json) -> Json:
     """How a repeated port shows: only what makes it the same."""
-    return {"Name": "", "Protocol": port.get("protocol", ""), "AppProtocol": None, "Port": port.get("port", 0), "TargetPort": 0, "NodePort": 0}
+    return {
+        "Name": "",
+        "Protocol": port.get("protocol", ""),
+        "AppProtocol": None,
+        "Port": port.get("port", 0),
+        "TargetPort": 0,
+        "NodePort": 0,
+    }
 
 
 def _affinity(spec: Json) -> list[FieldError]:
     affinity = spec.get("sessionAffinity", "")
     if affinity not in ("ClientIP", "None"):
-        return [not_supported(_SPEC / "sessionAffinity", Named(affinity), ("ClientIP", "None"))] if affinity else [required(_SPEC / "sessionAffinity")]
+        return (
+            [not_supported(_SPEC / "sessionAffinity", Named(affinity), ("ClientIP", "None"))]
+            if affinity
+            else [required(_SPEC / "sessionAffinity")]
+        )
     if affinity != "ClientIP":
         return []
     seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
     path = _SPEC / "sessionAffinityConfig" / "clientIP" / "timeoutSeconds"
-    return [] if 0 < seconds <= _AFFINITY_LIMIT else [invalid(path, seconds, f"must be greater than 0 and less than {_AFFINITY_LIMIT}")]
+    return (
+        []
+        if 0 < seconds <= _AFFINITY_LIMIT
+        else [invalid(path, seconds, f"must be greater than 0 and less than {_AFFINITY_LIMIT}")]
+    )
 
 
 def _addresses(spec: Json) -> list[FieldError]:
@@ -208,9 +232,15 @@ def _addresses(spec: Json) -> list[FieldError]:
 def _traffic(spec: Json) -> list[FieldError]:
     errors: list[FieldError] = []
     external, internal = spec.get("externalTrafficPolicy"), spec.get("internalTrafficPolicy")
-    reachable = spec.get("type") in ("NodePort", "LoadBalancer") or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
+    reachable = spec.get("type") in ("NodePort", "LoadBalancer") or (
+        spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs"))
+    )
     if external and not reachable:
-        errors.append(invalid(_SPEC / "externalTrafficPolicy", Named(external), "may only be set for externally-accessible services"))
+        errors.append(
+            invalid(
+                _SPEC / "externalTrafficPolicy", Named(external), "may only be set for externally-accessible services"
+            )
+        )
     elif external and external not in ("Cluster", "Local"):
         errors.append(not_supported(_SPEC / "externalTrafficPolicy", Named(external), ("Cluster", "Local")))
     if internal is not None and internal not in ("Cluster", "Local"):
@@ -218,7 +248,8 @@ def _traffic(spec: Json) -> list[FieldError]:
     return errors
 
 
-# --- columns -------------------------------------------------------------------------------------------------------------------------------
+# --- columns
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _external(obj: Json) -> str:
@@ -235,7 +266,11 @@ def _external(obj: Json) -> str:
 
 def _port_list(obj: Json) -> str:
     shown = [
-        f"{port.get('port', 0)}:{port['nodePort']}/{port.get('protocol', '')}" if port.get("nodePort") else f"{port.get('port', 0)}/{port.get('protocol', '')}"
+        (
+            f"{port.get('port', 0)}:{port['nodePort']}/{port.get('protocol', '')}"
+            if port.get("nodePort")
+            else f"{port.get('port', 0)}/{port.get('protocol', '')}"
+        )
         for port in obj["spec"].get("ports") or ()
     ]
     return ",".join(shown) or "<none>"
@@ -248,7 +283,11 @@ def _selector(obj: Json) -> str:
 _COLUMNS: Final = (
     NAME,
     Column(name="Type", cell=lambda obj: obj["spec"].get("type", ""), description="How the service is exposed."),
-    Column(name="Cluster-IP", cell=lambda obj: (obj["spec"].get("clusterIPs") or ["<none>"])[0], description="Address inside the cluster."),
+    Column(
+        name="Cluster-IP",
+        cell=lambda obj: (obj["spec"].get("clusterIPs") or ["<none>"])[0],
+        description="Address inside the cluster.",
+    ),
     Column(name="External-IP", cell=_external, description="Address outside the cluster."),
     Column(name="Port(s)", cell=_port_list, description="Ports of the service."),
     AGE,
@@ -256,13 +295,23 @@ _COLUMNS: Final = (
 )
 
 SERVICES = Resource(
-    group="", kind="Service", plural="services", singular="service", namespaced=True, short_names=("svc",), categories=("all",),
+    group="",
+    kind="Service",
+    plural="services",
+    singular="service",
+    namespaced=True,
+    short_names=("svc",),
+    categories=("all",),
     versions=(Version(name="v1", schema=Service, default=default),),
-    strategy=ServiceStrategy(), storage_prefix="services/specs", columns=_COLUMNS,
+    strategy=ServiceStrategy(),
+    storage_prefix="services/specs",
+    columns=_COLUMNS,
     subresources=(Subresource(name="status"),),
     field_labels={
         "spec.clusterIP": lambda obj: obj["spec"].get("clusterIP", ""),
         "spec.type": lambda obj: obj["spec"].get("type", ""),
     },
-    field_error_style="plain", create_on_update=True, delete_returns_object=True,
-)  # fmt: skip
+    field_error_style="plain",
+    create_on_update=True,
+    delete_returns_object=True,
+)

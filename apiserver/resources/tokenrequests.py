@@ -1,4 +1,5 @@
-"""POST serviceaccounts/NAME/token: a token of the account, for some audiences, for a while, maybe bound to a pod, node or secret.
+"""POST serviceaccounts/NAME/token: a token of the account, for some audiences, for a while, maybe bound to a pod, node
+or secret.
 
 Facts: pkg/registry/core/serviceaccount/storage (token), pkg/apis/authentication/validation.
 """
@@ -36,7 +37,9 @@ def _same(obj: Json) -> Json:
     return obj
 
 
-_TRACKER: Final = FieldTracker(lambda _: Form(TokenRequest, _same, _same, lambda: zero(TokenRequest)), lambda _: ("status",))
+_TRACKER: Final = FieldTracker(
+    lambda _: Form(TokenRequest, _same, _same, lambda: zero(TokenRequest)), lambda _: ("status",)
+)
 
 
 async def request_token(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
@@ -64,12 +67,23 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
         "kubernetes.io": {"namespace": ctx.namespace, **bound, "serviceaccount": _reference(account)},
         "sub": f"system:serviceaccount:{ctx.namespace}:{ctx.name}",
     })  # fmt: skip
-    identified = {"name": ctx.name, "namespace": ctx.namespace, "uid": account["metadata"]["uid"], "creationTimestamp": timestamp(ctx.now)}
+    identified = {
+        "name": ctx.name,
+        "namespace": ctx.namespace,
+        "uid": account["metadata"]["uid"],
+        "creationTimestamp": timestamp(ctx.now),
+    }
     return {
-        "kind": "TokenRequest", "apiVersion": _VERSION, "metadata": {**metadata, **identified},
-        "spec": {"audiences": spec["audiences"], "expirationSeconds": seconds, "boundObjectRef": spec.get("boundObjectRef")},
+        "kind": "TokenRequest",
+        "apiVersion": _VERSION,
+        "metadata": {**metadata, **identified},
+        "spec": {
+            "audiences": spec["audiences"],
+            "expirationSeconds": seconds,
+            "boundObjectRef": spec.get("boundObjectRef"),
+        },
         "status": {"token": token, "expirationTimestamp": timestamp(ctx.now + timedelta(seconds=seconds))},
-    }  # fmt: skip
+    }
 
 
 def _reference(obj: Json) -> Json:
@@ -92,7 +106,9 @@ def _account(ctx: Context, body: Json) -> Json:
         cause = f"the UID in the token request ({given}) does not match the UID of the service account ({uid})"
         if ctx.features.enabled("TokenRequestServiceAccountUIDValidation"):
             raise status.conflict("TokenRequest", "authentication.k8s.io", ctx.name, cause)
-        gate = "TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error"
+        gate = (
+            "TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error"
+        )
         ctx.warnings.append(f"{cause} but {gate}")
     return account
 
@@ -100,7 +116,11 @@ def _account(ctx: Context, body: Json) -> Json:
 def _errors(seconds: int) -> list[FieldError]:
     if seconds < _SHORTEST:
         return [invalid(_SECONDS, seconds, "may not specify a duration less than 10 minutes")]
-    return [invalid(_SECONDS, seconds, "may not specify a duration larger than 2^32 seconds")] if seconds > _LONGEST else []
+    return (
+        [invalid(_SECONDS, seconds, "may not specify a duration larger than 2^32 seconds")]
+        if seconds > _LONGEST
+        else []
+    )
 
 
 def _bound(ctx: Context, reference: Json | None) -> Json:
@@ -118,7 +138,10 @@ def _bound(ctx: Context, reference: Json | None) -> Json:
     claims = {kind.lower(): _reference(found)}
     if kind == "Pod":
         if found["spec"].get("serviceAccountName", "") != ctx.name:
-            text = f"cannot bind token for serviceaccount {go_quote(ctx.name)} to pod running with different serviceaccount name."
+            text = (
+                f"cannot bind token for serviceaccount {go_quote(ctx.name)} to pod running with different"
+                " serviceaccount name."
+            )
             raise status.bad_request(text)
         node = found["spec"].get("nodeName")
         if node and ctx.features.enabled("ServiceAccountTokenPodNodeInfo"):
@@ -126,6 +149,9 @@ def _bound(ctx: Context, reference: Json | None) -> Json:
             claims["node"] = {"name": node} if obj is None else _reference(obj)
     uid, given = found["metadata"]["uid"], reference.get("uid", "")
     if given and given != uid:
-        cause = f"the UID in the bound object reference ({given}) does not match the UID in record. The object might have been deleted and then recreated"
+        cause = (
+            f"the UID in the bound object reference ({given}) does not match the UID in record. The object might have"
+            " been deleted and then recreated"
+        )
         raise status.conflict(kind, group, name, cause)
     return claims

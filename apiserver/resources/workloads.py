@@ -1,4 +1,6 @@
-"""What kinds that make pods have in common: rules about counts, selectors and what may not change, and cells of their tables."""
+"""What kinds that make pods have in common: rules about counts, selectors and what may not change, and cells of their
+tables.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,24 @@ from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.resource_names import NEGATIVE
 
 __all__ = [
-    "count_generation", "counts", "hostname_warnings", "immutable", "nonnegative", "selects_template", "shown_labels", "template_columns",
+    "count_generation",
+    "counts",
+    "hostname_warnings",
+    "immutable",
+    "nonnegative",
+    "selects_template",
+    "shown_labels",
+    "template_columns",
     "validate_required_selector",
-]  # fmt: skip
+]
 
 Json = dict[str, Any]
 
 _IMMUTABLE: Final = "field is immutable"
-_HOSTNAME: Final = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: "
+_HOSTNAME: Final = (
+    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is"
+    " recommended: "
+)
 
 
 def count_generation(kind: Struct, obj: Json, old: Json) -> None:
@@ -42,8 +54,12 @@ def nonnegative(path: Path, value: int | None) -> list[FieldError]:
     return [invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
-def counts(status: Json, fields: tuple[str, ...], parts: tuple[str, ...] = (), *, ready: str = "readyReplicas") -> list[FieldError]:
-    """Counts that are not negative; `parts` are counted among `replicas`, and what is available is ready (by the name that errors use)."""
+def counts(
+    status: Json, fields: tuple[str, ...], parts: tuple[str, ...] = (), *, ready: str = "readyReplicas"
+) -> list[FieldError]:
+    """Counts that are not negative; `parts` are counted among `replicas`, and what is available is ready (by the name
+    that errors use).
+    """
     path = Path("status")
     errors: list[FieldError] = []
     for field in fields:
@@ -75,7 +91,9 @@ def validate_required_selector(path: Path, selector: Json | None) -> list[FieldE
 
 
 def selects_template(path: Path, selector: Json | None, template: Json) -> list[FieldError]:
-    """The labels of the template (at `path`) must be such that the selector finds its pods. A selector that is none says nothing."""
+    """The labels of the template (at `path`) must be such that the selector finds its pods. A selector that is none
+    says nothing.
+    """
     labels = template["metadata"].get("labels") or {}
     try:
         if from_object(selector).matches(labels):
@@ -85,11 +103,15 @@ def selects_template(path: Path, selector: Json | None, template: Json) -> list[
     return [invalid(path / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`")]
 
 
-def template_columns(template: Callable[[Json], Json], selector: Callable[[Json], Json | None] | None) -> tuple[Column, ...]:
+def template_columns(
+    template: Callable[[Json], Json], selector: Callable[[Json], Json | None] | None
+) -> tuple[Column, ...]:
     """The wide columns: containers and images of the template, and whom the object selects."""
 
     def listed(field: str) -> Callable[[Json], str]:
-        return lambda obj: ",".join(container.get(field, "") for container in template(obj)["spec"].get("containers") or ())
+        return lambda obj: ",".join(
+            container.get(field, "") for container in template(obj)["spec"].get("containers") or ()
+        )
 
     columns = (
         Column(name="Containers", cell=listed("name"), priority=1, description="Names of the template's containers."),
@@ -97,5 +119,10 @@ def template_columns(template: Callable[[Json], Json], selector: Callable[[Json]
     )
     if selector is None:
         return columns
-    chosen = Column(name="Selector", cell=lambda obj: format_object(selector(obj)), priority=1, description="Labels of the pods that belong to the object.")
+    chosen = Column(
+        name="Selector",
+        cell=lambda obj: format_object(selector(obj)),
+        priority=1,
+        description="Labels of the pods that belong to the object.",
+    )
     return (*columns, chosen)

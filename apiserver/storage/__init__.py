@@ -1,7 +1,8 @@
 """The revision log and the watch caches: keys, revisions and bytes; no word of Kubernetes kinds.
 
 Reading order: `types` (writes, rows, errors, the RevisionLog protocol) -> `cache` (what the server reads and watches)
--> `sqlite` and `postgres` (the two logs) -> `tables` and `schema` (what they stand on) -> docs/adr/0002-revision-log.md.
+-> `sqlite` and `postgres` (the two logs) -> `tables` and `schema` (what they stand on) ->
+docs/adr/0002-revision-log.md.
 
     log = await open_log("sqlite:///var/lib/kubedra")     # also "memory:", "postgresql://user@host/database"
     caches = WatchCache(log, decode=orjson.loads)

@@ -38,7 +38,9 @@ class Listing(NamedTuple):
 class Cache:
     """The keys under one prefix. Made by WatchCache.add."""
 
-    def __init__(self, prefix: str, log: RevisionLog, progress: Progress, decode: Decode, indexes: Mapping[str, Terms]) -> None:
+    def __init__(
+        self, prefix: str, log: RevisionLog, progress: Progress, decode: Decode, indexes: Mapping[str, Terms]
+    ) -> None:
         self.prefix = prefix
         self._log = log
         self._progress = progress
@@ -114,7 +116,11 @@ class Cache:
         now = self.list(prefix, start, None if limit is None else limit + len(before))
         low, last = max(prefix, start), now.entries[-1].key if now.remaining else None
         entries = [entry for entry in now.entries if entry.key not in before]
-        returned = [old for key, old in before.items() if old is not None and key >= low and key.startswith(prefix) and (last is None or key <= last)]
+        returned = [
+            old
+            for key, old in before.items()
+            if old is not None and key >= low and key.startswith(prefix) and (last is None or key <= last)
+        ]
         if returned:
             entries = sorted(entries + returned, key=lambda entry: entry.key)
         beyond = 0

@@ -138,8 +138,8 @@ class Event:
 
 
 class Batch(list[T], Generic[T]):
-    """Successive events that several readers get as one and the same list. `forms`: what they made of all of it, by whatever key its maker
-    chooses; made once, shared by all. Not to be changed."""
+    """Successive events that several readers get as one and the same list. `forms`: what they made of all of it, by
+    whatever key its maker chooses; made once, shared by all. Not to be changed."""
 
     __slots__ = ("forms",)
 

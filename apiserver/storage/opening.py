@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from apiserver.storage.types import RevisionLog
 
 
-async def open_log(target: str, *, durability: Durability | str = Durability.FULL, poll_interval: float = 1.0) -> RevisionLog:
+async def open_log(
+    target: str, *, durability: Durability | str = Durability.FULL, poll_interval: float = 1.0
+) -> RevisionLog:
     """Opens a store. Raises UnusableDatabase, in one line, if it cannot be served.
 
     `poll_interval` (seconds) bounds how late rows of other servers are seen if Postgres' notifications are lost.
@@ -26,7 +28,9 @@ async def open_log(target: str, *, durability: Durability | str = Durability.FUL
         except ImportError as error:
             # The driver is an extra (docs/adr/0006-dependencies.md); without libpq its import fails as well.
             reason = " ".join(str(error).split())
-            raise UnusableDatabase(f"Postgres needs the package's extra, pip install 'kubedra[postgres]': {reason}") from error
+            raise UnusableDatabase(
+                f"Postgres needs the package's extra, pip install 'kubedra[postgres]': {reason}"
+            ) from error
 
         return await open_postgres(target, durability, poll_interval)
     from apiserver.storage.sqlite_open import open_directory, open_memory

@@ -73,7 +73,9 @@ async def open_postgres(url: str, durability: Durability, poll_interval: float) 
 
 
 class PostgresLog:
-    """RevisionLog on one Postgres database. Five connections: writing, following, listening, reading the past, sweeping."""
+    """RevisionLog on one Postgres database. Five connections: writing, following, listening, reading the past,
+    sweeping.
+    """
 
     def __init__(self, url: str, durability: Durability, poll_interval: float) -> None:
         commit = "off" if durability is Durability.OFF else "on"
@@ -138,7 +140,9 @@ class PostgresLog:
             batch = [waiting.popleft()]
             if isinstance(operation, Write):
                 size = len(operation.value)
-                while waiting and len(batch) < MAX_BATCH and size < MAX_BATCH_BYTES and isinstance(waiting[0][0], Write):
+                while (
+                    waiting and len(batch) < MAX_BATCH and size < MAX_BATCH_BYTES and isinstance(waiting[0][0], Write)
+                ):
                     batch.append(waiting.popleft())
                     size += len(batch[-1][0].value)  # type: ignore[union-attr]
             try:
@@ -166,8 +170,12 @@ class PostgresLog:
             [write.deleted for write in writes],
         )
         answers: list[Record | WriteRefused] = [
-            Record(revision, write.key, created, previous, write.deleted, write.value) if revision else refusal(write, previous)
-            for write, (revision, created, previous) in zip(writes, await self._writer.fetch(APPEND, columns), strict=True)
+            Record(revision, write.key, created, previous, write.deleted, write.value)
+            if revision
+            else refusal(write, previous)
+            for write, (revision, created, previous) in zip(
+                writes, await self._writer.fetch(APPEND, columns), strict=True
+            )
         ]
         await self._publish([answer for answer in answers if isinstance(answer, Record)])
         return answers
@@ -246,8 +254,8 @@ class PostgresLog:
     # Reading
 
     async def current_revision(self) -> int:
-        """Askers who come while a question is under way share the next one: its answer is younger than they. It is asked by
-        reading on, so that what it tells of is here as soon as the answer."""
+        """Askers who come while a question is under way share the next one: its answer is younger than they. It is
+        asked by reading on, so that what it tells of is here as soon as the answer."""
         if self._asked is None:
             self._asked = asyncio.create_task(self._ask())
         return await asyncio.shield(self._asked)
@@ -264,7 +272,9 @@ class PostgresLog:
         _, rows = await self._read(at, read)
         return None if not rows or rows[0][4] else Record(*rows[0])
 
-    async def state(self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None) -> Snapshot:
+    async def state(
+        self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None
+    ) -> Snapshot:
         # There is no NUL in Postgres' text, so what follows "a\0" is what follows "a\1".
         low = max(prefix, start.partition("\0")[0] + "\1" if "\0" in start else start)
         span = {"low": low, "high": end_of(prefix) or queries.NO_END}

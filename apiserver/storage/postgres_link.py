@@ -27,7 +27,9 @@ LOCK_ID = 0x6B756265647261  # of the advisory lock that makes one server at a ti
 
 async def connect(url: str, *settings: str) -> Connection:
     """A connection in autocommit mode, with settings such as "synchronous_commit = off" made."""
-    connection = await AsyncConnection.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="kubedra", keepalives_idle=10)
+    connection = await AsyncConnection.connect(
+        url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="kubedra", keepalives_idle=10
+    )
     for setting in settings:
         await connection.execute(f"SET {setting}".encode())
     return connection
@@ -117,7 +119,8 @@ async def first_connection(url: str) -> Connection:
         try:
             return await connect(url)
         except psycopg.OperationalError as error:
-            # The driver has no code for what happens before there is a connection; an unreachable server is a mistake and told at once.
+            # The driver has no code for what happens before there is a connection; an unreachable server is a mistake
+            # and told at once.
             if "the database system is" not in str(error) or asyncio.get_running_loop().time() > end:
                 raise
         await asyncio.sleep(0.1)
@@ -143,8 +146,12 @@ async def prepare_schema(url: str) -> None:
 
 
 async def _made(connection: Connection, place: str) -> str | None:
-    """Makes the schema in an empty database. The schema of one that must be migrated; None where all is well. Raises UnusableDatabase."""
-    ((version, occupied),) = await fetch(connection, "SELECT to_regclass('alembic_version')::text, to_regclass('log')::text")
+    """Makes the schema in an empty database. The schema of one that must be migrated; None where all is well. Raises
+    UnusableDatabase.
+    """
+    ((version, occupied),) = await fetch(
+        connection, "SELECT to_regclass('alembic_version')::text, to_regclass('log')::text"
+    )
     if version is None and occupied is None:
         async with connection.transaction():
             for statement in schema.POSTGRES:

@@ -9,14 +9,20 @@ from __future__ import annotations
 CHAIN = ("0001",)
 HEAD = CHAIN[-1]
 
-VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+VERSION_TABLE = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY"
+    " (version_num))"
+)
 FIRST_ROWS = (
     "INSERT INTO counter (id, revision, compacted, swept) VALUES (1, 0, 0, 0)",
     f"INSERT INTO alembic_version (version_num) VALUES ('{HEAD}')",  # noqa: S608
 )
 
 SQLITE_TABLES = (
-    ("CREATE TABLE counter ( id INTEGER NOT NULL, revision BIGINT NOT NULL, compacted BIGINT NOT NULL, swept BIGINT NOT NULL, PRIMARY KEY (id) )"),
+    (
+        "CREATE TABLE counter ( id INTEGER NOT NULL, revision BIGINT NOT NULL, compacted BIGINT NOT NULL, swept BIGINT"
+        " NOT NULL, PRIMARY KEY (id) )"
+    ),
     (
         'CREATE TABLE log ( revision INTEGER NOT NULL, "key" TEXT NOT NULL, create_revision BIGINT NOT NULL, '
         "prev_revision BIGINT NOT NULL, deleted BOOLEAN NOT NULL, value BLOB NOT NULL, PRIMARY KEY (revision), "
@@ -26,7 +32,10 @@ SQLITE_TABLES = (
 )
 
 POSTGRES_TABLES = (
-    ("CREATE TABLE counter ( id INTEGER NOT NULL, revision BIGINT NOT NULL, compacted BIGINT NOT NULL, swept BIGINT NOT NULL, PRIMARY KEY (id) )"),
+    (
+        "CREATE TABLE counter ( id INTEGER NOT NULL, revision BIGINT NOT NULL, compacted BIGINT NOT NULL, swept BIGINT"
+        " NOT NULL, PRIMARY KEY (id) )"
+    ),
     (
         'CREATE TABLE log ( revision BIGINT NOT NULL, key TEXT COLLATE "C" NOT NULL, '
         "create_revision BIGINT NOT NULL, prev_revision BIGINT NOT NULL, deleted BOOLEAN NOT NULL, "

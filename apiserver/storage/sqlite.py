@@ -195,7 +195,9 @@ class SqliteLog:
         self._check(at)
         return None if not rows or rows[0][4] else row_of(rows[0])
 
-    async def state(self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None) -> Snapshot:
+    async def state(
+        self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None
+    ) -> Snapshot:
         at = self._check(at)
         span = {"low": max(prefix, start), "high": end_of(prefix) or queries.NO_END, "at": at}
         wanted = queries.NO_LIMIT if limit is None else limit

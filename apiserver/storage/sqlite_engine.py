@@ -125,7 +125,10 @@ FROM json_each(?) listed CROSS JOIN log ON log.revision = listed.value ORDER BY 
 def delete_rows(connection: Connection, revisions: Sequence[int], base: int) -> list[Record]:
     """Appends a deletion for each of the rows at these revisions, in their order."""
     found = connection.execute(ROWS_AT, (f"[{','.join(map(str, revisions))}]",)).fetchall()
-    rows = [Record(revision, key, created, replaced, True, value) for revision, (replaced, key, created, value) in enumerate(found, base + 1)]
+    rows = [
+        Record(revision, key, created, replaced, True, value)
+        for revision, (replaced, key, created, value) in enumerate(found, base + 1)
+    ]
     append_rows(connection, rows, base)
     return rows
 
@@ -133,7 +136,8 @@ def delete_rows(connection: Connection, revisions: Sequence[int], base: int) -> 
 def sweep(connection: Connection, low: int, high: int) -> int:
     """Removes the rows that rows in (low, high] replaced, and deletions among these; says how many.
 
-    The disk is not waited for: what a power cut undoes is swept again, and the next write's commit takes the sweep along.
+    The disk is not waited for: what a power cut undoes is swept again, and the next write's commit takes the sweep
+    along.
     """
     span = {"low": low, "high": high}
     ((kept,),) = connection.execute("PRAGMA synchronous").fetchall()

@@ -73,7 +73,9 @@ def lock_directory(directory: Path) -> Callable[[], None]:
 
 
 def _older(path: Path) -> str | None:
-    """The schema of a database that must be migrated; None for a new or current one. Raises UnusableDatabase if it is none of ours."""
+    """The schema of a database that must be migrated; None for a new or current one. Raises UnusableDatabase if it is
+    none of ours.
+    """
     try:
         with path.open("rb") as file:
             magic = file.read(len(_MAGIC))

@@ -169,7 +169,9 @@ class RevisionLog(Protocol):
         """The row that is alive now or at a revision, read from the database."""
         ...
 
-    async def state(self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None) -> Snapshot:
+    async def state(
+        self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None
+    ) -> Snapshot:
         """Rows under a prefix alive at a revision (None: the current one), in key order, from key `start` on."""
         ...
 

@@ -1,8 +1,8 @@
 """Brings an older store to this release's schema. The only place at run time that imports alembic and sqlalchemy.
 
-All missing migrations run in one transaction: a store is at its old schema or at this release's, whatever happens in between. Before
-a SQLite file is touched, a copy is kept beside it whose name says the schema: `kubedra.db.schema-0001`. An older release can serve it
-under its old name.
+All missing migrations run in one transaction: a store is at its old schema or at this release's, whatever happens in
+between. Before a SQLite file is touched, a copy is kept beside it whose name says the schema: `kubedra.db.schema-0001`.
+An older release can serve it under its old name.
 """
 
 from __future__ import annotations
@@ -26,23 +26,31 @@ log = logging.getLogger("kubedra.storage")
 
 
 def upgrade_file(path: Path, version: str) -> None:
-    """Keeps a copy of a SQLite file of schema `version`, then migrates it. Raises UnusableDatabase; the file is then as it was."""
+    """Keeps a copy of a SQLite file of schema `version`, then migrates it. Raises UnusableDatabase; the file is then as
+    it was.
+    """
     kept = path.with_name(f"{path.name}.schema-{version}")
     try:
         _copy(path, kept)
     except (OSError, sqlite3.Error) as error:
-        raise UnusableDatabase(f"{path} was not upgraded from schema {version}: its backup {kept} could not be written: {error}") from error
+        raise UnusableDatabase(
+            f"{path} was not upgraded from schema {version}: its backup {kept} could not be written: {error}"
+        ) from error
     upgrade_database(URL.create("sqlite", database=str(path)), str(path), version)
     log.warning("%s: as it was, it is kept in %s", path, kept)
 
 
 def upgrade_database(url: str | URL, place: str, version: str) -> None:
-    """Migrates a store of schema `version`, which messages call `place`. Raises UnusableDatabase; the store is then as it was."""
+    """Migrates a store of schema `version`, which messages call `place`. Raises UnusableDatabase; the store is then as
+    it was.
+    """
     try:
         upgrade(url)
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UnusableDatabase(f"{place} could not be upgraded from schema {version} to {schema.HEAD} and is as it was: {reason}") from error
+        raise UnusableDatabase(
+            f"{place} could not be upgraded from schema {version} to {schema.HEAD} and is as it was: {reason}"
+        ) from error
     log.warning("%s: upgraded from schema %s to %s", place, version, schema.HEAD)
 
 
@@ -84,7 +92,9 @@ def upgrade(url: str | URL, revision: str = "head") -> None:
 
 
 def _transact(engine: Engine) -> None:
-    """Python's driver begins a transaction only before INSERT and the like, so that each CREATE or ALTER would be committed at once."""
+    """Python's driver begins a transaction only before INSERT and the like, so that each CREATE or ALTER would be
+    committed at once.
+    """
 
     @event.listens_for(engine, "connect")
     def leave_transactions_to_us(connection: Any, _record: object) -> None:

@@ -57,7 +57,18 @@ class Progress:
 class Window:
     """Events of one cache, bounded by count and by bytes of their states."""
 
-    __slots__ = ("_bytes", "_latest", "_max_bytes", "_max_events", "closed", "events", "first", "floor", "progress", "waiters")
+    __slots__ = (
+        "_bytes",
+        "_latest",
+        "_max_bytes",
+        "_max_events",
+        "closed",
+        "events",
+        "first",
+        "floor",
+        "progress",
+        "waiters",
+    )
 
     def __init__(self, progress: Progress, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self.events: list[Event] = []
@@ -116,7 +127,9 @@ class Window:
         return True
 
     def clear(self, floor: int) -> None:
-        """Forgets everything: the events up to `floor` cannot be known. Every cursor expires, even one at the end, and whatever is put back."""
+        """Forgets everything: the events up to `floor` cannot be known. Every cursor expires, even one at the end, and
+        whatever is put back.
+        """
         self.first = self.end + self._max_events + 1
         self.events.clear()
         self._latest = None

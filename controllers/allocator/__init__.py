@@ -4,7 +4,8 @@ Pure: no I/O, no event loop, no clock. Objects are plain dicts as the API serves
 
 Reading order: `allocator` (what callers use) → `devices`, `pools`, `inventory` (slices and what nodes see of them) →
 `allocated` (what is in use) → `view` (one node's devices as bit masks) → `plan` (what claims ask for) →
-`candidates` (what a request may take on a node) → `choices`, `search`, `pruning` (the first solution) → `result` → `explain`.
+`candidates` (what a request may take on a node) → `choices`, `search`, `pruning` (the first solution) → `result` →
+`explain`.
 """
 
 from controllers.allocator.allocated import Allocated, claim_key, claim_name

@@ -85,8 +85,17 @@ class Candidates:
     """What one alternative may take on one node."""
 
     __slots__ = (
-        "_eligible", "alternative", "base", "constraints", "everything", "everything_mask", "need", "reach", "selected", "unit",
-    )  # fmt: skip
+        "_eligible",
+        "alternative",
+        "base",
+        "constraints",
+        "everything",
+        "everything_mask",
+        "need",
+        "reach",
+        "selected",
+        "unit",
+    )
 
     def __init__(self, alternative: Alternative, claim: ClaimPlan, view: NodeView, selectors: Selectors) -> None:
         self.alternative = alternative

@@ -269,7 +269,9 @@ def _counter_problem(position: int, alternative: Alternative, view: NodeView) ->
         return ""
     if view.overdrawn & bit:
         return "are in a pool with overdrawn counters"
-    short = [view.counter_name(number) for number, amount in view.consumption[position] if view.available[number] < amount]
+    short = [
+        view.counter_name(number) for number, amount in view.consumption[position] if view.available[number] < amount
+    ]
     return f"consume more than is left of counter {', '.join(short)}" if short else ""
 
 
@@ -340,4 +342,3 @@ def _wanted(state: Elements | None, distinct: bool) -> str:
         return "no value to compare"
     values = ", ".join(str(value) for _, value in sorted(state, key=repr))
     return f"not {values}" if distinct else f"must be {values}"
-

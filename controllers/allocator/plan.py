@@ -157,7 +157,9 @@ class _Reader:
     def _gated(self, name: str, raw: Object) -> str | None:
         choices = raw.get("firstAvailable") or ()
         if choices and not self.features.prioritized_list:
-            return f"claim {self.label}, request {name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+            return (
+                f"claim {self.label}, request {name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+            )
         if self.features.consumable_capacity:
             return None
         disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"

@@ -95,9 +95,7 @@ def _device_matches(device: Device, node: NodeMatcher) -> bool:
         raise GatherError(text) from error
 
 
-def gather(
-    relevant: Iterable[Slice], members: Callable[[PoolID], Sequence[Slice]], partitionable: bool
-) -> list[Pool]:
+def gather(relevant: Iterable[Slice], members: Callable[[PoolID], Sequence[Slice]], partitionable: bool) -> list[Pool]:
     """The pools of a node in the order in which devices are tried.
 
     `relevant` are the slices that matter to the node; `members` gives all slices of a pool, whatever their generation.

@@ -60,7 +60,9 @@ class Pruning:
         search.unfit = sum(1 << position for position in self._view.consumption if not self._view.fits(position))
 
     def _look_back(self) -> tuple[list[int], list[int]]:
-        """For every request: the first one from there on that could meet an error, and the devices that still matter."""
+        """For every request: the first one from there on that could meet an error, and the devices that still
+        matter.
+        """
         units = self._search.candidates
         safe = [len(units)] * (len(units) + 1)
         relevant = [0] * (len(units) + 1)

@@ -345,9 +345,7 @@ class Search:
         if view.consumers & bit:
             if not view.features.partitionable_devices:
                 return False
-            if self._pays_counters(item, position) and (
-                view.overdrawn & bit or not view.fits(position, self.counters)
-            ):
+            if self._pays_counters(item, position) and (view.overdrawn & bit or not view.fits(position, self.counters)):
                 return False
         return bool(view.tolerated(alternative.tolerations_key, alternative.tolerations) & bit)
 

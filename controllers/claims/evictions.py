@@ -5,10 +5,11 @@ Invariants
 - Only taints with the effect NoExecute count, and of a pool only the slices of its highest generation.
 - An allocation never changes: a claim's eviction changes with slices and rules, and when it is allocated or freed.
 
-Pure: no I/O, no clock. Slices are those of the drivers, rules are looked at beside them, so that it is known which taint is the reason.
+Pure: no I/O, no clock. Slices are those of the drivers, rules are looked at beside them, so that it is known which
+taint is the reason.
 
-Source of facts: Kubernetes 1.36, package devicetainteviction. Differs: of two slices that taint the same device, the first by name counts (there:
-any).
+Source of facts: Kubernetes 1.36, package devicetainteviction. Differs: of two slices that taint the same device, the
+first by name counts (there: any).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ NO_EXECUTE: Final = "NoExecute"
 
 
 class Reason(NamedTuple):
-    """One taint. In order: those of rules by the rule's name, then those of slices by driver, pool, device and place in the device's list."""
+    """One taint. In order: those of rules by the rule's name, then those of slices by driver, pool, device and place in
+    the device's list.
+    """
 
     in_slice: bool
     rule: str = ""
@@ -50,7 +53,11 @@ class Eviction:
 
     def joined(self, other: Eviction | None) -> Eviction:
         """The earlier time of both with the reasons of both."""
-        return self if other is None else Eviction(min(self.when, other.when), tuple(sorted({*self.reasons, *other.reasons})))
+        return (
+            self
+            if other is None
+            else Eviction(min(self.when, other.when), tuple(sorted({*self.reasons, *other.reasons})))
+        )
 
     @property
     def rules(self) -> Iterator[tuple[str, str]]:
@@ -72,7 +79,9 @@ class _Slice(NamedTuple):
         tainted = {}
         for device in devices:
             if device.get("taints"):
-                taints = tuple((place, taint) for place, taint in enumerate(device["taints"]) if taint["effect"] == NO_EXECUTE)
+                taints = tuple(
+                    (place, taint) for place, taint in enumerate(device["taints"]) if taint["effect"] == NO_EXECUTE
+                )
                 if taints:
                     tainted[device["name"]] = taints
         return cls(item["spec"]["pool"]["generation"], devices, tainted)
@@ -134,10 +143,14 @@ class Evictions:
             self._rules.pop(rule["metadata"]["name"], None)
         if new is not None and new["spec"]["taint"]["effect"] == NO_EXECUTE:
             self._rules[new["metadata"]["name"]] = new
-        return self._judge([key for key, claim in self._claims.items() if any(_selects_any(rule, claim) for rule in concerned)])
+        return self._judge(
+            [key for key, claim in self._claims.items() if any(_selects_any(rule, claim) for rule in concerned)]
+        )
 
     def set_claim(self, key: str, claim: Object | None) -> None:
-        """A claim (`namespace/name`) was added or changed; None: it was deleted. Claims without allocation are as good as none."""
+        """A claim (`namespace/name`) was added or changed; None: it was deleted. Claims without allocation are as good
+        as none.
+        """
         for pool_id in _pools(self._claims.pop(key, {})):
             self._users[pool_id].discard(key)
             if not self._users[pool_id]:
@@ -155,7 +168,9 @@ class Evictions:
         return self._of_claim.get(key)
 
     def of_pod(self, pod: Object) -> Eviction | None:
-        """A pod's eviction: it is on a node and uses claims that demand it. Finished pods and those being deleted count as others do."""
+        """A pod's eviction: it is on a node and uses claims that demand it. Finished pods and those being deleted count
+        as others do.
+        """
         if not pod["spec"].get("nodeName"):
             return None
         found: Eviction | None = None
@@ -179,13 +194,22 @@ class Evictions:
         """How it would be if this rule, and no other, evicted. What is there is shared, not changed."""
         supposed = Evictions(self._with_groups)
         supposed._pools, supposed._claims = self._pools, self._claims
-        supposed.set_rule(None, {**rule, "spec": {**rule["spec"], "taint": {**rule["spec"]["taint"], "effect": NO_EXECUTE}}})
+        supposed.set_rule(
+            None, {**rule, "spec": {**rule["spec"], "taint": {**rule["spec"]["taint"], "effect": NO_EXECUTE}}}
+        )
         return supposed
 
     def selected(self, rule: Object) -> tuple[int, int]:
         """How many published and how many allocated devices a rule selects, whatever its effect."""
-        published = sum(_selects(rule, *pool_id, device["name"]) for pool_id, pool in self._pools.items() for item in pool.newest for device in item.devices)
-        allocated = sum(_selects(rule, *_device_of(result)) for claim in self._claims.values() for result in _results(claim) or ())
+        published = sum(
+            _selects(rule, *pool_id, device["name"])
+            for pool_id, pool in self._pools.items()
+            for item in pool.newest
+            for device in item.devices
+        )
+        allocated = sum(
+            _selects(rule, *_device_of(result)) for claim in self._claims.values() for result in _results(claim) or ()
+        )
         return published, allocated
 
     def _judge(self, keys: Iterable[str]) -> list[Object]:
@@ -219,11 +243,13 @@ class Evictions:
 
 
 def _evicted_at(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
-    """When a taint evicts: as soon as it is there, or when the shortest toleration ends; None if one lasts for ever. Only tolerations that name the
-    effect count."""
+    """When a taint evicts: as soon as it is there, or when the shortest toleration ends; None if one lasts for ever.
+    Only tolerations that name the effect count."""
     seconds: list[int] = []
     for toleration in tolerations:
-        if toleration.get("effect") == NO_EXECUTE and tolerates(toleration, taint["key"], taint.get("value") or "", NO_EXECUTE):
+        if toleration.get("effect") == NO_EXECUTE and tolerates(
+            toleration, taint["key"], taint.get("value") or "", NO_EXECUTE
+        ):
             if toleration.get("tolerationSeconds") is None:
                 return None
             seconds.append(max(0, toleration["tolerationSeconds"]))
@@ -258,4 +284,6 @@ def _pool_of(item: Object) -> PoolID:
 
 
 def _uses(claim: Object, pool: PoolID, devices: Collection[str]) -> bool:
-    return any((result["driver"], result["pool"]) == pool and result["device"] in devices for result in _results(claim) or ())
+    return any(
+        (result["driver"], result["pool"]) == pool and result["device"] in devices for result in _results(claim) or ()
+    )

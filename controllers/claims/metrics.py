@@ -18,10 +18,19 @@ class ClaimMetrics:
 
     def __init__(self, claims: Informer) -> None:
         self._claims = claims
-        self._creates = Counter("resourceclaim_controller_creates_total", "Claims that the controller asked for.", ("status", "admin_access"))
+        self._creates = Counter(
+            "resourceclaim_controller_creates_total",
+            "Claims that the controller asked for.",
+            ("status", "admin_access"),
+        )
         self.families: tuple[Family, ...] = (
             self._creates,
-            Gauge("resourceclaim_controller_resource_claims", "Claims that there are.", ("allocated", "admin_access", "source"), self._present),
+            Gauge(
+                "resourceclaim_controller_resource_claims",
+                "Claims that there are.",
+                ("allocated", "admin_access", "source"),
+                self._present,
+            ),
         )
 
     def created(self, claim: Json, *, success: bool) -> None:
@@ -29,7 +38,10 @@ class ClaimMetrics:
         self._creates.inc("success" if success else "failure", _admin_access(claim))
 
     def _present(self) -> Mapping[Labels, float]:
-        return Tally((_truth("allocation" in (claim.get("status") or {})), _admin_access(claim), _source(claim)) for claim in self._claims.objects.values())
+        return Tally(
+            (_truth("allocation" in (claim.get("status") or {})), _admin_access(claim), _source(claim))
+            for claim in self._claims.objects.values()
+        )
 
 
 def _source(claim: Json) -> str:

@@ -1,8 +1,9 @@
 """The node agent: nodes without machines.
 
-A Node is emulated when it carries the annotation `kubedra.dev/emulated`. The agent then is its kubelet (`agent`: capacity, conditions,
-lease; pods from bind to Running to their end), its example driver (`devices`: the ResourceSlice of `kubedra.dev/devices` GPUs), and at start it
-creates the nodes that `--nodes` asks for (`provision`). One agent cares for any number of nodes.
+A Node is emulated when it carries the annotation `kubedra.dev/emulated`. The agent then is its kubelet (`agent`:
+capacity, conditions, lease; pods from bind to Running to their end), its example driver (`devices`: the ResourceSlice
+of `kubedra.dev/devices` GPUs), and at start it creates the nodes that `--nodes` asks for (`provision`). One agent cares
+for any number of nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Addresses for nodes (172.18.0.0/16) and pods (10.244.0.0/16), unique while they are in use. Nothing listens on them."""
+"""Addresses for nodes (172.18.0.0/16) and pods (10.244.0.0/16), unique while they are in use. Nothing listens on
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The kubelet's part for every emulated node: the node's own objects, and its pods from bind to Running to their end.
 
-Keys are `node:NAME` and `pod:NS/NAME`. A pod starts when each of its claims is allocated and reserved for it. Containers are not run: they
-are said to run until the pod is deleted, or for as long as the annotation `kubedra.dev/exit-after` says.
+Keys are `node:NAME` and `pod:NS/NAME`. A pod starts when each of its claims is allocated and reserved for it.
+Containers are not run: they are said to run until the pod is deleted, or for as long as the annotation
+`kubedra.dev/exit-after` says.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class NodeAgent(ControllerComponent):
         self._clock = clock
         self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
         self._claims = informers.device_kind(RESOURCE_CLAIMS, options.features)
-        self._pods_of_node = self._pods.index("node", lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ())
+        self._pods_of_node = self._pods.index(
+            "node", lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ()
+        )
         self._pods_of_claim = self._pods.index("claims", _claim_keys)
         self._registration = Registration(client, informers, clock, options)
         self._addresses = PodAddresses()
@@ -126,7 +129,12 @@ class NodeAgent(ControllerComponent):
     def _events_of_start(self, pod: Json, container: Json) -> None:
         record = self._recorder(pod).record
         image = container.get("image", "")
-        record(pod, "Normal", "Pulled", f'Container image "{image}" already present on machine and can be accessed by the pod')
+        record(
+            pod,
+            "Normal",
+            "Pulled",
+            f'Container image "{image}" already present on machine and can be accessed by the pod',
+        )
         record(pod, "Normal", "Created", "Container created")
         record(pod, "Normal", "Started", "Container started")
 
@@ -143,11 +151,17 @@ class NodeAgent(ControllerComponent):
                 continue
             claim = self._claims.get(f"{namespace}/{name}")
             if claim is None:
-                return f'failed to fetch ResourceClaim {name} referenced by pod {pod["metadata"]["name"]}: resourceclaims.resource.k8s.io "{name}" not found'
+                return (
+                    f"failed to fetch ResourceClaim {name} referenced by pod {pod['metadata']['name']}:"
+                    f' resourceclaims.resource.k8s.io "{name}" not found'
+                )
             if reference.check_owner and (reason := not_for_pod(pod, claim, self._with_groups)):
                 return reason
             if not is_reserved_for_pod(pod, claim, self._with_groups):
-                return f"pod {pod['metadata']['name']}({pod['metadata']['uid']}) is not allowed to use ResourceClaim {name}({claim['metadata']['uid']})"
+                return (
+                    f"pod {pod['metadata']['name']}({pod['metadata']['uid']}) is not allowed to use ResourceClaim"
+                    f" {name}({claim['metadata']['uid']})"
+                )
             if "allocation" not in claim.get("status", {}):
                 return f"ResourceClaim {name} is not allocated"
         return None
@@ -179,7 +193,13 @@ class NodeAgent(ControllerComponent):
 
     async def _report(self, pod: Json, status: Json) -> Json:
         meta = pod["metadata"]
-        return await self._client.patch(PODS, meta["name"], {"metadata": {"uid": meta["uid"]}, "status": status}, meta["namespace"], subresource="status")
+        return await self._client.patch(
+            PODS,
+            meta["name"],
+            {"metadata": {"uid": meta["uid"]}, "status": status},
+            meta["namespace"],
+            subresource="status",
+        )
 
     def _now(self) -> str:
         return go_time(self._clock.now())

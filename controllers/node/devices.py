@@ -43,7 +43,9 @@ def example_slice(node: Json, driver: str, count: int) -> Json:
         "kind": "ResourceSlice",
         "metadata": {
             "generateName": f"{name}-{driver}-",
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"], "controller": True}],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"], "controller": True}
+            ],
         },
         "spec": {
             "driver": driver,

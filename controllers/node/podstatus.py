@@ -1,7 +1,7 @@
 """The status that a kubelet gives a pod at each step of its life. Pure: pod and time in, status out.
 
-Conditions stand in the kubelet's order; PodScheduled is the scheduler's and is left alone, as are foreign ones: the status is sent as a strategic
-merge patch, which merges conditions by type.
+Conditions stand in the kubelet's order; PodScheduled is the scheduler's and is left alone, as are foreign ones: the
+status is sent as a strategic merge patch, which merges conditions by type.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ def starting(pod: Json, now: str, host_ip: str) -> Json:
             _not("Ready", "ContainersNotReady", "unready", pod, "containers", now),
             _not("ContainersReady", "ContainersNotReady", "unready", pod, "containers", now),
         ],
-        "containerStatuses": [_container(pod, c, waiting, ready=False, started=False) for c in pod["spec"]["containers"]],
+        "containerStatuses": [
+            _container(pod, c, waiting, ready=False, started=False) for c in pod["spec"]["containers"]
+        ],
     }
     if initial:
-        status["initContainerStatuses"] = [_container(pod, c, waiting, ready=False, started=False) for c in pod["spec"]["initContainers"]]
+        status["initContainerStatuses"] = [
+            _container(pod, c, waiting, ready=False, started=False) for c in pod["spec"]["initContainers"]
+        ]
     return status | _observed(pod)
 
 
@@ -44,7 +48,10 @@ def running(pod: Json, now: str, pod_ip: str) -> Json:
         "phase": "Running",
         "podIP": pod_ip,
         "podIPs": [{"ip": pod_ip}],
-        "conditions": [_condition(pod, kind, "True", now) for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")],
+        "conditions": [
+            _condition(pod, kind, "True", now)
+            for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+        ],
         "containerStatuses": [_container(pod, c, up, ready=True, started=True) for c in pod["spec"]["containers"]],
     }
     if pod["spec"].get("initContainers"):
@@ -55,14 +62,20 @@ def running(pod: Json, now: str, pod_ip: str) -> Json:
 def ended(pod: Json, now: str, code: int) -> Json:
     """All containers have ended with `code`: the pod is Succeeded or Failed."""
     phase, reason = ("Succeeded", "PodCompleted") if code == 0 else ("Failed", "PodFailed")
-    started = {s["name"]: s.get("state", {}).get("running", {}).get("startedAt", now) for s in pod.get("status", {}).get("containerStatuses") or ()}
+    started = {
+        s["name"]: s.get("state", {}).get("running", {}).get("startedAt", now)
+        for s in pod.get("status", {}).get("containerStatuses") or ()
+    }
     containers = []
     for container in pod["spec"]["containers"]:
         ident = _container_id(pod, container["name"])
         end = {
-            "exitCode": code, "reason": "Completed" if code == 0 else "Error", "startedAt": started.get(container["name"], now), "finishedAt": now,
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "startedAt": started.get(container["name"], now),
+            "finishedAt": now,
             "containerID": ident,
-        }  # fmt: skip
+        }
         containers.append(_container(pod, container, {"terminated": end}, ready=False, started=False))
     conditions = [
         _condition(pod, "PodReadyToStartContainers", "False", now),
@@ -79,10 +92,23 @@ def _observed(pod: Json) -> Json:
 
 
 def _condition(pod: Json, kind: str, status: str, now: str, reason: str = "", message: str = "") -> Json:
-    """A condition; the time of its last transition stays while its status does. Empty reasons and messages take old ones away."""
+    """A condition; the time of its last transition stays while its status does. Empty reasons and messages take old
+    ones away.
+    """
     old = next((c for c in pod.get("status", {}).get("conditions") or () if c["type"] == kind), None)
-    since = old["lastTransitionTime"] if old is not None and old["status"] == status and old.get("lastTransitionTime") else now
-    condition = {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": since, "reason": reason or None, "message": message or None}
+    since = (
+        old["lastTransitionTime"]
+        if old is not None and old["status"] == status and old.get("lastTransitionTime")
+        else now
+    )
+    condition = {
+        "type": kind,
+        "status": status,
+        "lastProbeTime": None,
+        "lastTransitionTime": since,
+        "reason": reason or None,
+        "message": message or None,
+    }
     return condition | _observed(pod)
 
 
@@ -99,15 +125,27 @@ def _container(pod: Json, container: Json, state: Json, *, ready: bool, started:
     """A container's status; the patch replaces the list of them as a whole."""
     alive = "waiting" not in state
     return {
-        "name": container["name"], "image": container.get("image", ""), "imageID": container.get("image", "") if alive else "",
-        "containerID": _container_id(pod, container["name"]) if alive else "", "ready": ready, "started": started, "restartCount": 0,
-        "state": state, "lastState": {},
-    }  # fmt: skip
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": container.get("image", "") if alive else "",
+        "containerID": _container_id(pod, container["name"]) if alive else "",
+        "ready": ready,
+        "started": started,
+        "restartCount": 0,
+        "state": state,
+        "lastState": {},
+    }
 
 
 def _init_container(pod: Json, container: Json, now: str) -> Json:
     """An init container that has done its work; one that restarts always (a sidecar) runs on."""
     if container.get("restartPolicy") == "Always":
         return _container(pod, container, {"running": {"startedAt": now}}, ready=True, started=True)
-    done = {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now, "containerID": _container_id(pod, container["name"])}
+    done = {
+        "exitCode": 0,
+        "reason": "Completed",
+        "startedAt": now,
+        "finishedAt": now,
+        "containerID": _container_id(pod, container["name"]),
+    }
     return _container(pod, container, {"terminated": done}, ready=True, started=False)

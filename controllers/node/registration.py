@@ -41,7 +41,9 @@ class Registration:
         self._lease_due: dict[str, datetime] = {}
 
     async def provision(self) -> None:
-        """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without devices have none."""
+        """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without
+        devices have none.
+        """
         driver = "" if self._options.devices == "none" else self._options.devices
         if driver and self._options.nodes:
             try:
@@ -50,10 +52,16 @@ class Registration:
                 if not is_reason(error, "NotFound"):
                     raise
                 kind = self._kubelet.at(DEVICE_CLASSES)
-                log.warning("nodes come without devices: the server does not serve %s (see --runtime-config)", f"{kind.plural} of {kind.api_version}")
+                log.warning(
+                    "nodes come without devices: the server does not serve %s (see --runtime-config)",
+                    f"{kind.plural} of {kind.api_version}",
+                )
                 driver = ""
         for number in range(1, self._options.nodes + 1):
-            annotations = {EMULATED: "true", **({DEVICES: f"{driver}={self._options.devices_per_node}"} if driver else {})}
+            annotations = {
+                EMULATED: "true",
+                **({DEVICES: f"{driver}={self._options.devices_per_node}"} if driver else {}),
+            }
             meta = {"name": f"node-{number}", "annotations": annotations}
             await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
 
@@ -99,7 +107,14 @@ class Registration:
         name, now = node["metadata"]["name"], go_time(self._clock.now())
         capacity = {**CAPACITY, **(status.get("capacity") or {})}
         conditions = [
-            {"type": kind, "status": value, "lastHeartbeatTime": now, "lastTransitionTime": now, "reason": reason, "message": message}
+            {
+                "type": kind,
+                "status": value,
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": now,
+                "reason": reason,
+                "message": message,
+            }
             for kind, value, reason, message in _HEALTHY
         ]
         body: Json = {
@@ -109,7 +124,10 @@ class Registration:
             "nodeInfo": _node_info(node, self._options.emulated_version),
         }
         if not status.get("addresses"):
-            body["addresses"] = [{"type": "InternalIP", "address": self._addresses.assign(name)}, {"type": "Hostname", "address": name}]
+            body["addresses"] = [
+                {"type": "InternalIP", "address": self._addresses.assign(name)},
+                {"type": "Hostname", "address": name},
+            ]
         await self._kubelet.patch(NODES, name, {"status": body}, subresource="status")
 
     async def _renew(self, node: Json) -> None:
@@ -127,14 +145,23 @@ class Registration:
                 raise
             owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
             meta = {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]}
-            await self._create(LEASES, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+            await self._create(
+                LEASES, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+            )
 
 
 def _node_info(node: Json, release: tuple[int, int]) -> Json:
     """nodeInfo of a machine that does not exist; the kubelet's version is the emulated release's."""
     version = f"v{release[0]}.{release[1]}.0"
     return {
-        "machineID": node["metadata"]["uid"].replace("-", ""), "systemUUID": node["metadata"]["uid"], "bootID": node["metadata"]["uid"],
-        "kernelVersion": "6.8.0", "osImage": "kubedra emulated node", "containerRuntimeVersion": "kubedra://1", "kubeletVersion": version,
-        "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
-    }  # fmt: skip
+        "machineID": node["metadata"]["uid"].replace("-", ""),
+        "systemUUID": node["metadata"]["uid"],
+        "bootID": node["metadata"]["uid"],
+        "kernelVersion": "6.8.0",
+        "osImage": "kubedra emulated node",
+        "containerRuntimeVersion": "kubedra://1",
+        "kubeletVersion": version,
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    }

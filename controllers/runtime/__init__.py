@@ -1,4 +1,5 @@
-"""What every controller stands on. Reading order: clock, kinds, transport, client, informer, workqueue, controller, events.
+"""What every controller stands on. Reading order: clock, kinds, transport, client, informer, workqueue, controller,
+events.
 
 Invariants shared by all of it:
 

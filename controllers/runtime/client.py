@@ -1,7 +1,9 @@
 """The API as typed calls: get, list, create, update, patch, delete, bind, watch.
 
-Objects are dicts as they are on the wire. An answer of 400 or above is raised as `apiserver.api.status.StatusError` (`code`,
-`reason`, `message`, `details`); a broken connection as `TransportError`. Like client-go, a request that the server asks to
+Objects are dicts as they are on the wire. An answer of 400 or above is raised as `apiserver.api.status.StatusError`
+(`code`,
+`reason`, `message`, `details`); a broken connection as `TransportError`. Like client-go, a request that the server asks
+to
 repeat (429 or 5xx with Retry-After) is repeated up to ten times.
 """
 
@@ -51,11 +53,17 @@ def is_reason(error: BaseException, *reasons: str) -> bool:
 class Client:
     """Speaks to one server under one name: the user agent gives the field manager, as upstream.
 
-    Kinds are given as the newest release has them; `release` says what the server is like, and so in which version they are asked for.
+    Kinds are given as the newest release has them; `release` says what the server is like, and so in which version they
+    are asked for.
     """
 
     def __init__(
-        self, transport: Transport, clock: Clock | None = None, user_agent: str = USER_AGENT, *, release: tuple[int, int] = NEWEST
+        self,
+        transport: Transport,
+        clock: Clock | None = None,
+        user_agent: str = USER_AGENT,
+        *,
+        release: tuple[int, int] = NEWEST,
     ) -> None:
         self.transport, self.release = transport, release
         self.clock: Clock = clock or RealClock()
@@ -182,7 +190,9 @@ class Client:
         propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
     ) -> Json:
         query = _query(labelSelector=label_selector, fieldSelector=field_selector)
-        return await self.request("DELETE", self._path(kind, namespace), query, _delete_options("", "", grace_period, propagation))
+        return await self.request(
+            "DELETE", self._path(kind, namespace), query, _delete_options("", "", grace_period, propagation)
+        )
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Assigns a pod to a node; refused if it is another pod of that name or already bound."""

@@ -1,7 +1,8 @@
 """Time as an argument: a clock that runs by itself, and one that only moves when it is told to.
 
     RealClock       the system's time and the event loop's timers
-    VirtualClock    stands still; `advance` fires the timers that fall due, in order of time and then of making, and lets
+    VirtualClock    stands still; `advance` fires the timers that fall due, in order of time and then of making, and
+                    lets
                     the work that they start come to rest before the next one fires
 
 Both give UTC. Timers call plain functions on the loop; `sleep` waits for one.
@@ -80,7 +81,9 @@ class VirtualClock:
     does real I/O.
     """
 
-    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), settle: Callable[[], Awaitable[None]] = _turns) -> None:
+    def __init__(
+        self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), settle: Callable[[], Awaitable[None]] = _turns
+    ) -> None:
         self._now = start
         self._settle = settle
         self._timers: list[_VirtualTimer] = []

@@ -8,7 +8,8 @@ from controllers.runtime.kinds import Json
 def condition_patch(pod: Json, wanted: Json) -> Json:
     """The part of a status patch that makes a condition so, in its place or at the end; empty if it is so.
 
-    `wanted` is the whole condition; its `lastTransitionTime` counts if the status changes. Only changed keys are sent, and the order of the list.
+    `wanted` is the whole condition; its `lastTransitionTime` counts if the status changes. Only changed keys are sent,
+    and the order of the list.
     """
     conditions = (pod.get("status") or {}).get("conditions") or []
     known = next((c for c in conditions if c["type"] == wanted["type"]), None)

@@ -5,9 +5,10 @@
     controller.follow(claims, lambda claim: owner_keys(claim))  # or keys of others
     await controller.run()
 
-`reconcile(key)` reads what it needs from informers (the key may be gone), acts, and returns None (done) or a delay after which
-to look again. Raising means: try again, after a backoff that doubles (NotYetError where that is no surprise). Nothing else is asked of it; it must
-bear being called again at any time.
+`reconcile(key)` reads what it needs from informers (the key may be gone), acts, and returns None (done) or a delay
+after which
+to look again. Raising means: try again, after a backoff that doubles (NotYetError where that is no surprise). Nothing
+else is asked of it; it must bear being called again at any time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ log = logging.getLogger(__name__)
 
 
 class NotYetError(Exception):
-    """The world is not as the work needs it, and the text says why: the key is tried again, and nobody needs a traceback."""
+    """The world is not as the work needs it, and the text says why: the key is tried again, and nobody needs a
+    traceback.
+    """
 
 
 class Component(Protocol):

@@ -1,7 +1,8 @@
 """Keeping core/v1 events few: what client-go's correlator does before anything is written.
 
 * The same event again (all but its time equal) counts up the first one.
-* From the tenth different message within ten minutes on, events that are equal but for the message become one whose message
+* From the tenth different message within ten minutes on, events that are equal but for the message become one whose
+  message
   begins with `(combined from similar events): `.
 * A source may send 25 events about an object, then one more every five minutes; the rest is dropped.
 

@@ -17,8 +17,14 @@ async def served_kinds(client: Client, verbs: Iterable[str] = ()) -> list[Kind]:
     for version in ["v1", *(version["groupVersion"] for group in groups for version in _versions(group))]:
         group, _, name = version.rpartition("/")
         listing = await client.request("GET", f"/apis/{version}" if group else f"/api/{version}")
-        infos = [info for info in listing.get("resources") or () if "/" not in info["name"] and needed <= set(info["verbs"])]
-        found += [Kind(group, name, info["name"], info["kind"], info["namespaced"]) for info in infos if (group, info["name"]) not in seen]
+        infos = [
+            info for info in listing.get("resources") or () if "/" not in info["name"] and needed <= set(info["verbs"])
+        ]
+        found += [
+            Kind(group, name, info["name"], info["kind"], info["namespaced"])
+            for info in infos
+            if (group, info["name"]) not in seen
+        ]
         seen |= {(group, info["name"]) for info in infos}
     return found
 

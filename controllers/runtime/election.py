@@ -1,13 +1,16 @@
 """Leader election by a Lease: of several processes that could do the same work, one does.
 
-    elector = LeaderElector(client, clock, Election(name="kubedra-controllers", namespace="kube-system", identity="here_1"))
+    elector = LeaderElector(client, clock, Election(name="kubedra-controllers", namespace="kube-system",
+    identity="here_1"))
     await elector.acquire()        returns once this process leads
-    await elector.hold()           renews; raises LeaseLostError once the lease could not be renewed for the renew deadline
+    await elector.hold()           renews; raises LeaseLostError once the lease could not be renewed for the renew
+                                   deadline
     await elector.release()        after all work has ended: the next one need not wait for the lease to run out
 
-The record and its rules are client-go's (tools/leaderelection), so that a Lease may be shared with its clients: a lease is the
-holder's for `leaseDurationSeconds` after the record was last *seen* to change; clocks of different machines are never compared. Time
-is measured by timers, which do not jump when the system's time is set. A request that hangs is given up after half the deadline.
+The record and its rules are client-go's (tools/leaderelection), so that a Lease may be shared with its clients: a lease
+is the holder's for `leaseDurationSeconds` after the record was last *seen* to change; clocks of different machines are
+never compared. Time is measured by timers, which do not jump when the system's time is set. A request that hangs is
+given up after half the deadline.
 """
 
 from __future__ import annotations
@@ -72,7 +75,13 @@ class LeaderElector:
     """One candidate for one lease. `spread` gives a number between 0 and 1."""
 
     def __init__(
-        self, client: Client, clock: Clock, election: Election, *, observed: Callable[[str], None] = lambda _: None, spread: Callable[[], float] = random.random
+        self,
+        client: Client,
+        clock: Clock,
+        election: Election,
+        *,
+        observed: Callable[[str], None] = lambda _: None,
+        spread: Callable[[], float] = random.random,
     ) -> None:
         self._client, self._clock, self._election = client.named("leader-election"), clock, election
         self._tell, self._spread = observed, spread
@@ -110,7 +119,9 @@ class LeaderElector:
                 try:
                     await self._within(deadline, self._renew())
                 except TimeoutError:
-                    raise LeaseLostError(f"the lease {self._election} could not be renewed within {deadline.total_seconds():g}s") from None
+                    raise LeaseLostError(
+                        f"the lease {self._election} could not be renewed within {deadline.total_seconds():g}s"
+                    ) from None
         finally:
             pause.cancel()
 
@@ -159,7 +170,12 @@ class LeaderElector:
         try:
             return await self._within(self._patience, self._attempt())
         except _FAILURES as error:
-            log.log(logging.DEBUG if is_reason(error, "Conflict", "AlreadyExists") else logging.WARNING, "lease %s: %s", self._election, _text(error))
+            log.log(
+                logging.DEBUG if is_reason(error, "Conflict", "AlreadyExists") else logging.WARNING,
+                "lease %s: %s",
+                self._election,
+                _text(error),
+            )
             return False
         finally:
             self._report()
@@ -168,7 +184,10 @@ class LeaderElector:
         election = self._election
         if self.leading and self._lease is not None:
             try:
-                self._see(await self._client.update(LEASES, {**self._lease, "spec": self._spec(self._lease["spec"])}), ours=True)
+                self._see(
+                    await self._client.update(LEASES, {**self._lease, "spec": self._spec(self._lease["spec"])}),
+                    ours=True,
+                )
             except StatusError as error:
                 # Somebody else has changed the object (its labels, or the lease itself): what it is now decides.
                 log.debug("lease %s: %s", election, error)
@@ -179,7 +198,11 @@ class LeaderElector:
         except StatusError as error:
             if not is_reason(error, "NotFound"):
                 raise
-            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": election.name, "namespace": election.namespace}}
+            body = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": election.name, "namespace": election.namespace},
+            }
             self._see(await self._client.create(LEASES, {**body, "spec": self._spec(None)}), ours=True)
             return True
         self._see(found)
@@ -212,7 +235,9 @@ class LeaderElector:
         self._lease, self.expired = lease, False
         if self._expires is not None:
             self._expires.cancel()
-        self._expires = self._clock.call_later(timedelta(seconds=lease["spec"].get("leaseDurationSeconds") or 0), self._expire)
+        self._expires = self._clock.call_later(
+            timedelta(seconds=lease["spec"].get("leaseDurationSeconds") or 0), self._expire
+        )
 
     def _expire(self) -> None:
         self.expired = True
@@ -224,7 +249,9 @@ class LeaderElector:
             self._tell(self.holder)
 
     async def _within(self, limit: timedelta, work: Awaitable[_T]) -> _T:
-        """The result of `work`. Raises TimeoutError when the clock's limit passes first; the work has then been cancelled."""
+        """The result of `work`. Raises TimeoutError when the clock's limit passes first; the work has then been
+        cancelled.
+        """
         task: asyncio.Future[_T] = asyncio.ensure_future(work)
         late = False
 

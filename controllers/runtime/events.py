@@ -1,12 +1,14 @@
 """Recording events: what a component tells people about an object.
 
     EventRecorder        events.k8s.io/v1, as the scheduler uses it: an event that repeats becomes a series
-    CoreEventRecorder    core/v1, as controllers and kubelet use it: counts repetitions, combines similar ones, limits spam
+    CoreEventRecorder    core/v1, as controllers and kubelet use it: counts repetitions, combines similar ones, limits
+                         spam
                          (the rules are in `correlation.py`)
 
 Recording never blocks and never fails: events wait in a queue that `run` empties, and are dropped beyond 1000. Facts
-(client-go tools/events, tools/record): names are `OBJECT.UNIXNANOS` in hex; a series starts with the second isomorphic event
-and is patched in; a series that rests for six minutes is written for the last time and forgotten; refreshed every 30 minutes.
+(client-go tools/events, tools/record): names are `OBJECT.UNIXNANOS` in hex; a series starts with the second isomorphic
+event and is patched in; a series that rests for six minutes is written for the last time and forgotten; refreshed every
+30 minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The endpoint of a components' process: GET /healthz and /livez say that it lives, /readyz that it works or stands by, /metrics what it counted."""
+"""The endpoint of a components' process: GET /healthz and /livez say that it lives, /readyz that it works or stands by,
+/metrics what it counted.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _PATIENCE = 5.0
 
 
 @contextlib.asynccontextmanager
-async def answering(address: tuple[str, int] | None, ready: Callable[[], str], metrics: Callable[[], str]) -> AsyncIterator[int]:
+async def answering(
+    address: tuple[str, int] | None, ready: Callable[[], str], metrics: Callable[[], str]
+) -> AsyncIterator[int]:
     """Answers as long as the block runs; gives the port. `ready` returns "" or why not, `metrics` the
     Prometheus text. Raises OSError if the address cannot be had."""
     if address is None:
@@ -57,5 +61,8 @@ def answer(request_line: str, ready: Callable[[], str], metrics: Callable[[], st
         reason = ready() if path == "/readyz" else ""
         status, text = ("500 Internal Server Error", reason) if reason else ("200 OK", "ok")
     body = b"" if method == "HEAD" else text.encode()
-    head = f"HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {len(text.encode())}\r\nconnection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {len(text.encode())}\r\nconnection:"
+        " close\r\n\r\n"
+    )
     return head.encode() + body

@@ -1,8 +1,8 @@
 """The transport over HTTP, on httpx (imported when the first connection is made).
 
-Requests go through httpx's transports, one per connection, without its client and pool: cookies, redirects and authentication
-flows are not needed here, and the pool's work grows with every connection that is open or waited for (docs/adr/0004). A watch has a
-connection of its own.
+Requests go through httpx's transports, one per connection, without its client and pool: cookies, redirects and
+authentication flows are not needed here, and the pool's work grows with every connection that is open or waited for
+(docs/adr/0004). A watch has a connection of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,13 @@ class HttpTransport:
         return httpx.AsyncHTTPTransport(verify=self._tls or False, limits=limits)
 
     def _request(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, timeouts: Mapping[str, float | None]
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeouts: Mapping[str, float | None],
     ) -> httpx.Request:
         import httpx
 
@@ -63,7 +69,9 @@ class HttpTransport:
             import httpx
 
             try:
-                answer = await connection.handle_async_request(self._request(method, path, query, headers, body, _TIMEOUTS))
+                answer = await connection.handle_async_request(
+                    self._request(method, path, query, headers, body, _TIMEOUTS)
+                )
                 content = await answer.aread()
                 await answer.aclose()
             except httpx.TransportError as error:
@@ -113,7 +121,7 @@ def _text(error: Exception) -> str:
 
 
 def _spare_searches() -> None:
-    """httpcore imports sniffio in every request to find out which event loop runs; where it is not installed the search of
-    the path for it takes a third of the request. A None among the modules says "not there" at once."""
+    """httpcore imports sniffio in every request to find out which event loop runs; where it is not installed the search
+    of the path for it takes a third of the request. A None among the modules says "not there" at once."""
     if "sniffio" not in sys.modules and importlib.util.find_spec("sniffio") is None:
         sys.modules["sniffio"] = None  # type: ignore[assignment]

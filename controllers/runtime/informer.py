@@ -1,11 +1,11 @@
 """A local, current copy of a collection: list and watch, resume, list again when the history is gone.
 
-The first sync is one watch that starts with the present objects (`sendInitialEvents`); a server that refuses that gets a list
-and a watch from its version. A broken watch resumes at the last version seen (bookmarks carry it forward); 410 means that the
-history is gone: the collection is read again and the difference is what handlers see.
+The first sync is one watch that starts with the present objects (`sendInitialEvents`); a server that refuses that gets
+a list and a watch from its version. A broken watch resumes at the last version seen (bookmarks carry it forward); 410
+means that the history is gone: the collection is read again and the difference is what handlers see.
 
-Handlers are plain functions, called on the loop in the order of events: `added(obj)`, `updated(old, new)`, `deleted(obj)`.
-Objects are shared: never change them. An index maps a value to the objects that have it.
+Handlers are plain functions, called on the loop in the order of events: `added(obj)`, `updated(old, new)`,
+`deleted(obj)`. Objects are shared: never change them. An index maps a value to the objects that have it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ class Informer:
         await self._synced.wait()
 
     async def wait_answered(self) -> None:
-        """Until it has synced, or the server has said that it does not serve the collection. Who needs it then waits on."""
+        """Until it has synced, or the server has said that it does not serve the collection. Who needs it then waits
+        on.
+        """
         await self._answered.wait()
 
     def get(self, key: str) -> Json | None:
@@ -329,9 +331,7 @@ class Informers:
         self._informers: dict[tuple[str, str, str, str], Informer] = {}
         self._group: asyncio.TaskGroup | None = None
 
-    def of(
-        self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
-    ) -> Informer:
+    def of(self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = "") -> Informer:
         """The informer of a collection; it runs as soon as `run` does."""
         kind = self._client.at(kind)
         scope = (kind.path(namespace), namespace, label_selector, field_selector)
@@ -344,7 +344,9 @@ class Informers:
         return self._informers[scope]
 
     def device_kind(self, kind: Kind, features: Features) -> Informer:
-        """As `of`, for a kind that is there with dynamic resource allocation alone: without the gate it stays empty and is not waited for."""
+        """As `of`, for a kind that is there with dynamic resource allocation alone: without the gate it stays empty and
+        is not waited for.
+        """
         if features.enabled("DynamicResourceAllocation"):
             return self.of(kind)
         informer = Informer(self._client, kind)

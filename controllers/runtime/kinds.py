@@ -1,5 +1,5 @@
-"""Where a kind lives: group, version, plural, scope. Constants for the kinds that components here use; a kind that is only
-known at run time (garbage collection, namespace deletion) is made from discovery with the same class."""
+"""Where a kind lives: group, version, plural, scope. Constants for the kinds that components here use; a kind that is
+only known at run time (garbage collection, namespace deletion) is made from discovery with the same class."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ RESOURCE_CLAIMS = Kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim
 RESOURCE_CLAIM_TEMPLATES = Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
-RESOURCE_POOL_STATUS_REQUESTS = Kind("resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", namespaced=False)
+RESOURCE_POOL_STATUS_REQUESTS = Kind(
+    "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", namespaced=False
+)
 POD_GROUPS = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
 DEVICE_TAINT_RULES = Kind("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
@@ -72,8 +74,8 @@ NEWEST = (1, 36)
 
 @lru_cache(maxsize=1024)
 def at_release(kind: Kind, release: tuple[int, int]) -> Kind:
-    """The version in which a release serves the kind: resource.k8s.io has its v1 from 1.34 on, and before that v1beta2 with
-    the same fields; taint rules are in v1beta2 from 1.36 on, and before that in v1alpha3."""
+    """The version in which a release serves the kind: resource.k8s.io has its v1 from 1.34 on, and before that v1beta2
+    with the same fields; taint rules are in v1beta2 from 1.36 on, and before that in v1alpha3."""
     if kind == RESOURCE_POOL_STATUS_REQUESTS:
         return kind
     if kind == DEVICE_TAINT_RULES:

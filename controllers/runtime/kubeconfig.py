@@ -1,7 +1,7 @@
 """Where a server is and how to speak to it: a URL, or a kubeconfig file's current context.
 
-Understood: server, certificate-authority(-data), insecure-skip-tls-verify; token, tokenFile,
-client-certificate(-data) with client-key(-data). Anything that would need a program or a login flow is refused in one line.
+Understood: server, certificate-authority(-data), insecure-skip-tls-verify; token, tokenFile, client-certificate(-data)
+with client-key(-data). Anything that would need a program or a login flow is refused in one line.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def load_kubeconfig(path: Path) -> Cluster:
     user = _named(path, document, "users", "user", context["user"]) if context.get("user") else {}
     for field in ("exec", "auth-provider", "username"):
         if user.get(field):
-            raise KubeconfigError(f"{path}: user {context['user']!r}: {field} is not supported; use a token or a client certificate")
+            raise KubeconfigError(
+                f"{path}: user {context['user']!r}: {field} is not supported; use a token or a client certificate"
+            )
     if not cluster.get("server"):
         raise KubeconfigError(f"{path}: cluster {context.get('cluster')!r} has no server")
     token = user.get("token") or ""

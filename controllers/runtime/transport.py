@@ -1,5 +1,5 @@
-"""How requests reach a server. Two implementations: HTTP (`http.py`, lazily on httpx), and in the server's own process (made
-by the server and handed in; same paths, same streams, no socket)."""
+"""How requests reach a server. Two implementations: HTTP (`http.py`, lazily on httpx), and in the server's own process
+(made by the server and handed in; same paths, same streams, no socket)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """The queue of keys between watches and a reconciler.
 
-Three sets carry the whole argument: `order` (what to do next), `dirty` (needs work), `processing` (in hand). Every key in
-`order` is in `dirty` and not in `processing`; a key that becomes dirty while in hand goes back to `order` when it is done.
+Three sets carry the whole argument: `order` (what to do next), `dirty` (needs work), `processing` (in hand). Every key
+in
+`order` is in `dirty` and not in `processing`; a key that becomes dirty while in hand goes back to `order` when it is
+done.
 So a key is never worked on twice at once, and no change is lost.
 
 Delays follow client-go: a key that waits already keeps the earlier time; a failing key waits 5 ms, doubling to 1000 s.

@@ -1,7 +1,8 @@
 """The scheduler: brings pods to nodes and claims to devices, as kube-scheduler with default settings does.
 
-Reading order: `scheduler` (the loop and what becomes of a pod) → `watching` (from events to state) → `queue`, `changes` (who waits
-for what) → `nodes`, `podinfo`, `requests`, `terms` (what is known) → `evaluate` (finding a node) → `local`, `spread`, `interpod`,
+Reading order: `scheduler` (the loop and what becomes of a pod) → `watching` (from events to state) → `queue`, `changes`
+(who waits for what) → `nodes`, `podinfo`, `requests`, `terms` (what is known) → `evaluate` (finding a node) → `local`,
+`spread`, `interpod`,
 `dynamic` (the plugins) → `claims`, `claimwrites`, `podwrites` (what is written) → `preemption`, `status` (texts).
 """
 

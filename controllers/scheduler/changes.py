@@ -1,7 +1,7 @@
 """What happened in the cluster, as far as a waiting pod may care, and who cares.
 
-A plugin that rejected a pod names the changes that could change its mind, each with a question (hint) about this pod, or None
-for always. Changes nobody asks for cost nothing. Facts: Kubernetes 1.36, queueing hints of the default plugins.
+A plugin that rejected a pod names the changes that could change its mind, each with a question (hint) about this pod,
+or None for always. Changes nobody asks for cost nothing. Facts: Kubernetes 1.36, queueing hints of the default plugins.
 """
 
 from __future__ import annotations
@@ -274,5 +274,3 @@ def pod_changes(old: Json, new: Json) -> list[Change]:
     if any(old.get("status", {}).get(field) != new.get("status", {}).get(field) for field in claims):
         changes.append(Change.POD_GENERATED_CLAIM)
     return changes or [Change.POD_OTHER]
-
-

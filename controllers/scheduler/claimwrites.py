@@ -1,9 +1,9 @@
 """What the scheduler writes to claims, and in which order.
 
 Before a pod is bound each of its claims gets the finalizer (PUT), then in one status write the allocation, the pod in
-reservedFor and the time. A conflict is tried again with the claim as it is then, up to five times. Facts: Kubernetes 1.36,
-plugin dynamicresources. Pods that share a claim take turns, each with what the one before wrote: upstream lets them run into each other's
-conflicts, which costs most of them a backoff.
+reservedFor and the time. A conflict is tried again with the claim as it is then, up to five times. Facts: Kubernetes
+1.36, plugin dynamicresources. Pods that share a claim take turns, each with what the one before wrote: upstream lets
+them run into each other's conflicts, which costs most of them a backoff.
 """
 
 from __future__ import annotations
@@ -50,8 +50,12 @@ class ClaimWriter:
                 name = key_of(claim)
                 async with self._turns.setdefault(name, asyncio.Lock()):
                     known = self._claims.get(name)
-                    newest = known if known is not None and known["metadata"]["uid"] == claim["metadata"]["uid"] else claim
-                    state.claims[position] = await self._bind_claim(newest, name, state.consumers[position], state.allocations.get(position))
+                    newest = (
+                        known if known is not None and known["metadata"]["uid"] == claim["metadata"]["uid"] else claim
+                    )
+                    state.claims[position] = await self._bind_claim(
+                        newest, name, state.consumers[position], state.allocations.get(position)
+                    )
 
     async def _bind_claim(self, claim: Json, name: str, consumer: Json, allocation: Json | None) -> Json:
         what = "allocation and reservation" if allocation is not None else "reservation"
@@ -141,7 +145,9 @@ class ClaimWriter:
         return everything
 
     async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:
-        """Takes the pod out of the claims that were reserved for it. What was allocated stays allocated, what is reserved for a group stays so."""
+        """Takes the pod out of the claims that were reserved for it. What was allocated stays allocated, what is
+        reserved for a group stays so.
+        """
         self._devices.unreserve(state)
         for claim in state.claims:
             if (claim.get("status") or {}).get("allocation") and is_reserved_for_pod(pod.pod, claim):
@@ -152,7 +158,9 @@ class ClaimWriter:
         metadata = claim["metadata"]
         patch = {"metadata": {"uid": metadata["uid"]}, "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}
         try:
-            written = await self._client.patch(self._kind, metadata["name"], patch, metadata["namespace"], subresource="status")
+            written = await self._client.patch(
+                self._kind, metadata["name"], patch, metadata["namespace"], subresource="status"
+            )
         except (StatusError, TransportError) as error:
             log.warning("cannot unreserve claim %s/%s: %s", metadata["namespace"], metadata["name"], error)
             return False
@@ -160,7 +168,9 @@ class ClaimWriter:
         return True
 
     async def deallocate(self, pod: PodInfo, state: DynamicState) -> str:
-        """PostFilter: gives up an allocation that only this pod could use but cannot. The text for the pod's condition."""
+        """PostFilter: gives up an allocation that only this pod could use but cannot. The text for the pod's
+        condition.
+        """
         for position in sorted(state.unavailable):
             claim = state.claims[position]
             consumers = (claim.get("status") or {}).get("reservedFor") or ()
@@ -175,8 +185,8 @@ class ClaimWriter:
         return await self._unreserve_group(pod) or "still not schedulable"
 
     async def _unreserve_group(self, pod: PodInfo) -> str:
-        """Takes the pod's group out of the first claim that is reserved for it, if no member has a place: the next attempt may deallocate the
-        claim. The text for the condition, "" where there is nothing to do."""
+        """Takes the pod's group out of the first claim that is reserved for it, if no member has a place: the next
+        attempt may deallocate the claim. The text for the condition, "" where there is nothing to do."""
         try:
             group = self._groups.of(pod.pod)
         except LookupError:

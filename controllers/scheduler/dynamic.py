@@ -1,8 +1,10 @@
 """DynamicResources: pods with resource claims.
 
-    PreEnqueue   the claims exist and are the pod's                      Filter    allocated claims reach the node, the others
+    PreEnqueue   the claims exist and are the pod's                      Filter    allocated claims reach the node, the
+                 others
     PreFilter    what has to be allocated; classes exist                           can all be allocated on it together
-    Reserve      the allocation for the chosen node, in memory           Score     earlier alternatives of a request are better
+    Reserve      the allocation for the chosen node, in memory           Score     earlier alternatives of a request are
+                 better
     PostFilter   an allocation that keeps the pod off every node is given up, so that another can be made
 
 Writing the allocation to the server is `claimwrites.py`'s part. Facts: Kubernetes 1.36, plugin dynamicresources.
@@ -87,7 +89,11 @@ def readiness(claim: Json) -> tuple[bool, str]:
         for failure in result.get("bindingFailureConditions") or ():
             condition = conditions.get(failure)
             if condition is not None and condition["status"] == "True":
-                name, reason, message = claim["metadata"]["name"], condition.get("reason", ""), condition.get("message", "")
+                name, reason, message = (
+                    claim["metadata"]["name"],
+                    condition.get("reason", ""),
+                    condition.get("message", ""),
+                )
                 return False, f'device binding failed: claim={name}, reason={reason}, message="{message}"'
         if any(conditions.get(kind, {}).get("status") != "True" for kind in result["bindingConditions"]):
             return False, ""
@@ -274,7 +280,6 @@ class _Deadline:
 
     def __call__(self) -> str | None:
         return "context deadline exceeded" if perf_counter() > self._end else None
-
 
 
 def _selector(allocation: Json | None) -> NodeSelector | None:

@@ -1,10 +1,10 @@
 """Finding a node for one pod: filters over the nodes until enough fit, then scores.
 
-The search starts where the last one ended and stops when enough nodes fit (all below 100; else 50 % less one for each 125 nodes,
-at least 5 %, at least 100 nodes). Filters in upstream's order: what the node's own state decides, topology spread, inter-pod
-affinity, devices. What is found out about a node's own state and its devices is remembered for pods of the same shape until the
-node or its devices change. Scores with upstream's weights; among equals the choice is random.
-Long searches let the loop run in between.
+The search starts where the last one ended and stops when enough nodes fit (all below 100; else 50 % less one for each
+125 nodes, at least 5 %, at least 100 nodes). Filters in upstream's order: what the node's own state decides, topology
+spread, inter-pod affinity, devices. What is found out about a node's own state and its devices is remembered for pods
+of the same shape until the node or its devices change. Scores with upstream's weights; among equals the choice is
+random. Long searches let the loop run in between.
 """
 
 from __future__ import annotations
@@ -67,7 +67,11 @@ class Cycle:
     @property
     def looks_elsewhere(self) -> bool:
         """Whether more than the node and its free devices decides."""
-        return self.spread is not None or self.interpod is not None or (self.dynamic is not None and self.dynamic.some_allocated)
+        return (
+            self.spread is not None
+            or self.interpod is not None
+            or (self.dynamic is not None and self.dynamic.some_allocated)
+        )
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
         """In thought a pod comes to a node (1) or leaves it (-1)."""

@@ -1,4 +1,5 @@
-"""PodGroups as far as claims are concerned, with the gate DRAWorkloadResourceClaims: a claim that a group has in common is reserved for the group.
+"""PodGroups as far as claims are concerned, with the gate DRAWorkloadResourceClaims: a claim that a group has in common
+is reserved for the group.
 
 Without the gate every claim is reserved for its pod. Facts: Kubernetes 1.36, plugin dynamicresources.
 """
@@ -28,7 +29,9 @@ __all__ = ["NO_GROUPS", "PodGroups"]
 
 
 class PodGroups:
-    """The groups of one scheduler; `informers` None is without the gate. `is_assumed` tells, by uid, whether a pod is on its way to a node."""
+    """The groups of one scheduler; `informers` None is without the gate. `is_assumed` tells, by uid, whether a pod is
+    on its way to a node.
+    """
 
     def __init__(self, informers: Informers | None = None, is_assumed: Callable[[str], bool] = lambda _: False) -> None:
         self.enabled = informers is not None
@@ -55,14 +58,24 @@ class PodGroups:
         return group
 
     def consumers(self, pod: Json) -> list[Json]:
-        """For whom each claim of the pod is to be reserved, in the order of its claims. Raises LookupError, ClaimReferenceError."""
+        """For whom each claim of the pod is to be reserved, in the order of its claims. Raises LookupError,
+        ClaimReferenceError.
+        """
         group = self.of(pod)
-        return [bind_to(pod, group, entry) for entry in pod["spec"].get("resourceClaims") or () if claim_reference(pod, entry).name is not None]
+        return [
+            bind_to(pod, group, entry)
+            for entry in pod["spec"].get("resourceClaims") or ()
+            if claim_reference(pod, entry).name is not None
+        ]
 
     def is_placed(self, group: Json) -> bool:
         """Whether a member has a node, or is on its way to one."""
         members = self._members.get(f"{group['metadata']['namespace']}/{group['metadata']['name']}")
-        return any(pod["spec"].get("nodeName") or self._is_assumed(pod["metadata"]["uid"]) for pod in members if not is_finished(pod))
+        return any(
+            pod["spec"].get("nodeName") or self._is_assumed(pod["metadata"]["uid"])
+            for pod in members
+            if not is_finished(pod)
+        )
 
     def claims_of(self, group: Json, claim_of: Callable[[str], Json | None]) -> Iterator[Json]:
         """The claims of a group that there are, as `claim_of` knows them by key, but for generated ones of others."""

@@ -1,7 +1,7 @@
 """InterPodAffinity: pods that want to be near other pods, or far from them.
 
-Terms are counted by topology: (label key, label value) of the node that a matching pod runs on. Work is done only for pods that
-have terms, and against nodes that run pods with terms.
+Terms are counted by topology: (label key, label value) of the node that a matching pod runs on. Work is done only for
+pods that have terms, and against nodes that run pods with terms.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a node's own state decides: filters and scores that look at one node and one pod only.
 
 Filters in upstream's order, the first no wins: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts,
-NodeResourcesFit. Scores: NodeResourcesFit (least allocated over cpu and memory), NodeResourcesBalancedAllocation, and the raw
-values of TaintToleration and NodeAffinity. All are functions of the pod's shape and the node's state; `evaluate.py` keeps them.
+NodeResourcesFit. Scores: NodeResourcesFit (least allocated over cpu and memory), NodeResourcesBalancedAllocation, and
+the raw values of TaintToleration and NodeAffinity. All are functions of the pod's shape and the node's state;
+`evaluate.py` keeps them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))
 OTHER_NAME = Rejection("NodeName", ("node(s) didn't match the requested node name",))
 TAINTED = Rejection("TaintToleration", ("node(s) had untolerated taint(s)",))
 NOT_AFFINE = Rejection("NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",))
-PORTS_TAKEN = Rejection("NodePorts", ("node(s) didn't have free ports for the requested pod ports",), Code.UNSCHEDULABLE)
+PORTS_TAKEN = Rejection(
+    "NodePorts", ("node(s) didn't have free ports for the requested pod ports",), Code.UNSCHEDULABLE
+)
 _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _MAX = 100
 

@@ -1,7 +1,7 @@
 """Nodes with what runs on them, kept by events; pods that are about to be bound count already (assumed).
 
-Every change of a node is logged, so that what is known about the others can be kept. A node's order in the list is round-robin
-over zones, within a zone in order of addition, as upstream's snapshot has it.
+Every change of a node is logged, so that what is known about the others can be kept. A node's order in the list is
+round-robin over zones, within a zone in order of addition, as upstream's snapshot has it.
 """
 
 from __future__ import annotations
@@ -230,7 +230,10 @@ class Cache:
 
     def _touch(self, info: NodeInfo) -> None:
         self.log.touch(info.name)
-        for group, members in ((self.with_affinity, info.with_affinity), (self.with_anti_affinity, info.with_anti_affinity)):
+        for group, members in (
+            (self.with_affinity, info.with_affinity),
+            (self.with_anti_affinity, info.with_anti_affinity),
+        ):
             if members and info.node is not None:
                 group[info.name] = info
             else:

@@ -36,7 +36,9 @@ class PodWriter:
         self._client, self._clock = client, clock
 
     async def unscheduled(self, pod: Json, reason: str, message: str, nominated: str | None) -> None:
-        """States why the pod is not scheduled. `nominated`: the node that it waits for ("" for none; None: leave it)."""
+        """States why the pod is not scheduled. `nominated`: the node that it waits for ("" for none; None: leave
+        it).
+        """
         status = condition_patch(pod, not_scheduled(pod, reason, message, go_time(self._clock.now())))
         if nominated is not None and nominated != (pod.get("status") or {}).get("nominatedNodeName", ""):
             status["nominatedNodeName"] = nominated or None

@@ -1,9 +1,10 @@
 """DefaultPreemption: making room for a pod by removing pods of lower priority from one node.
 
-Only nodes whose rejection the removal of pods could cure are looked at. On each, all lower pods are taken away in thought; if the
-pod fits then, as many as possible are put back, the most important first; the rest are the victims. The node with the least
-important victims is chosen, they are deleted, and the pod waits for that node (nominated). Devices are never a reason.
-Facts: Kubernetes 1.36, framework/preemption, plugins/defaultpreemption. Disruption budgets are not known here.
+Only nodes whose rejection the removal of pods could cure are looked at. On each, all lower pods are taken away in
+thought; if the pod fits then, as many as possible are put back, the most important first; the rest are the victims. The
+node with the least important victims is chosen, they are deleted, and the pod waits for that node (nominated). Devices
+are never a reason. Facts: Kubernetes 1.36, framework/preemption, plugins/defaultpreemption. Disruption budgets are not
+known here.
 """
 
 from __future__ import annotations
@@ -210,4 +211,6 @@ def _is_being_preempted(pod: Json) -> bool:
     if not pod["metadata"].get("deletionTimestamp"):
         return False
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == "DisruptionTarget" and c["status"] == "True" and c.get("reason") == _REASON for c in conditions)
+    return any(
+        c["type"] == "DisruptionTarget" and c["status"] == "True" and c.get("reason") == _REASON for c in conditions
+    )

@@ -1,7 +1,8 @@
 """Pods that wait to be scheduled.
 
     active          to be tried now: higher priority first, then who entered the queue earlier
-    backing off     may be tried again, but not yet; rejected ones before their time if nothing else is to do, failed ones not
+    backing off     may be tried again, but not yet; rejected ones before their time if nothing else is to do, failed
+                    ones not
     unschedulable   rejected; wait for a change that concerns a plugin that rejected them, or five minutes
     gated           not let in: a plugin's PreEnqueue said no; wait for a change that concerns this plugin
 
@@ -82,7 +83,8 @@ class SchedulingQueue:
         self._flush_timer: Timer | None = None
         self._check_timer: Timer | None = None
 
-    # What is asked of it ------------------------------------------------------------------------------------------------
+    # What is asked of it
+    # ------------------------------------------------------------------------------------------------
 
     def get(self, uid: str) -> QueuedPod | None:
         return self._pods.get(uid)
@@ -174,7 +176,8 @@ class SchedulingQueue:
             if event.change in changes and (waiting := self._waiting.get(plugin)):
                 self._tell(event, list(waiting.values()))
 
-    # The way through it -------------------------------------------------------------------------------------------------
+    # The way through it
+    # -------------------------------------------------------------------------------------------------
 
     def _tell(self, event: Event, pods: Iterable[QueuedPod]) -> None:
         for pod in pods:
@@ -264,7 +267,8 @@ class SchedulingQueue:
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
 
-    # Time ---------------------------------------------------------------------------------------------------------------
+    # Time
+    # ---------------------------------------------------------------------------------------------------------------
 
     def _expiry(self, pod: QueuedPod) -> datetime:
         tries = pod.errors or pod.rejections

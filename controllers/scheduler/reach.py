@@ -1,7 +1,7 @@
 """Which nodes a change concerns, so that what is known of the others stays valid.
 
-A log names nodes in the order in which something about them changed; None stands for all of them. Readers remember how far they
-have read. Devices concern the nodes that can reach their pool: one, if every slice of the pool belongs to it.
+A log names nodes in the order in which something about them changed; None stands for all of them. Readers remember how
+far they have read. Devices concern the nodes that can reach their pool: one, if every slice of the pool belongs to it.
 """
 
 from __future__ import annotations

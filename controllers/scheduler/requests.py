@@ -1,8 +1,8 @@
 """What a pod asks of a node, in whole numbers: cpu in thousandths, everything else in units (both rounded up).
 
-A pod's request is the larger of (sum of containers and sidecars) and (peak of init containers on top of the sidecars started
-before them); pod-level requests replace cpu, memory and huge pages; the overhead comes on top. Containers of a running pod
-count what is allocated or actuated if that is more. Facts: Kubernetes 1.36, component-helpers/resource.
+A pod's request is the larger of (sum of containers and sidecars) and (peak of init containers on top of the sidecars
+started before them); pod-level requests replace cpu, memory and huge pages; the overhead comes on top. Containers of a
+running pod count what is allocated or actuated if that is more. Facts: Kubernetes 1.36, component-helpers/resource.
 """
 
 from __future__ import annotations

@@ -63,18 +63,27 @@ class Scheduler:
         self.cache = Cache()
         self.reach = DeviceReach(self.allocator.allocated)
         with_groups = gates.enabled("DRAWorkloadResourceClaims")
-        self.claims = ClaimCache(self.allocator.allocated, PodGroups(informers, self.cache.is_assumed) if with_groups else NO_GROUPS)
+        self.claims = ClaimCache(
+            self.allocator.allocated, PodGroups(informers, self.cache.is_assumed) if with_groups else NO_GROUPS
+        )
         self.devices = DynamicResources(self.allocator, self.claims, clock, features.binding_conditions)
         self.queue = SchedulingQueue(clock, self._keeps_out, {**HINTS, dynamic.NAME: self.devices.hints})
         self._pods, self._namespaces, self._services = (informers.of(kind) for kind in (PODS, NAMESPACES, SERVICES))
         self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
         choice = random.Random(options.seed)  # noqa: S311 - no secret
-        self.evaluator = Evaluator(self.cache, self.devices, self.reach, self._namespace_labels, choice, self._spread_by)
+        self.evaluator = Evaluator(
+            self.cache, self.devices, self.reach, self._namespace_labels, choice, self._spread_by
+        )
         self.recorder = EventRecorder(client, clock, SCHEDULER_NAME, options.host)
         self._claim_writer = ClaimWriter(client, clock, self.claims, self.devices, RESOURCE_CLAIMS)
         self._pod_writer = PodWriter(client, clock)
         self._preemption = Preemption(client, clock, self.cache, self.evaluator, self.recorder, choice)
-        self._watching = Watching(informers, self, devices=gates.enabled("DynamicResourceAllocation"), rules=gates.enabled("DRADeviceTaintRules"))
+        self._watching = Watching(
+            informers,
+            self,
+            devices=gates.enabled("DynamicResourceAllocation"),
+            rules=gates.enabled("DRADeviceTaintRules"),
+        )
         self._binding: set[asyncio.Task[None]] = set()
         self._reporting: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -118,7 +127,8 @@ class Scheduler:
             return dynamic.NAME
         return None
 
-    # One pod ------------------------------------------------------------------------------------------------------------
+    # One pod
+    # ------------------------------------------------------------------------------------------------------------
 
     async def _schedule(self, queued: QueuedPod, group: asyncio.TaskGroup) -> None:
         info = queued.info
@@ -187,7 +197,8 @@ class Scheduler:
         self._watching.place_became_free(cycle.pod)
         self._failed(queued, text, (), nominated="")
 
-    # What becomes of a pod without a node ---------------------------------------------------------------------------------
+    # What becomes of a pod without a node
+    # ---------------------------------------------------------------------------------
 
     async def _rejected(self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis) -> None:
         nominated: str | None = None
@@ -208,7 +219,9 @@ class Scheduler:
         more, node = await self._preemption.run(cycle, diagnosis)
         return ("" if node else f"{text}, {more}"), node
 
-    def _failed(self, queued: QueuedPod, text: str, plugins: Iterable[str], *, nominated: str | None, rejected: bool = False) -> None:
+    def _failed(
+        self, queued: QueuedPod, text: str, plugins: Iterable[str], *, nominated: str | None, rejected: bool = False
+    ) -> None:
         """Back to the queue first, then the event, then the condition."""
         info = queued.info
         current = self._pods.get(info.key)

@@ -1,6 +1,7 @@
 """PodTopologySpread: no topology domain gets more than `maxSkew` pods more than the emptiest one.
 
-`DoNotSchedule` constraints filter, `ScheduleAnyway` ones score. Without constraints of its own a pod is spread by the cluster's
+`DoNotSchedule` constraints filter, `ScheduleAnyway` ones score. Without constraints of its own a pod is spread by the
+cluster's
 defaults only if a service or workload object selects it; such objects are given in as `default_selector`.
 """
 
@@ -139,7 +140,8 @@ def scores(
     scored = [node for node in nodes if node.name not in ignored]
     totals = [_domain_totals(pod, constraint, scored, cache, wanted if all_keys else []) for constraint in wanted]
     weights = [
-        math.log((len(scored) if c.key == _HOSTNAME else len(counts)) + 2) for c, counts in zip(wanted, totals, strict=True)
+        math.log((len(scored) if c.key == _HOSTNAME else len(counts)) + 2)
+        for c, counts in zip(wanted, totals, strict=True)
     ]
     raw: dict[str, int] = {}
     for node in scored:

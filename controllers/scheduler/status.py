@@ -1,7 +1,8 @@
 """What a plugin says of a pod or of a node, and what an attempt ends with.
 
-A rejection that nothing on the node can cure (`UNRESOLVABLE`) is not worth preempting for; one that the removal of pods could
-cure is `UNSCHEDULABLE`. The texts of `FitError` are what users see in events and conditions; clients match on them.
+A rejection that nothing on the node can cure (`UNRESOLVABLE`) is not worth preempting for; one that the removal of pods
+could cure is `UNSCHEDULABLE`. The texts of `FitError` are what users see in events and conditions; clients match on
+them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""From watch events to the scheduler's state: nodes and pods to the cache and the queue, slices, classes and claims to the
-devices; then whoever waits for such a change is asked."""
+"""From watch events to the scheduler's state: nodes and pods to the cache and the queue, slices, classes and claims to
+the devices; then whoever waits for such a change is asked."""
 
 from __future__ import annotations
 
@@ -55,12 +55,16 @@ class Watching:
         slices.on(self._slice_added, self._slice_updated, self._slice_deleted)
         if scheduler.claims.groups.enabled:
             # Not waited for, either: whoever needs a group is told when it comes.
-            scheduler.claims.groups.informer.on(lambda group: self._queue.tell(Event(Change.POD_GROUP_ADD, None, group)))
+            scheduler.claims.groups.informer.on(
+                lambda group: self._queue.tell(Event(Change.POD_GROUP_ADD, None, group))
+            )
         scheduler.claims.changed = self.claim_changed
         claims.on(scheduler.claims.added, scheduler.claims.updated, scheduler.claims.deleted)
 
     def _follow_rules(self, rules: Informer) -> None:
-        """Taint rules change slices as if their drivers had. They are not waited for: with the gate on, their API may still be off."""
+        """Taint rules change slices as if their drivers had. They are not waited for: with the gate on, their API may
+        still be off.
+        """
         tracker = self._tracker
         rules.on(
             lambda rule: self._slices_changed(tracker.upsert_rule(rule)),
@@ -128,7 +132,9 @@ class Watching:
                 continue
             self._inventory.upsert_slice(new)
             self._reach.set_slice(dict(new))
-            self._queue.tell(Event(Change.SLICE_ADD if old is None else Change.SLICE_UPDATE, dict(old) if old else None, dict(new)))
+            self._queue.tell(
+                Event(Change.SLICE_ADD if old is None else Change.SLICE_UPDATE, dict(old) if old else None, dict(new))
+            )
 
     def claim_changed(self, old: Json | None, new: Json | None) -> None:
         """A claim as the scheduler sees it changed. Only its own pods care, unless devices became free."""
@@ -171,7 +177,9 @@ class Watching:
             elif self._queue.listening:
                 for change in pod_changes(old, pod):
                     self._queue.tell(Event(change, old, pod))
-        elif pod["spec"].get("schedulerName", SCHEDULER_NAME) == SCHEDULER_NAME and not self._cache.is_assumed(info.uid):
+        elif pod["spec"].get("schedulerName", SCHEDULER_NAME) == SCHEDULER_NAME and not self._cache.is_assumed(
+            info.uid
+        ):
             self._queue.update(old, info)
 
     def _pod_deleted(self, pod: Json) -> None:

@@ -1,6 +1,7 @@
-"""Writes docs/reference: flags.md from the server's own parser and its table of feature gates, and kinds/ (see kinds.py) from the schemas.
+"""Writes docs/reference: flags.md from the server's own parser and its table of feature gates, and kinds/ (see
+kinds.py) from the schemas.
 
-    python docs/reference/generate.py
+python docs/reference/generate.py
 """
 
 from __future__ import annotations
@@ -55,12 +56,20 @@ def _row(action: argparse.Action) -> str:
 def _gates() -> list[str]:
     from apiserver.api.features import GATES, RELEASES
 
-    rows = ["\n| gate | " + " | ".join(f"{major}.{minor}" for major, minor in RELEASES) + " |\n|---" + "|---" * len(RELEASES) + "|\n"]
+    rows = [
+        "\n| gate | "
+        + " | ".join(f"{major}.{minor}" for major, minor in RELEASES)
+        + " |\n|---"
+        + "|---" * len(RELEASES)
+        + "|\n"
+    ]
     for name, gate in GATES.items():
         cells = []
         for release in RELEASES:
             stage = gate.at(release)
-            cells.append("" if stage is None else f"{stage.name} {'on' if stage.on else 'off'}{' 🔒' if stage.locked else ''}")
+            cells.append(
+                "" if stage is None else f"{stage.name} {'on' if stage.on else 'off'}{' 🔒' if stage.locked else ''}"
+            )
         rows.append(f"| {name} | {' | '.join(cells)} |\n")
     return rows
 

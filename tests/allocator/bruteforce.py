@@ -66,8 +66,10 @@ class BruteForce:
             spec = item["spec"]
             if "sharedCounters" not in spec and self._reaches(spec):
                 pools.setdefault((spec["driver"], spec["pool"]["name"]), []).append(item)
+
         def conditions(key: Any) -> bool:
             return any("bindingConditions" in d for s in pools[key] for d in s["spec"]["devices"])
+
         ordered = []
         for key in sorted(pools, key=lambda key: (conditions(key), key)):
             for item in sorted(pools[key], key=lambda item: item["metadata"]["name"]):
@@ -124,8 +126,10 @@ class BruteForce:
         if number == len(requests):
             return self._claim(claim + 1)
         request = requests[number]
+
         def rest() -> bool:
             return self._request(claim, number + 1)
+
         if "exactly" in request:
             return self._place(claim, request["name"], None, request["exactly"], rest)
         too_many = True
@@ -242,9 +246,7 @@ class BruteForce:
                 return False
         return True
 
-    def _take(
-        self, claim: int, name: str, parent: str | None, exact: Raw, device: _Candidate, must: bool
-    ) -> bool:
+    def _take(self, claim: int, name: str, parent: str | None, exact: Raw, device: _Candidate, must: bool) -> bool:
         if self._in_use(claim, exact, device) or not self._counters_suffice(exact, device):
             return False
         for taint in device.raw.get("taints", ()):
@@ -269,6 +271,7 @@ class BruteForce:
         def counts(item: _Pick) -> bool:
             wanted = constraint["requests"]
             return item.claim == pick.claim and (not wanted or item.request in wanted or item.parent in wanted)
+
         if not counts(pick):
             return True
         values = [_values(item.device.raw) for item in (*filter(counts, self.picks), pick)]

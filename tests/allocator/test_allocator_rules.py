@@ -95,13 +95,18 @@ def test_a_local_device_ties_the_claim_to_the_node_and_others_carry_their_select
 
 
 def test_equal_requirements_of_several_selectors_are_listed_once() -> None:
-    slices = [slice_of("a", device("a"), nodeSelector=zone("a", "b")), slice_of("b", device("b"), nodeSelector=zone("b", "a"))]
+    slices = [
+        slice_of("a", device("a"), nodeSelector=zone("a", "b")),
+        slice_of("b", device("b"), nodeSelector=zone("b", "a")),
+    ]
     [result] = allocate(*slices, requests=[request("r", 2)])
     assert result["nodeSelector"] == zone("a", "b")
 
 
 def test_a_selector_with_several_terms_cannot_be_expressed() -> None:
-    with pytest.raises(AllocationError, match=r"create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"):
+    with pytest.raises(
+        AllocationError, match=r"create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"
+    ):
         allocate(slice_of("a", device("a"), nodeSelector=zone("a", terms=2)))
 
 
@@ -188,7 +193,9 @@ def test_an_expression_that_does_not_compile_is_an_error_of_its_owner() -> None:
 
 def test_a_slice_with_a_broken_node_selector_stops_every_allocation() -> None:
     broken = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}
-    with pytest.raises(AllocationError, match="gather pool information: failed to perform node selection for slice s: "):
+    with pytest.raises(
+        AllocationError, match="gather pool information: failed to perform node selection for slice s: "
+    ):
         allocate(slice_of("s", device("d"), nodeSelector=broken))
 
 

@@ -1,4 +1,6 @@
-"""The allocator gives the same answer as trying everything in order, with and without its means against hard searches."""
+"""The allocator gives the same answer as trying everything in order, with and without its means against hard
+searches.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ _numbers = count(1)
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     tokens = tmp_path_factory.mktemp("authorization") / "tokens.csv"
     tokens.write_text(TOKENS)
-    with serve(f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction") as server:
+    with serve(
+        f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"
+    ) as server:
         yield server
 
 
@@ -77,6 +79,9 @@ def grant(make: Callable[[str, Any], Any], namespace: str) -> Callable[..., None
         make(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": name}, "rules": list(rules)})
         ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
         subjects = [subject or {"kind": "User", "name": "alice"}]
-        make(f"{RBAC}/namespaces/{namespace}/rolebindings", {"metadata": {"name": name}, "subjects": subjects, "roleRef": ref})
+        make(
+            f"{RBAC}/namespaces/{namespace}/rolebindings",
+            {"metadata": {"name": name}, "subjects": subjects, "roleRef": ref},
+        )
 
     return bind

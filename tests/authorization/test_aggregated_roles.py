@@ -18,7 +18,10 @@ def role(name: str, *rules: dict[str, Any], **labels: str) -> dict[str, Any]:
 def test_rules_are_gathered_by_label_in_order_of_names_and_each_once() -> None:
     one, two = {"verbs": ["get"], "nonResourceURLs": ["/1"]}, {"verbs": ["get"], "nonResourceURLs": ["/2"]}
     whole = {**role("all", a="b"), "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
-    assert gathered(whole, [whole, role("z", one, a="b"), role("b", two, one, a="b"), role("c", two, a="c")]) == [two, one]
+    assert gathered(whole, [whole, role("z", one, a="b"), role("b", two, one, a="b"), role("c", two, a="c")]) == [
+        two,
+        one,
+    ]
 
 
 def rules(wire: Wire, name: str) -> list[dict[str, Any]]:
@@ -29,7 +32,11 @@ def rules(wire: Wire, name: str) -> list[dict[str, Any]]:
 def test_the_controller_fills_edit_and_view_and_follows_new_roles(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('root,root,1,"system:masters"\n')
-    flags = (f"--token-auth-file={tokens}", "--authorization-mode=RBAC", "--controllers=clusterrole-aggregation-controller")
+    flags = (
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        "--controllers=clusterrole-aggregation-controller",
+    )
     with Child(tmp_path / "data", *flags) as child:
         wire = child.wire("root")
         claims = {"verbs": ["get", "list", "watch"], "apiGroups": ["resource.k8s.io"]}

@@ -36,7 +36,9 @@ def reason(wire: Wire, path: str) -> str:
         ("serviceaccounts", {"serviceAccountName": "x"}),
     ],
 )
-def test_a_node_reads_what_its_pods_name(node: Wire, running: Running, make: Make, namespace: str, plural: str, spec: dict[str, Any]) -> None:
+def test_a_node_reads_what_its_pods_name(
+    node: Wire, running: Running, make: Make, namespace: str, plural: str, spec: dict[str, Any]
+) -> None:
     base = f"/api/v1/namespaces/{namespace}"
     make(f"{base}/{plural}", {"metadata": {"name": "x"}})
     assert reason(node, f"{base}/{plural}/x") == "no relationship found between node 'w1' and this object"
@@ -46,11 +48,22 @@ def test_a_node_reads_what_its_pods_name(node: Wire, running: Running, make: Mak
     assert node.get(f"{base}/{plural}").status == 403
 
 
-def test_a_node_reads_the_claims_of_its_pods_named_made_and_extended(node: Wire, root: Wire, make: Make, namespace: str) -> None:
-    claims, pods = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims", f"/api/v1/namespaces/{namespace}/pods"
+def test_a_node_reads_the_claims_of_its_pods_named_made_and_extended(
+    node: Wire, root: Wire, make: Make, namespace: str
+) -> None:
+    claims, pods = (
+        f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims",
+        f"/api/v1/namespaces/{namespace}/pods",
+    )
     for name in ("a", "b", "c"):
         make(claims, {"metadata": {"name": name}, **CLAIM})
-    make(pods, pod("p", resourceClaims=[{"name": "x", "resourceClaimName": "a"}, {"name": "y", "resourceClaimTemplateName": "t"}]))
+    make(
+        pods,
+        pod(
+            "p",
+            resourceClaims=[{"name": "x", "resourceClaimName": "a"}, {"name": "y", "resourceClaimTemplateName": "t"}],
+        ),
+    )
     assert [node.get(f"{claims}/{name}").status for name in "abc"] == [200, 403, 403]
     status = {"resourceClaimStatuses": [{"name": "y", "resourceClaimName": "b"}]}
     assert root.request("PATCH", f"{pods}/p/status", {"status": status}, MERGE).status == 200
@@ -78,12 +91,22 @@ def slice_of(node: str, name: str) -> dict[str, Any]:
 def test_a_node_has_slices_of_its_own_and_no_others(node: Wire, make: Make) -> None:
     assert node.post(SLICES, slice_of("w1", "own")).status == 201
     refused = node.post(SLICES, slice_of("w2", "foreign"))
-    assert refused.json["message"].endswith('"foreign" is forbidden: can only create ResourceSlice with the same NodeName as the requesting node')
+    assert refused.json["message"].endswith(
+        '"foreign" is forbidden: can only create ResourceSlice with the same NodeName as the requesting node'
+    )
     make(SLICES, slice_of("w2", "foreign"))
     assert [node.get(f"{SLICES}/{name}").status for name in ("own", "foreign")] == [200, 403]
     assert node.get(f"{SLICES}?fieldSelector=spec.nodeName%3Dw1").status == 200
-    for selector in ("", "?fieldSelector=spec.nodeName%3Dw2", "?fieldSelector=spec.nodeName!%3Dw1", "?fieldSelector=%3D%3D%3D"):
-        assert reason(node, SLICES + selector) == "can only list/watch/deletecollection resourceslices with nodeName field selector"
+    for selector in (
+        "",
+        "?fieldSelector=spec.nodeName%3Dw2",
+        "?fieldSelector=spec.nodeName!%3Dw1",
+        "?fieldSelector=%3D%3D%3D",
+    ):
+        assert (
+            reason(node, SLICES + selector)
+            == "can only list/watch/deletecollection resourceslices with nodeName field selector"
+        )
     assert node.request("DELETE", f"{SLICES}?fieldSelector=spec.nodeName%3Dw1").status == 200
     assert node.get(f"{SLICES}/foreign").status == 403
 
@@ -94,14 +117,23 @@ def test_before_selectors_a_node_lists_all_slices_and_admission_guards_the_other
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('root,root,1,"system:masters"\nw1,system:node:w1,2,"system:nodes"\n')
     slices = "/apis/resource.k8s.io/v1beta1/resourceslices"
-    flags = ("--emulated-version=1.33", "--feature-gates=DynamicResourceAllocation=true,AuthorizeNodeWithSelectors=false")
-    more = ("--runtime-config=resource.k8s.io/v1beta1=true", "--enable-admission-plugins=NodeRestriction", "--authorization-mode=Node,RBAC")
+    flags = (
+        "--emulated-version=1.33",
+        "--feature-gates=DynamicResourceAllocation=true,AuthorizeNodeWithSelectors=false",
+    )
+    more = (
+        "--runtime-config=resource.k8s.io/v1beta1=true",
+        "--enable-admission-plugins=NodeRestriction",
+        "--authorization-mode=Node,RBAC",
+    )
     with serve(*flags, *more, f"--token-auth-file={tokens}") as server:
         assert server.wire("root").post(slices, slice_of("w2", "foreign")).status == 201
         node = server.wire("w1")
         assert len(node.get(slices).json["items"]) == 1
         refused = node.request("DELETE", slices)
-        assert refused.json["message"].endswith('"foreign" is forbidden: can only delete ResourceSlice with the same NodeName as the requesting node')
+        assert refused.json["message"].endswith(
+            '"foreign" is forbidden: can only delete ResourceSlice with the same NodeName as the requesting node'
+        )
 
 
 def test_a_node_sees_and_changes_only_itself(node: Wire, make: Make) -> None:
@@ -129,7 +161,11 @@ def test_a_node_leases_only_itself(node: Wire) -> None:
     assert node.post(leases.format("kube-node-lease"), {"metadata": {"name": "w1"}, **body}).status == 201
     refused = node.post(leases.format("kube-node-lease"), {"metadata": {"name": "w2"}, **body})
     assert refused.json["message"].endswith("can only access node lease with the same name as the requesting node")
-    assert node.post(leases.format("default"), {"metadata": {"name": "w1"}, **body}).json["message"].endswith('in the "kube-node-lease" system namespace')
+    assert (
+        node.post(leases.format("default"), {"metadata": {"name": "w1"}, **body})
+        .json["message"]
+        .endswith('in the "kube-node-lease" system namespace')
+    )
 
 
 def test_a_node_evicts_and_deletes_only_its_pods(node: Wire, make: Make, namespace: str) -> None:
@@ -137,10 +173,16 @@ def test_a_node_evicts_and_deletes_only_its_pods(node: Wire, make: Make, namespa
     for name, where in (("mine", "w1"), ("foreign", "w2")):
         make(pods, pod(name, where))
     foreign = node.post(f"{pods}/foreign/eviction", {"metadata": {"name": "foreign"}})
-    assert foreign.json["message"] == 'pods "foreign" is forbidden: node w1 can only evict pods with spec.nodeName set to itself'
+    assert (
+        foreign.json["message"]
+        == 'pods "foreign" is forbidden: node w1 can only evict pods with spec.nodeName set to itself'
+    )
     assert node.post(f"{pods}/mine/eviction", {"metadata": {"name": "mine"}}).status == 201
     refused = node.request("DELETE", f"{pods}/foreign")
-    assert refused.json["message"] == 'pods "foreign" is forbidden: node "w1" can only delete pods with spec.nodeName set to itself'
+    assert (
+        refused.json["message"]
+        == 'pods "foreign" is forbidden: node "w1" can only delete pods with spec.nodeName set to itself'
+    )
 
 
 def test_a_node_without_a_name_is_nobody(running: Running) -> None:
@@ -151,7 +193,11 @@ def test_a_node_gets_tokens_of_its_pods_accounts_only(node: Wire, make: Make, na
     base = f"/api/v1/namespaces/{namespace}"
     make(f"{base}/serviceaccounts", {"metadata": {"name": "s"}})
     token = f"{base}/serviceaccounts/s/token"
-    assert node.post(token, {"spec": {}}).json["message"].endswith("no relationship found between node 'w1' and this object")
+    assert (
+        node.post(token, {"spec": {}})
+        .json["message"]
+        .endswith("no relationship found between node 'w1' and this object")
+    )
     mounted = {"projected": {"sources": [{"serviceAccountToken": {"audience": "driver", "path": "t"}}]}}
     made = make(f"{base}/pods", pod("p", serviceAccountName="s", volumes=[{"name": "v", **mounted}]))
     assert node.post(token, {"spec": {}}).json["message"].endswith("node requested token not bound to a pod")

@@ -45,7 +45,10 @@ def test_a_review_with_a_field_selector_is_answered_as_the_request_would_be(root
     assert allowed(rawSelector="spec.nodeName=w1") == {"allowed": True}
     assert allowed(requirements=[{"key": "spec.nodeName", "operator": "In", "values": ["w1"]}]) == {"allowed": True}
     found = allowed(requirements=[{"key": "spec.nodeName", "operator": "Near", "values": ["w1"]}])
-    assert (found["allowed"], found["evaluationError"]) == (False, "spec.resourceAttributes.fieldSelector ignored due to parse error")
+    assert (found["allowed"], found["evaluationError"]) == (
+        False,
+        "spec.resourceAttributes.fieldSelector ignored due to parse error",
+    )
 
 
 def test_a_review_of_rules_lists_what_bindings_give(alice: Wire, namespace: str, grant: Callable[..., None]) -> None:
@@ -53,13 +56,18 @@ def test_a_review_of_rules_lists_what_bindings_give(alice: Wire, namespace: str,
     grant(rule)
     answer = alice.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": namespace}}).json
     assert rule in answer["status"]["resourceRules"]
-    assert {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]} in answer["status"]["nonResourceRules"]
+    assert {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]} in answer[
+        "status"
+    ]["nonResourceRules"]
     assert (answer["status"]["incomplete"], answer["spec"]) == (False, {})
 
 
 def test_rules_of_a_node_cannot_all_be_told(node: Wire) -> None:
     status = node.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}).json["status"]
-    assert (status["incomplete"], status["evaluationError"]) == (True, "node authorizer does not support user rule resolution")
+    assert (status["incomplete"], status["evaluationError"]) == (
+        True,
+        "node authorizer does not support user rule resolution",
+    )
 
 
 @pytest.fixture
@@ -80,7 +88,9 @@ def test_a_token_makes_its_bearer_the_service_account(root: Wire, account: str, 
     assert info["groups"] == ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
 
 
-def test_a_token_of_a_pod_names_pod_and_node_and_ends_with_the_pod(root: Wire, make: Make, account: str, namespace: str) -> None:
+def test_a_token_of_a_pod_names_pod_and_node_and_ends_with_the_pod(
+    root: Wire, make: Make, account: str, namespace: str
+) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     spec = {"nodeName": "w9", "serviceAccountName": "s", "containers": [{"name": "c", "image": "i"}]}
     make(pods, {"metadata": {"name": "p"}, "spec": spec})
@@ -100,7 +110,9 @@ def test_a_token_ends_with_its_account_even_if_one_of_the_same_name_comes(root: 
     assert bearer.post(SELF, {}).status == 401
 
 
-def test_a_token_for_others_is_none_for_this_server_and_a_review_says_whose_it_is(root: Wire, account: str, namespace: str) -> None:
+def test_a_token_for_others_is_none_for_this_server_and_a_review_says_whose_it_is(
+    root: Wire, account: str, namespace: str
+) -> None:
     token = token_of(root, account, audiences=["vault"])
     assert root.user(token).post(SELF, {}).status == 401
 
@@ -109,18 +121,27 @@ def test_a_token_for_others_is_none_for_this_server_and_a_review_says_whose_it_i
         return dict(root.post("/apis/authentication.k8s.io/v1/tokenreviews", body).json["status"])
 
     found = review("vault", "x")
-    assert (found["authenticated"], found["audiences"], found["user"]["username"]) == (True, ["vault"], f"system:serviceaccount:{namespace}:s")
+    assert (found["authenticated"], found["audiences"], found["user"]["username"]) == (
+        True,
+        ["vault"],
+        f"system:serviceaccount:{namespace}:s",
+    )
     assert review()["error"] == f'token audiences ["vault"] is invalid for the target audiences ["{ISSUER}"]'
 
 
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ({"kind": "ConfigMap", "apiVersion": "v1", "name": "c"}, "cannot bind token to object of type /v1, Kind=ConfigMap"),
+        (
+            {"kind": "ConfigMap", "apiVersion": "v1", "name": "c"},
+            "cannot bind token to object of type /v1, Kind=ConfigMap",
+        ),
         ({"kind": "Pod", "apiVersion": "v1", "name": "none"}, 'pods "none" not found'),
     ],
 )
-def test_a_token_is_bound_to_pods_nodes_and_secrets_that_are_there(root: Wire, account: str, reference: dict[str, str], message: str) -> None:
+def test_a_token_is_bound_to_pods_nodes_and_secrets_that_are_there(
+    root: Wire, account: str, reference: dict[str, str], message: str
+) -> None:
     assert root.post(f"{account}/token", {"spec": {"boundObjectRef": reference}}).json["message"] == message
 
 
@@ -137,12 +158,25 @@ def test_a_token_is_good_in_its_time_and_under_its_key_only() -> None:
     tokens = AccountTokens(lambda *_: account, clock, b"key")
     begin = int(clock.now.timestamp())
     token = tokens.issue(
-        {"aud": [ISSUER], "exp": begin + 600, "nbf": begin, "jti": "j", "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "s", "uid": "u"}}}
+        {
+            "aud": [ISSUER],
+            "exp": begin + 600,
+            "nbf": begin,
+            "jti": "j",
+            "kubernetes.io": {"namespace": "n", "serviceaccount": {"name": "s", "uid": "u"}},
+        }
     )
     assert tokens.identify(token, (ISSUER,)) is not None
     assert AccountTokens(lambda *_: account, clock, b"other").identify(token, (ISSUER,)) is None
     head, body, signature = token.split(".")
-    for forged in (f"{head}.{body}.{signature[:-2]}AA", f"{head}.{body[:-4]}AAAA.{signature}", "a.b.c", "...", "a.b", f"{head}.{body}."):
+    for forged in (
+        f"{head}.{body}.{signature[:-2]}AA",
+        f"{head}.{body[:-4]}AAAA.{signature}",
+        "a.b.c",
+        "...",
+        "a.b",
+        f"{head}.{body}.",
+    ):
         assert tokens.identify(forged, (ISSUER,)) is None
     clock.now += timedelta(hours=1)
     with pytest.raises(TokenError, match="has expired"):

@@ -22,7 +22,11 @@ def claims(namespace: str) -> str:
 
 
 def binding(name: str, user: str, cluster_role: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "subjects": [{"kind": "User", "name": user}], "roleRef": ref(cluster_role, "ClusterRole")}
+    return {
+        "metadata": {"name": name},
+        "subjects": [{"kind": "User", "name": user}],
+        "roleRef": ref(cluster_role, "ClusterRole"),
+    }
 
 
 def ref(name: str, kind: str = "Role") -> dict[str, str]:
@@ -30,7 +34,12 @@ def ref(name: str, kind: str = "Role") -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "subject", [{"kind": "User", "name": "alice"}, {"kind": "Group", "name": "devs"}, {"kind": "Group", "name": "system:authenticated"}]
+    "subject",
+    [
+        {"kind": "User", "name": "alice"},
+        {"kind": "Group", "name": "devs"},
+        {"kind": "Group", "name": "system:authenticated"},
+    ],
 )
 def test_a_binding_holds_for_the_user_or_his_group_until_it_is_gone(
     alice: Wire, root: Wire, namespace: str, grant: Callable[..., None], subject: dict[str, str]
@@ -45,12 +54,16 @@ def test_a_binding_holds_for_the_user_or_his_group_until_it_is_gone(
 
 def test_a_changed_role_holds_at_once(alice: Wire, root: Wire, namespace: str, grant: Callable[..., None]) -> None:
     grant(READ_CLAIMS)
-    changed = root.request("PATCH", f"{RBAC}/namespaces/{namespace}/roles/r", {"rules": [{**READ_CLAIMS, "verbs": ["create"]}]}, MERGE)
+    changed = root.request(
+        "PATCH", f"{RBAC}/namespaces/{namespace}/roles/r", {"rules": [{**READ_CLAIMS, "verbs": ["create"]}]}, MERGE
+    )
     assert changed.status == 200
     assert alice.get(claims(namespace)).status == 403
 
 
-def test_a_service_account_without_a_namespace_is_one_of_the_bindings(root: Wire, namespace: str, grant: Callable[..., None]) -> None:
+def test_a_service_account_without_a_namespace_is_one_of_the_bindings(
+    root: Wire, namespace: str, grant: Callable[..., None]
+) -> None:
     grant(READ_CLAIMS, subject={"kind": "ServiceAccount", "name": "s"})
     mine, other = ({"Impersonate-User": f"system:serviceaccount:{each}:s"} for each in (namespace, "default"))
     assert root.request("GET", claims(namespace), headers=mine).status == 200
@@ -81,31 +94,51 @@ def test_a_role_may_not_hold_more_than_its_writer(alice: Wire, namespace: str, g
     assert alice.post(roles, {"metadata": {"name": "same"}, "rules": [READ_CLAIMS]}).status == 201
     refused = alice.post(roles, {"metadata": {"name": "more"}, "rules": [{**READ_CLAIMS, "verbs": ["get", "delete"]}]})
     assert refused.status == 403
-    assert refused.json["message"] == (
-        'roles.rbac.authorization.k8s.io "more" is forbidden: user "alice" (groups=["devs" "system:authenticated"]) is attempting to grant RBAC '
-        'permissions not currently held:\n{APIGroups:["resource.k8s.io"], Resources:["resourceclaims"], Verbs:["delete"]}'
+    assert (
+        refused.json["message"]
+        == 'roles.rbac.authorization.k8s.io "more" is forbidden: user "alice" (groups=["devs" "system:authenticated"])'
+        ' is attempting to grant RBAC permissions not currently held:\n{APIGroups:["resource.k8s.io"],'
+        ' Resources:["resourceclaims"], Verbs:["delete"]}'
     )
     changed = alice.request("PATCH", f"{roles}/same", {"rules": [{**READ_CLAIMS, "verbs": ["*"]}]}, MERGE)
     assert changed.status == 403
     assert alice.request("PATCH", f"{roles}/same", {"metadata": {"labels": {"a": "b"}}}, MERGE).status == 200
 
 
-def test_who_may_escalate_or_bind_may_give_more(alice: Wire, root: Wire, namespace: str, grant: Callable[..., None], make: Make) -> None:
+def test_who_may_escalate_or_bind_may_give_more(
+    alice: Wire, root: Wire, namespace: str, grant: Callable[..., None], make: Make
+) -> None:
     grant({**MANAGE, "verbs": ["create", "escalate"]})
     everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
-    assert alice.post(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": "all"}, "rules": [everything]}).status == 201
+    assert (
+        alice.post(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": "all"}, "rules": [everything]}).status
+        == 201
+    )
     body = binding("x", "bob", "cluster-admin")
     bindings = f"{RBAC}/namespaces/{namespace}/rolebindings"
     assert alice.post(bindings, body).status == 403, "bind is asked of the cluster role"
-    grant({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["cluster-admin"], "verbs": ["bind"]}, name="bind")
+    grant(
+        {
+            "apiGroups": ["rbac.authorization.k8s.io"],
+            "resources": ["clusterroles"],
+            "resourceNames": ["cluster-admin"],
+            "verbs": ["bind"],
+        },
+        name="bind",
+    )
     assert alice.post(bindings, body).status == 201
 
 
-def test_others_than_administrators_cannot_bind_a_role_that_is_missing(alice: Wire, root: Wire, namespace: str, grant: Callable[..., None]) -> None:
+def test_others_than_administrators_cannot_bind_a_role_that_is_missing(
+    alice: Wire, root: Wire, namespace: str, grant: Callable[..., None]
+) -> None:
     grant({**MANAGE, "verbs": ["create"]})
     body = {"metadata": {"name": "x"}, "subjects": [], "roleRef": ref("nothing")}
     refused = alice.post(f"{RBAC}/namespaces/{namespace}/rolebindings", body)
-    assert (refused.status, refused.json["message"]) == (404, 'rolebindings.rbac.authorization.k8s.io "nothing" not found')
+    assert (refused.status, refused.json["message"]) == (
+        404,
+        'rolebindings.rbac.authorization.k8s.io "nothing" not found',
+    )
     assert root.post(f"{RBAC}/namespaces/{namespace}/rolebindings", body).status == 201
 
 
@@ -113,16 +146,27 @@ def test_only_who_may_do_everything_may_aggregate(alice: Wire, make: Make) -> No
     rule = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["create"]}
     make(f"{RBAC}/clusterroles", {"metadata": {"name": "make-roles"}, "rules": [rule]})
     make(f"{RBAC}/clusterrolebindings", binding("m", "alice", "make-roles"))
-    refused = alice.post(f"{RBAC}/clusterroles", {"metadata": {"name": "agg"}, "aggregationRule": {"clusterRoleSelectors": [{}]}})
-    assert (refused.status, refused.json["message"].partition(": ")[2]) == (403, "must have cluster-admin privileges to use the aggregationRule")
+    refused = alice.post(
+        f"{RBAC}/clusterroles", {"metadata": {"name": "agg"}, "aggregationRule": {"clusterRoleSelectors": [{}]}}
+    )
+    assert (refused.status, refused.json["message"].partition(": ")[2]) == (
+        403,
+        "must have cluster-admin privileges to use the aggregationRule",
+    )
 
 
-def test_the_first_policy_is_there_after_a_reset_and_what_was_taken_from_it_comes_back(root: Wire, running: Running) -> None:
+def test_the_first_policy_is_there_after_a_reset_and_what_was_taken_from_it_comes_back(
+    root: Wire, running: Running
+) -> None:
     scheduler = f"{RBAC}/clusterroles/system:kube-scheduler"
     assert not root.request("PATCH", scheduler, {"rules": []}, MERGE).json["rules"]
     assert root.request("DELETE", f"{RBAC}/clusterrolebindings/system:discovery").status == 200
     running.call(running.server.ensure_built_in)
-    assert {"verbs": ["patch", "update"], "apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/binding"]} in root.get(scheduler).json["rules"]
+    assert {
+        "verbs": ["patch", "update"],
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["resourceclaims/binding"],
+    } in root.get(scheduler).json["rules"]
     assert root.get(f"{RBAC}/clusterrolebindings/system:discovery").status == 200
     before = root.get(scheduler).json["metadata"]["resourceVersion"]
     running.call(running.server.ensure_built_in)
@@ -140,7 +184,10 @@ def test_a_first_role_that_is_no_longer_to_be_updated_stays_as_it_is(root: Wire,
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"subjects": [{"kind": "Robot", "name": "r"}]}, 'subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"'),
+        (
+            {"subjects": [{"kind": "Robot", "name": "r"}]},
+            'subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',
+        ),
         ({"subjects": [{"kind": "ServiceAccount", "name": "s"}]}, "subjects[0].namespace: Required value"),
         ({"subjects": [{"kind": "User"}]}, "subjects[0].name: Required value"),
         ({"roleRef": ref("r")}, 'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"'),
@@ -148,9 +195,16 @@ def test_a_first_role_that_is_no_longer_to_be_updated_stays_as_it_is(root: Wire,
             {"roleRef": {"apiGroup": "x", "kind": "ClusterRole", "name": "r"}},
             'roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"',
         ),
-        ({"roleRef": ref("a/b", "ClusterRole")}, 'roleRef.name: Invalid value: "a/b": may not contain \'/\''),
+        ({"roleRef": ref("a/b", "ClusterRole")}, "roleRef.name: Invalid value: \"a/b\": may not contain '/'"),
     ],
 )
-def test_a_cluster_wide_binding_is_for_known_subjects_and_one_cluster_role(root: Wire, body: dict[str, Any], message: str) -> None:
-    answer = root.post(f"{RBAC}/clusterrolebindings", {"metadata": {"name": "b"}, "roleRef": ref("r", "ClusterRole"), **body})
-    assert (answer.status, answer.json["message"]) == (422, f'ClusterRoleBinding.rbac.authorization.k8s.io "b" is invalid: {message}')
+def test_a_cluster_wide_binding_is_for_known_subjects_and_one_cluster_role(
+    root: Wire, body: dict[str, Any], message: str
+) -> None:
+    answer = root.post(
+        f"{RBAC}/clusterrolebindings", {"metadata": {"name": "b"}, "roleRef": ref("r", "ClusterRole"), **body}
+    )
+    assert (answer.status, answer.json["message"]) == (
+        422,
+        f'ClusterRoleBinding.rbac.authorization.k8s.io "b" is invalid: {message}',
+    )

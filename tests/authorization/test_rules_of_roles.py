@@ -18,12 +18,21 @@ ANY = Grant("RoleBinding", "ns", "b", "Role", "r", ())
 
 
 def rule(verbs: str, groups: str = "", resources: str = "pods", names: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {"verbs": verbs.split(","), "apiGroups": groups.split(","), "resources": resources.split(",")}
+    found: dict[str, Any] = {
+        "verbs": verbs.split(","),
+        "apiGroups": groups.split(","),
+        "resources": resources.split(","),
+    }
     return {**found, "resourceNames": names.split(",")} if names else found
 
 
-def allows(rules: list[dict[str, Any]], verb: str, group: str, resource: str, subresource: str = "", name: str = "") -> bool:
-    return Rights([(each, ANY) for each in rules], []).find(Question(verb, group, resource, subresource, "ns", name)) is not None
+def allows(
+    rules: list[dict[str, Any]], verb: str, group: str, resource: str, subresource: str = "", name: str = ""
+) -> bool:
+    return (
+        Rights([(each, ANY) for each in rules], []).find(Question(verb, group, resource, subresource, "ns", name))
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +59,13 @@ def test_a_rule_allows_what_it_names(granted: dict[str, Any], asked: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("url", "path", "allowed"), [("/healthz", "/healthz", True), ("/healthz", "/healthz/etcd", False), ("/api/*", "/api/v1", True), ("*", "/x", True)]
+    ("url", "path", "allowed"),
+    [
+        ("/healthz", "/healthz", True),
+        ("/healthz", "/healthz/etcd", False),
+        ("/api/*", "/api/v1", True),
+        ("*", "/x", True),
+    ],
 )
 def test_a_rule_about_paths_allows_the_path_or_what_its_star_covers(url: str, path: str, allowed: bool) -> None:
     rights = Rights([({"verbs": ["get"], "nonResourceURLs": [url]}, ANY)], [])
@@ -61,11 +76,22 @@ def test_a_rule_about_paths_allows_the_path_or_what_its_star_covers(url: str, pa
 words = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=2, unique=True)
 resources = st.lists(st.sampled_from(["x", "y", "x/s", "*/s", "*"]), min_size=1, max_size=2, unique=True)
 names = st.lists(st.sampled_from(["n", "m"]), max_size=2, unique=True)
-rules = st.lists(st.builds(lambda v, g, r, n: {"verbs": v, "apiGroups": g, "resources": r, "resourceNames": n}, words, words, resources, names), max_size=3)
+rules = st.lists(
+    st.builds(
+        lambda v, g, r, n: {"verbs": v, "apiGroups": g, "resources": r, "resourceNames": n},
+        words,
+        words,
+        resources,
+        names,
+    ),
+    max_size=3,
+)
 
 
 @given(rules, rules)
-def test_whoever_lacks_nothing_of_a_role_may_do_all_that_the_role_allows(held: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+def test_whoever_lacks_nothing_of_a_role_may_do_all_that_the_role_allows(
+    held: list[dict[str, Any]], wanted: list[dict[str, Any]]
+) -> None:
     if missing_rights(held, wanted):
         return
     for asked in [(v, g, r, s, n) for v in "ab" for g in "ab" for r in "xy" for s in ("", "s") for n in ("", "n", "m")]:
@@ -80,7 +106,9 @@ def test_what_is_missing_of_nothing_is_everything(wanted: list[dict[str, Any]]) 
 
 
 def test_missing_rights_are_told_by_resource_with_verbs_put_together() -> None:
-    missing = missing_rights([rule("get")], [rule("get,list,watch"), rule("get", names="a"), {"verbs": ["get"], "nonResourceURLs": ["/x"]}])
+    missing = missing_rights(
+        [rule("get")], [rule("get,list,watch"), rule("get", names="a"), {"verbs": ["get"], "nonResourceURLs": ["/x"]}]
+    )
     assert [describe(each) for each in missing] == [
         '{NonResourceURLs:["/x"], Verbs:["get"]}',
         '{APIGroups:[""], Resources:["pods"], Verbs:["list" "watch"]}',

@@ -1,7 +1,8 @@
 """Agreement with an independent implementation of CEL (cel-python) on what both have, and no crash on anything.
 
 Left out on purpose: literals of mixed types, which Kubernetes refuses, membership in the empty list, which is false
-there before anything is evaluated, errors inside of a presence test, and the texts of errors, which are not part of the language.
+there before anything is evaluated, errors inside of a presence test, and the texts of errors, which are not part of the
+language.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ def test_expressions_of_the_common_subset_have_the_same_outcome(expression: str)
 def test_any_text_compiles_or_is_refused_with_a_reason(text: str) -> None:
     result = cel.compile(text, ENVIRONMENT)
     if isinstance(result, CompileError):
-        assert result.text.startswith(("compilation failed: ERROR: <input>:", "must evaluate to", "program instantiation failed: "))
+        assert result.text.startswith(
+            ("compilation failed: ERROR: <input>:", "must evaluate to", "program instantiation failed: ")
+        )
 
 
 @settings(max_examples=200, deadline=None)

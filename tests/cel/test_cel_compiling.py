@@ -30,7 +30,9 @@ def messages(text: str) -> list[str]:
     return [line.removeprefix("ERROR: <input>:") for line in text.splitlines() if line.startswith("ERROR")]
 
 
-STARTERS = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+STARTERS = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +46,20 @@ STARTERS = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, N
         ("device.true", ["1:8: Syntax error: mismatched input 'true' expecting IDENTIFIER"]),
         ("[1, 2", ["1:6: Syntax error: mismatched input '<EOF>' expecting {']', ','}"]),
         ("(-3", ["1:4: Syntax error: missing ')' at '<EOF>'"]),
-        ("1 == @", ["1:6: Syntax error: token recognition error at: '@'", f"1:7: Syntax error: mismatched input '<EOF>' expecting {STARTERS}"]),
-        ("true & true", ["1:6: Syntax error: token recognition error at: '& '", "1:8: Syntax error: extraneous input 'true' expecting <EOF>"]),
+        (
+            "1 == @",
+            [
+                "1:6: Syntax error: token recognition error at: '@'",
+                f"1:7: Syntax error: mismatched input '<EOF>' expecting {STARTERS}",
+            ],
+        ),
+        (
+            "true & true",
+            [
+                "1:6: Syntax error: token recognition error at: '& '",
+                "1:8: Syntax error: extraneous input 'true' expecting <EOF>",
+            ],
+        ),
         ("for == 1", ["1:1: reserved identifier: for"]),
         ("for x == 1", ["1:1: reserved identifier: for", "1:5: Syntax error: mismatched input 'x' expecting <EOF>"]),
         ("9223372036854775808 > 0", ["1:1: invalid int literal"]),
@@ -62,20 +76,38 @@ def test_what_is_not_an_expression_is_refused_in_the_words_of_the_grammar(expres
         ("device.nope", ["1:7: undefined field 'nope'"]),
         ("device.driver.x", ["1:14: type 'string' does not support field selection"]),
         ("1 + 'a' == 2", ["1:3: found no matching overload for '_+_' applied to '(int, string)'"]),
-        ("device.attributes[1].a", ["1:18: found no matching overload for '_[_]' applied to '(map(string, map(string, any)), int)'"]),
+        (
+            "device.attributes[1].a",
+            ["1:18: found no matching overload for '_[_]' applied to '(map(string, map(string, any)), int)'"],
+        ),
         ("'a'.reverse() == ''", ["1:12: found no matching overload for 'reverse' applied to 'string.()'"]),
         ("[1, 'a'].size() == 2", ["1:5: expected type 'int' but found 'string'"]),
-        ("1.exists(x, x)", ["1:1: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)"]),
-        ("device.driver.all(x, true)", ["1:7: expression of type 'string' cannot be range of a comprehension (must be list, map, or dynamic)"]),
+        (
+            "1.exists(x, x)",
+            ["1:1: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)"],
+        ),
+        (
+            "device.driver.all(x, true)",
+            ["1:7: expression of type 'string' cannot be range of a comprehension (must be list, map, or dynamic)"],
+        ),
         ("[1].all(x.y, true)", ["1:10: argument must be a simple name"]),
         ("has(device)", ["1:5: invalid argument to has() macro"]),
         ("cel.bind(1, 2, true)", ["1:10: cel.bind() variable names must be simple identifiers"]),
         ("[1].map(1, 2) == []", ["1:9: argument is not an identifier"]),
-        ("'%d'.format(['a']) == ''", ["1:14: error during formatting: decimal clause can only be used on integers, was given string"]),
+        (
+            "'%d'.format(['a']) == ''",
+            ["1:14: error during formatting: decimal clause can only be used on integers, was given string"],
+        ),
         ("'%s %s'.format(['a']) == ''", ["1:15: index 1 out of range"]),
         ("duration('x') == duration('1s')", ["1:10: invalid duration argument"]),
         ("device.driver.matches('[')", ["1:23: invalid matches argument"]),
-        ("a && b", ["1:1: undeclared reference to 'a' (in container '')", "1:6: undeclared reference to 'b' (in container '')"]),
+        (
+            "a && b",
+            [
+                "1:1: undeclared reference to 'a' (in container '')",
+                "1:6: undeclared reference to 'b' (in container '')",
+            ],
+        ),
     ],
 )
 def test_wrong_types_are_named_with_their_place(expression: str, expected: list[str]) -> None:
@@ -93,7 +125,10 @@ def test_a_message_shows_the_line_and_points_at_the_place() -> None:
 
 
 def test_a_result_that_can_never_be_true_or_false_is_refused() -> None:
-    assert refusal("device.attributes") == "must evaluate to bool or the unknown type, not map(string, map(string, google.protobuf.Any))"
+    assert (
+        refusal("device.attributes")
+        == "must evaluate to bool or the unknown type, not map(string, map(string, google.protobuf.Any))"
+    )
     assert refusal("null") == "must evaluate to bool or the unknown type, not null_type"
 
 
@@ -104,28 +139,42 @@ def test_an_attribute_alone_may_be_a_selector() -> None:
 
 def test_what_fails_on_literals_is_an_internal_error() -> None:
     result = cel.compile("int('x') == 1", NEW)
-    assert result == CompileError("program instantiation failed: type conversion error from 'string' to 'int'", internal=True)
+    assert result == CompileError(
+        "program instantiation failed: type conversion error from 'string' to 'int'", internal=True
+    )
     result = cel.compile("device.driver.find('(') == ''", NEW)
-    assert result == CompileError("program instantiation failed: error parsing regexp: missing closing ): `(`", internal=True)
+    assert result == CompileError(
+        "program instantiation failed: error parsing regexp: missing closing ): `(`", internal=True
+    )
 
 
 def test_gates_decide_what_new_objects_may_use_and_stored_objects_may_use_everything() -> None:
     for expression in ("device.allowMultipleAllocations", 'device.attributes["d"].a.includes(1)'):
         compiled(expression, device_environment((1, 36), {}, stored=True))
     without = device_environment((1, 36), {}, stored=False)
-    assert messages(refusal("device.allowMultipleAllocations", without)) == ["1:7: undefined field 'allowMultipleAllocations'"]
-    assert messages(refusal('device.attributes["d"].a.includes(1)')) == ["1:34: undeclared reference to 'includes' (in container '')"]
+    assert messages(refusal("device.allowMultipleAllocations", without)) == [
+        "1:7: undefined field 'allowMultipleAllocations'"
+    ]
+    assert messages(refusal('device.attributes["d"].a.includes(1)')) == [
+        "1:34: undeclared reference to 'includes' (in container '')"
+    ]
     compiled('device.attributes["d"].a.includes(1)', LISTS)
 
 
 def test_libraries_come_with_the_release_before_the_one_that_introduced_them() -> None:
     compiled("[2, 1].sort() == [1, 2]", device_environment((1, 35), {}, stored=False))
-    assert "undeclared reference to 'sort'" in refusal("[2, 1].sort() == [1, 2]", device_environment((1, 34), {}, stored=False))
+    assert "undeclared reference to 'sort'" in refusal(
+        "[2, 1].sort() == [1, 2]", device_environment((1, 34), {}, stored=False)
+    )
     compiled("semver('1.0.0').major() == 1", device_environment((1, 34), {}, stored=False))
-    assert "undeclared reference to 'semver'" in refusal("semver('1.0.0').major() == 1", device_environment((1, 33), {}, stored=False))
+    assert "undeclared reference to 'semver'" in refusal(
+        "semver('1.0.0').major() == 1", device_environment((1, 33), {}, stored=False)
+    )
 
 
-@pytest.mark.parametrize("nested", ["(" * 251 + "true" + ")" * 251, "(" * 400, "1" + "+1" * 251 + " == 1", "device" + ".a" * 251])
+@pytest.mark.parametrize(
+    "nested", ["(" * 251 + "true" + ")" * 251, "(" * 400, "1" + "+1" * 251 + " == 1", "device" + ".a" * 251]
+)
 def test_what_nests_too_deeply_is_refused_at_once(nested: str) -> None:
     assert "recursion" in refusal(nested)
 
@@ -140,7 +189,12 @@ def test_the_same_expression_is_compiled_once() -> None:
 
 
 def test_importing_the_package_does_not_load_the_engine() -> None:
-    script = "import sys, apiserver.api.cel; print(*sorted(name for name in sys.modules if name.startswith('apiserver.api.cel.')))"
-    assert set(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()) <= {
+    script = (
+        "import sys, apiserver.api.cel; print(*sorted(name for name in sys.modules if"
+        " name.startswith('apiserver.api.cel.')))"
+    )
+    assert set(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    ) <= {
         "apiserver.api.cel.errors",
     }

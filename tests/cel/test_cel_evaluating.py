@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from apiserver.api import cel
-from apiserver.api.cel import COST_LIMIT, LIMIT_EXCEEDED, CompileError, Device, EvaluationError, Program, device_environment
+from apiserver.api.cel import (
+    COST_LIMIT,
+    LIMIT_EXCEEDED,
+    CompileError,
+    Device,
+    EvaluationError,
+    Program,
+    device_environment,
+)
 
 STORED = device_environment((1, 36), {}, stored=True)
 LISTS = device_environment((1, 36), {"DRAListTypeAttributes": True}, stored=True)
@@ -13,12 +21,15 @@ DEVICE = Device.from_slice(
     "gpu.example.com",
     {
         "attributes": {
-            "model": {"string": "A100"}, "index": {"int": 3}, "healthy": {"bool": True}, "firmware": {"version": "1.10.0-rc.1"},
+            "model": {"string": "A100"},
+            "index": {"int": 3},
+            "healthy": {"bool": True},
+            "firmware": {"version": "1.10.0-rc.1"},
             "net.example.com/address": {"string": "10.1.2.3"},
         },
         "capacity": {"memory": {"value": "80Gi"}, "cores": {"value": "1500m"}},
     },
-)  # fmt: skip
+)
 ATTRIBUTES = 'device.attributes["gpu.example.com"]'
 CAPACITY = 'device.capacity["gpu.example.com"]'
 
@@ -80,7 +91,13 @@ def test_selectors_match(expression: str) -> None:
         (f'{ATTRIBUTES}.index.charAt(1) == ""', "no such overload: charAt(int, int)"),
         (f"{ATTRIBUTES}.healthy - 1 == 0", "no such overload: _-_"),
         ("[1, 2][-1] == 1", "index out of bounds: -1"),
-        (f"{ATTRIBUTES}.model", "CEL result of type string could not be converted to bool: unsupported native conversion from string to 'bool'"),
+        (
+            f"{ATTRIBUTES}.model",
+            (
+                "CEL result of type string could not be converted to bool: unsupported native conversion from string to"
+                " 'bool'"
+            ),
+        ),
         (f"{CAPACITY}.cores.asInteger() == 1", "cannot convert value to integer"),
         ('quantity("2") == quantity("1").add(quantity("1"))', "no such overload"),
         ("optional.none().value() == 1", "optional.none() dereference"),
@@ -93,7 +110,12 @@ def test_evaluation_errors_have_the_texts_of_the_real_server(expression: str, te
 
 
 def test_logic_absorbs_errors_of_either_side() -> None:
-    for expression in (f"{ATTRIBUTES}.nope || true", f"true || {ATTRIBUTES}.nope", f"!({ATTRIBUTES}.nope && false)", "[0, 1].exists(x, 1 / x > 0)"):
+    for expression in (
+        f"{ATTRIBUTES}.nope || true",
+        f"true || {ATTRIBUTES}.nope",
+        f"!({ATTRIBUTES}.nope && false)",
+        "[0, 1].exists(x, 1 / x > 0)",
+    ):
         assert program(expression).evaluate(DEVICE) is True
     assert failure(f"{ATTRIBUTES}.nope || false") == "no such key: nope"
     assert failure("[0].all(x, 1 / x > 0)") == "division by zero"
@@ -101,17 +123,31 @@ def test_logic_absorbs_errors_of_either_side() -> None:
 
 def test_an_attribute_without_value_spoils_every_selector_on_its_device() -> None:
     assert failure("true", Device("d", {"a": {}})) == "attribute a: unsupported attribute value"
-    assert failure("true", Device("d", {"v": {"version": "x"}})) == "attribute v: parse semantic version: No Major.Minor.Patch elements found"
+    assert (
+        failure("true", Device("d", {"v": {"version": "x"}}))
+        == "attribute v: parse semantic version: No Major.Minor.Patch elements found"
+    )
 
 
 def test_list_attributes_need_their_gate() -> None:
     device = Device("d", {"ports": {"ints": [1, 2]}, "one": {"int": 5}, "v": {"versions": ["1.0.0"]}})
     assert failure("true", device) == "attribute ports: unsupported attribute value"
-    for expression in ('device.attributes["d"].ports.includes(2)', 'device.attributes["d"].one.includes(5)', 'device.attributes["d"].ports.all(p, p > 0)',
-                       'device.attributes["d"].v.includes(semver("1.0.0"))', '2 in device.attributes["d"].ports'):  # fmt: skip
+    for expression in (
+        'device.attributes["d"].ports.includes(2)',
+        'device.attributes["d"].one.includes(5)',
+        'device.attributes["d"].ports.all(p, p > 0)',
+        'device.attributes["d"].v.includes(semver("1.0.0"))',
+        '2 in device.attributes["d"].ports',
+    ):
         assert program(expression, LISTS).evaluate(device) is True
-    assert failure('device.attributes["d"].one.exists(x, x > 0)', device, LISTS) == "got 'types.Int', expected iterable type"
-    assert failure("lists.range(49).includes(99)", device, LISTS) == "'includes' function cannot be applied to lists longer than 48 values"
+    assert (
+        failure('device.attributes["d"].one.exists(x, x > 0)', device, LISTS)
+        == "got 'types.Int', expected iterable type"
+    )
+    assert (
+        failure("lists.range(49).includes(99)", device, LISTS)
+        == "'includes' function cannot be applied to lists longer than 48 values"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,23 @@ from hypothesis import strategies as st
 from apiserver.api.quantity import Format, Quantity, canonical
 
 SUFFIXES = {
-    "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1), "k": Fraction(10**3), "M": Fraction(10**6),
-    "G": Fraction(10**9), "T": Fraction(10**12), "P": Fraction(10**15), "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30),
-    "Ti": Fraction(2**40), "e3": Fraction(10**3), "E-2": Fraction(1, 100), "e+1": Fraction(10),
-}  # fmt: skip
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "e3": Fraction(10**3),
+    "E-2": Fraction(1, 100),
+    "e+1": Fraction(10),
+}
 # So few digits that every suffix stays above a nano-unit and within 64 bits.
 TEXTS = st.builds(
     "{}{}{}{}".format,
@@ -43,7 +56,8 @@ def test_reading_is_exact(text: str) -> None:
 
 @given(TEXTS)
 def test_the_canonical_form_says_the_same_and_stays(text: str) -> None:
-    # A binary amount that no binary suffix divides (406.25Ki) is written plainly and read as a decimal one: one step more.
+    # A binary amount that no binary suffix divides (406.25Ki) is written plainly and read as a decimal one: one step
+    # more.
     once = canonical(text)
     twice = canonical(once)
     assert exact_of(Quantity.parse(once)) == exact_of(Quantity.parse(twice)) == exact(text)

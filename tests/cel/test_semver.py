@@ -11,13 +11,30 @@ from hypothesis import strategies as st
 from apiserver.api.semver import Semver, is_attribute_version
 
 # In the order that semver.org gives as example.
-ORDERED = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.10.0", "2.0.0"]
+ORDERED = [
+    "1.0.0-alpha",
+    "1.0.0-alpha.1",
+    "1.0.0-alpha.beta",
+    "1.0.0-beta",
+    "1.0.0-beta.2",
+    "1.0.0-beta.11",
+    "1.0.0-rc.1",
+    "1.0.0",
+    "1.0.1",
+    "1.10.0",
+    "2.0.0",
+]
 PARTS = st.integers(0, 12)
 IDENTIFIERS = st.one_of(st.integers(0, 20).map(str), st.sampled_from(["a", "rc", "-", "1a", "B"]))
 VERSIONS = st.builds(
-    lambda numbers, prerelease, build: ".".join(map(str, numbers)) + "".join(mark + ".".join(part) for mark, part in (("-", prerelease), ("+", build)) if part),
-    st.tuples(PARTS, PARTS, PARTS), st.lists(IDENTIFIERS, max_size=3), st.lists(IDENTIFIERS, max_size=2),
-)  # fmt: skip
+    lambda numbers, prerelease, build: (
+        ".".join(map(str, numbers))
+        + "".join(mark + ".".join(part) for mark, part in (("-", prerelease), ("+", build)) if part)
+    ),
+    st.tuples(PARTS, PARTS, PARTS),
+    st.lists(IDENTIFIERS, max_size=3),
+    st.lists(IDENTIFIERS, max_size=2),
+)
 
 
 def test_precedence_is_that_of_the_specification() -> None:
@@ -57,7 +74,10 @@ def test_any_text_is_a_version_or_a_value_error(text: str) -> None:
     assert Semver.parse(str(version)) == version
 
 
-@pytest.mark.parametrize(("text", "read"), [("v1.2.3", "1.2.3"), ("1", "1.0.0"), ("01.02", "1.2.0"), ("v1.0-rc", "1.0-rc"), ("1.2.3-rc.1", "1.2.3-rc.1")])
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [("v1.2.3", "1.2.3"), ("1", "1.0.0"), ("01.02", "1.2.0"), ("v1.0-rc", "1.0-rc"), ("1.2.3-rc.1", "1.2.3-rc.1")],
+)
 def test_the_tolerant_form_adds_what_is_missing(text: str, read: str) -> None:
     if read.count(".") < 2:
         with pytest.raises(ValueError):

@@ -72,7 +72,9 @@ def test_with_workload_claims_the_group_of_the_pod_may_be_the_owner() -> None:
     assert not_for_pod(MEMBER, claim(uid="x"), workload_claims=True) == neither
     assert "(Pod is not owner)" in str(not_for_pod(POD, claim(uid="x"), workload_claims=True))
     assert not_for_group(GROUP, of_group) is None
-    assert not_for_group(GROUP, claim()) == "ResourceClaim ns/c was not created for PodGroup ns/g (PodGroup is not owner)"
+    assert (
+        not_for_group(GROUP, claim()) == "ResourceClaim ns/c was not created for PodGroup ns/g (PodGroup is not owner)"
+    )
 
 
 def test_a_reservation_is_for_a_pod_by_uid_or_for_its_group_by_name() -> None:

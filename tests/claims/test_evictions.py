@@ -23,7 +23,10 @@ def taint(key: str = "broken", effect: str = "NoExecute", second: int = 0, **mor
 
 def slice_of(name: str, devices: dict[str, list[Json]], *, pool: str = "p", generation: int = 1) -> Json:
     listed = [{"name": device, "taints": taints} for device, taints in devices.items()]
-    return {"metadata": {"name": name}, "spec": {"driver": DRIVER, "pool": {"name": pool, "generation": generation}, "devices": listed}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"driver": DRIVER, "pool": {"name": pool, "generation": generation}, "devices": listed},
+    }
 
 
 def rule(name: str, selector: Json | None, uid: str = "", **of_taint: Any) -> Json:
@@ -31,8 +34,12 @@ def rule(name: str, selector: Json | None, uid: str = "", **of_taint: Any) -> Js
     return {"metadata": {"name": name, "uid": uid or f"uid-{name}"}, "spec": spec}
 
 
-def claim(*devices: str, tolerations: tuple[Json, ...] = (), users: tuple[str, ...] = ("pod",), pool: str = "p") -> Json:
-    results = [{"driver": DRIVER, "pool": pool, "device": device, "tolerations": list(tolerations)} for device in devices]
+def claim(
+    *devices: str, tolerations: tuple[Json, ...] = (), users: tuple[str, ...] = ("pod",), pool: str = "p"
+) -> Json:
+    results = [
+        {"driver": DRIVER, "pool": pool, "device": device, "tolerations": list(tolerations)} for device in devices
+    ]
     reserved = [{"resource": "pods", "name": user, "uid": user} for user in users]
     metadata = {"name": "claim", "namespace": "ns"}
     return {"metadata": metadata, "status": {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}}
@@ -40,11 +47,19 @@ def claim(*devices: str, tolerations: tuple[Json, ...] = (), users: tuple[str, .
 
 def pod(*claims: str, node: str = "n", uid: str = "pod") -> Json:
     entries = [{"name": name, "resourceClaimName": name} for name in claims]
-    return {"metadata": {"name": "pod", "namespace": "ns", "uid": uid}, "spec": {"nodeName": node, "resourceClaims": entries}}
+    return {
+        "metadata": {"name": "pod", "namespace": "ns", "uid": uid},
+        "spec": {"nodeName": node, "resourceClaims": entries},
+    }
 
 
 def tolerated(seconds: int | None = None, key: str = "broken", effect: str = "NoExecute") -> Json:
-    return {"operator": "Exists", "key": key, "effect": effect, **({} if seconds is None else {"tolerationSeconds": seconds})}
+    return {
+        "operator": "Exists",
+        "key": key,
+        "effect": effect,
+        **({} if seconds is None else {"tolerationSeconds": seconds}),
+    }
 
 
 def after(evictions: Evictions, key: str = "ns/claim") -> float | None:
@@ -73,7 +88,9 @@ def of(taints: list[Json], *tolerations: Json) -> Evictions:
         ((tolerated(None, effect=""),), 0),
     ],
 )
-def test_the_shortest_toleration_that_names_the_effect_says_when_and_one_without_end_means_never(tolerations: tuple[Json, ...], expected: int | None) -> None:
+def test_the_shortest_toleration_that_names_the_effect_says_when_and_one_without_end_means_never(
+    tolerations: tuple[Json, ...], expected: int | None
+) -> None:
     assert after(of([taint()], *tolerations)) == expected
 
 
@@ -83,7 +100,12 @@ def test_other_effects_do_not_evict(effect: str) -> None:
 
 
 def test_the_reasons_are_all_taints_that_are_not_tolerated_for_ever_rules_first() -> None:
-    evictions = of([taint("kept"), taint("soon", second=9), taint("late")], tolerated(None, "kept"), tolerated(30, "late"), tolerated(60, "ruled"))
+    evictions = of(
+        [taint("kept"), taint("soon", second=9), taint("late")],
+        tolerated(None, "kept"),
+        tolerated(30, "late"),
+        tolerated(60, "ruled"),
+    )
     evictions.set_rule(None, rule("z", {}, key="ruled"))
     evictions.set_rule(None, rule("b", {"driver": DRIVER}, key="ruled"))
     eviction = evictions.of_claim("ns/claim")
@@ -94,9 +116,18 @@ def test_the_reasons_are_all_taints_that_are_not_tolerated_for_ever_rules_first(
 
 @pytest.mark.parametrize(
     ("selector", "selects"),
-    [({}, True), (None, False), ({"device": "a"}, True), ({"device": "b"}, False), ({"driver": DRIVER, "pool": "p"}, True), ({"pool": "q"}, False)],
+    [
+        ({}, True),
+        (None, False),
+        ({"device": "a"}, True),
+        ({"device": "b"}, False),
+        ({"driver": DRIVER, "pool": "p"}, True),
+        ({"pool": "q"}, False),
+    ],
 )
-def test_a_rule_selects_by_all_that_it_names_also_devices_that_nobody_publishes(selector: Json | None, selects: bool) -> None:
+def test_a_rule_selects_by_all_that_it_names_also_devices_that_nobody_publishes(
+    selector: Json | None, selects: bool
+) -> None:
     evictions = Evictions()
     evictions.set_claim("ns/claim", claim("a"))
     assert bool(evictions.set_rule(None, rule("r", selector))) is selects
@@ -148,14 +179,24 @@ def test_supposing_that_a_rule_evicted_changes_nothing() -> None:
 
 # Any order of events.
 
-_taints = st.lists(st.builds(taint, st.sampled_from("kl"), st.sampled_from(["NoExecute", "NoSchedule"]), st.integers(0, 9)), max_size=2)
+_taints = st.lists(
+    st.builds(taint, st.sampled_from("kl"), st.sampled_from(["NoExecute", "NoSchedule"]), st.integers(0, 9)), max_size=2
+)
 _names = st.sampled_from("ab")
-_slices = st.builds(slice_of, st.just("s"), st.dictionaries(_names, _taints), pool=st.sampled_from("pq"), generation=st.integers(1, 2))
+_slices = st.builds(
+    slice_of, st.just("s"), st.dictionaries(_names, _taints), pool=st.sampled_from("pq"), generation=st.integers(1, 2)
+)
 _selectors = st.sampled_from([None, {}, {"device": "a"}, {"pool": "q"}])
 _rules = st.builds(rule, st.just("r"), _selectors, st.sampled_from("12"), effect=st.sampled_from(["NoExecute", "None"]))
-_tolerations = st.lists(st.builds(tolerated, st.sampled_from([None, 3, 5]), st.sampled_from("kl")), max_size=2).map(tuple)
-_claims = st.builds(claim, _names, _names, tolerations=_tolerations, pool=st.sampled_from("pq")) | st.just({"status": {}})
-_changes = st.tuples(st.just("slice"), st.sampled_from("xyz"), st.none() | _slices) | st.tuples(st.just("rule"), st.sampled_from("xyz"), st.none() | _rules)
+_tolerations = st.lists(st.builds(tolerated, st.sampled_from([None, 3, 5]), st.sampled_from("kl")), max_size=2).map(
+    tuple
+)
+_claims = st.builds(claim, _names, _names, tolerations=_tolerations, pool=st.sampled_from("pq")) | st.just(
+    {"status": {}}
+)
+_changes = st.tuples(st.just("slice"), st.sampled_from("xyz"), st.none() | _slices) | st.tuples(
+    st.just("rule"), st.sampled_from("xyz"), st.none() | _rules
+)
 _changes |= st.tuples(st.just("claim"), st.sampled_from("xyz"), st.none() | _claims)
 
 
@@ -181,7 +222,9 @@ class Watched:
 
 
 @given(st.lists(_changes, max_size=12), st.randoms(use_true_random=False))
-def test_the_outcome_depends_on_what_is_there_and_not_on_how_it_came(changes: list[tuple[str, str, Json | None]], random: Any) -> None:
+def test_the_outcome_depends_on_what_is_there_and_not_on_how_it_came(
+    changes: list[tuple[str, str, Json | None]], random: Any
+) -> None:
     lived, fresh = Watched(), Watched()
     for change in changes:
         lived.bring(*change)

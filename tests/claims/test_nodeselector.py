@@ -56,10 +56,15 @@ def test_fields_compare_the_name_and_do_not_matter_without_one() -> None:
 
 
 def test_a_broken_term_only_matters_when_no_other_matches() -> None:
-    terms = [*selector(need("zone", "Near"))["nodeSelectorTerms"], *selector(need("zone", "In", "a"))["nodeSelectorTerms"]]
+    terms = [
+        *selector(need("zone", "Near"))["nodeSelectorTerms"],
+        *selector(need("zone", "In", "a"))["nodeSelectorTerms"],
+    ]
     lazy = NodeSelector.parse({"nodeSelectorTerms": terms})
     assert lazy.match(NODE)
-    with pytest.raises(InvalidNodeSelector, match=r"nodeSelectorTerms\[0\].matchExpressions\[0\].operator: Unsupported"):
+    with pytest.raises(
+        InvalidNodeSelector, match=r"nodeSelectorTerms\[0\].matchExpressions\[0\].operator: Unsupported"
+    ):
         lazy.match({"metadata": {"name": "n2"}})
     with pytest.raises(InvalidNodeSelector):
         NodeSelector.strict({"nodeSelectorTerms": terms})
@@ -74,7 +79,12 @@ def test_the_affinity_of_a_pod_joins_its_labels_and_its_terms() -> None:
 
 
 def test_preferred_terms_add_up_and_those_without_weight_are_not_even_read() -> None:
-    terms = [(3, need("zone", "In", "a")), (4, need("size", "Lt", "9")), (5, need("zone", "In", "b")), (0, need("x", "?"))]
+    terms = [
+        (3, need("zone", "In", "a")),
+        (4, need("size", "Lt", "9")),
+        (5, need("zone", "In", "b")),
+        (0, need("x", "?")),
+    ]
     parsed = PreferredTerms.parse([{"weight": w, "preference": {"matchExpressions": [r]}} for w, r in terms])
     assert parsed.score(NODE) == 7
 

@@ -84,7 +84,11 @@ def test_yaml_scalars_have_go_yamls_types(text: str, value: object) -> None:
 
 def test_yaml_keys_become_strings_and_anchors_copies() -> None:
     body = loads(b"a: &x {1: one, true: t}\nb: *x\nc:\n  <<: *x\n  d: e\n", "application/yaml").value
-    assert body == {"a": {"1": "one", "true": "t"}, "b": {"1": "one", "true": "t"}, "c": {"1": "one", "true": "t", "d": "e"}}
+    assert body == {
+        "a": {"1": "one", "true": "t"},
+        "b": {"1": "one", "true": "t"},
+        "c": {"1": "one", "true": "t", "d": "e"},
+    }
     assert body["a"] is not body["b"]
 
 
@@ -96,8 +100,9 @@ def test_a_key_that_yaml_sets_twice_is_the_first_problem() -> None:
     body = loads(b"data: {a: x}\nnope: 1\ndata:\n  a: y\n  a: z\n", "application/yaml")
     decoded = decode(ConfigMap, body.value, body)
     assert decoded.problems == [
-        'yaml: unmarshal errors:\n  line 5: key "a" already set in map\n  line 4: key "data" already set in map', 'unknown field "nope"',
-    ]  # fmt: skip
+        'yaml: unmarshal errors:\n  line 5: key "a" already set in map\n  line 4: key "data" already set in map',
+        'unknown field "nope"',
+    ]
     assert decoded.obj["data"] == {"a": "z"}
 
 
@@ -118,11 +123,15 @@ def test_bad_yaml_is_told_in_go_yamls_words(text: str, message: str) -> None:
 
 
 def test_a_whole_float_in_yaml_is_an_integer() -> None:
-    body = loads(b"spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, count: 2.0}}]}}", "application/yaml")
+    body = loads(
+        b"spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, count: 2.0}}]}}", "application/yaml"
+    )
     assert decode(ResourceClaim, body.value, body).obj["spec"]["devices"]["requests"][0]["exactly"]["count"] == 2
 
 
-@given(moment=st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9990, 1, 1)), minutes=st.integers(-720, 720))
+@given(
+    moment=st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9990, 1, 1)), minutes=st.integers(-720, 720)
+)
 @settings(max_examples=100, deadline=None)
 def test_times_become_utc(moment: datetime, minutes: int) -> None:
     aware = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
@@ -135,13 +144,22 @@ def test_times_become_utc(moment: datetime, minutes: int) -> None:
     ("text", "message"),
     [
         ("", 'parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006"'),
-        ("2024-1-02T00:00:00Z", 'parsing time "2024-1-02T00:00:00Z" as "2006-01-02T15:04:05Z07:00": cannot parse "1-02T00:00:00Z" as "01"'),
+        (
+            "2024-1-02T00:00:00Z",
+            'parsing time "2024-1-02T00:00:00Z" as "2006-01-02T15:04:05Z07:00": cannot parse "1-02T00:00:00Z" as "01"',
+        ),
         ("2024-13-02T00:00:00Z", 'parsing time "2024-13-02T00:00:00Z": month out of range'),
         ("2023-02-29T00:00:00Z", 'parsing time "2023-02-29T00:00:00Z": day out of range'),
-        ("2024-01-02 00:00:00Z", 'parsing time "2024-01-02 00:00:00Z" as "2006-01-02T15:04:05Z07:00": cannot parse " 00:00:00Z" as "T"'),
+        (
+            "2024-01-02 00:00:00Z",
+            'parsing time "2024-01-02 00:00:00Z" as "2006-01-02T15:04:05Z07:00": cannot parse " 00:00:00Z" as "T"',
+        ),
         ("2024-01-02T24:00:00Z", 'parsing time "2024-01-02T24:00:00Z": hour out of range'),
         ("2024-01-02T00:00:60Z", 'parsing time "2024-01-02T00:00:60Z": second out of range'),
-        ("2024-01-02T00:00:00", 'parsing time "2024-01-02T00:00:00" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "Z07:00"'),
+        (
+            "2024-01-02T00:00:00",
+            'parsing time "2024-01-02T00:00:00" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "Z07:00"',
+        ),
         ("2024-01-02T00:00:00Zx", 'parsing time "2024-01-02T00:00:00Zx": extra text: "x"'),
     ],
 )

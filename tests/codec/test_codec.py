@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.api.codec import Body, DecodeError, decode, encode, encode_exactly, interpret, loads, raw_size, restore_raws, settled, zero
+from apiserver.api.codec import (
+    Body,
+    DecodeError,
+    decode,
+    encode,
+    encode_exactly,
+    interpret,
+    loads,
+    raw_size,
+    restore_raws,
+    settled,
+    zero,
+)
 from apiserver.api.schema import INT32, INT64, STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types.coordination import Lease
 from apiserver.api.types.core.configuration import ConfigMap, Secret
@@ -23,7 +35,19 @@ from apiserver.api.types.core.services import Service
 from apiserver.api.types.resource import v1, v1beta1
 from tests.codec.schema_objects import arbitrary, full
 
-KINDS = (Pod, Node, Service, Event, ConfigMap, Secret, Lease, v1.ResourceClaim, v1.ResourceSlice, v1.DeviceClass, v1beta1.ResourceClaim)
+KINDS = (
+    Pod,
+    Node,
+    Service,
+    Event,
+    ConfigMap,
+    Secret,
+    Lease,
+    v1.ResourceClaim,
+    v1.ResourceSlice,
+    v1.DeviceClass,
+    v1beta1.ResourceClaim,
+)
 
 
 def request(schema: Struct, text: str | bytes, content_type: str = "application/json") -> Any:
@@ -57,10 +81,12 @@ def test_decoding_is_idempotent(schema: Struct, data: st.DataObject) -> None:
 
 _KEYS = ["metadata", "spec", "status", "name", "labels", "x"]
 _ANY_JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=3)),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=3)
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(_KEYS), inner, max_size=4)),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @given(value=_ANY_JSON)
@@ -73,21 +99,42 @@ def test_any_json_is_decoded_or_refused_in_one_sentence(value: Any) -> None:
 
 
 def test_fields_come_in_schema_order_and_map_keys_sorted() -> None:
-    decoded = decode(ConfigMap, {"data": {"b": "1", "a": "2"}, "metadata": {"namespace": "n", "name": "m"}, "kind": "ConfigMap", "apiVersion": "v1"})
-    assert encode(decoded.obj) == b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m","namespace":"n"},"data":{"a":"2","b":"1"}}'
+    decoded = decode(
+        ConfigMap,
+        {
+            "data": {"b": "1", "a": "2"},
+            "metadata": {"namespace": "n", "name": "m"},
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+        },
+    )
+    assert (
+        encode(decoded.obj)
+        == b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m","namespace":"n"},"data":{"a":"2","b":"1"}}'
+    )
 
 
 def test_zero_values_are_written_or_left_out_as_go_does() -> None:
     assert zero(v1.ResourceClaim) == {"metadata": {}, "spec": {"devices": {"requests": None}}, "status": {}}
-    decoded = decode(Event, {"count": 0, "message": "", "source": None, "metadata": {"labels": {}, "creationTimestamp": None}})
+    decoded = decode(
+        Event, {"count": 0, "message": "", "source": None, "metadata": {"labels": {}, "creationTimestamp": None}}
+    )
     assert decoded.obj == {
-        "metadata": {}, "involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None,
-        "reportingComponent": "", "reportingInstance": "",
-    }  # fmt: skip
+        "metadata": {},
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    }
 
 
 def test_a_pointer_keeps_its_zero_and_loses_its_null() -> None:
-    spec = decode(Pod, {"spec": {"hostUsers": False, "priority": 0, "runtimeClassName": None, "hostNetwork": False}}).obj["spec"]
+    spec = decode(
+        Pod, {"spec": {"hostUsers": False, "priority": 0, "runtimeClassName": None, "hostNetwork": False}}
+    ).obj["spec"]
     assert spec == {"containers": None, "priority": 0, "hostUsers": False}
 
 
@@ -102,7 +149,10 @@ def test_64_bit_integers_survive(number: int) -> None:
     assert request(v1.ResourceClaim, text).obj["spec"]["devices"]["requests"][0]["exactly"]["count"] == number
 
 
-@pytest.mark.parametrize(("given_text", "canonical"), [('"1000m"', "1"), ('"1.5Gi"', "1536Mi"), ("1e3", "1e3"), ("0.5", "500m"), ('" 1 "', "1"), ("null", "0")])
+@pytest.mark.parametrize(
+    ("given_text", "canonical"),
+    [('"1000m"', "1"), ('"1.5Gi"', "1536Mi"), ("1e3", "1e3"), ("0.5", "500m"), ('" 1 "', "1"), ("null", "0")],
+)
 def test_quantities_become_canonical(given_text: str, canonical: str) -> None:
     decoded = request(Node, '{"status":{"capacity":{"x":' + given_text + "}}}")
     assert decoded.obj["status"]["capacity"]["x"] == canonical
@@ -139,7 +189,11 @@ def test_wrong_types_are_told_in_gos_words(text: str, message: str) -> None:
 def test_the_name_of_an_embedded_struct_is_part_of_the_place() -> None:
     with pytest.raises(DecodeError) as caught:
         request(Pod, '{"spec":{"volumes":[{"emptyDir":1}]}}')
-    assert caught.value.text == "json: cannot unmarshal number into Go struct field Volume.spec.volumes.VolumeSource.emptyDir of type v1.EmptyDirVolumeSource"
+    assert (
+        caught.value.text
+        == "json: cannot unmarshal number into Go struct field Volume.spec.volumes.VolumeSource.emptyDir of type"
+        " v1.EmptyDirVolumeSource"
+    )
 
 
 def test_a_bad_quantity_is_told_without_its_place() -> None:
@@ -164,9 +218,12 @@ def test_unknown_and_repeated_fields_are_listed_in_the_order_of_the_text() -> No
     text = '{"zzz":1,"metadata":{"name":"a","Name":"A","name":"b"},"spec":{"devices":{"requests":[{"name":"r","exactly":{"x":{"y":1},"count":1,"count":2}}]}}}'
     decoded = request(v1.ResourceClaim, text)
     assert decoded.problems == [
-        'unknown field "zzz"', 'unknown field "metadata.Name"', 'duplicate field "metadata.name"', 'unknown field "spec.devices.requests[0].exactly.x"',
+        'unknown field "zzz"',
+        'unknown field "metadata.Name"',
+        'duplicate field "metadata.name"',
+        'unknown field "spec.devices.requests[0].exactly.x"',
         'duplicate field "spec.devices.requests[0].exactly.count"',
-    ]  # fmt: skip
+    ]
     assert decoded.unknown == ["zzz", "metadata.Name", "spec.devices.requests[0].exactly.x"]
     assert decoded.duplicates == ["metadata.name", "spec.devices.requests[0].exactly.count"]
     assert decoded.obj["metadata"]["name"] == "b"
@@ -174,12 +231,18 @@ def test_unknown_and_repeated_fields_are_listed_in_the_order_of_the_text() -> No
 
 
 def test_a_repeated_struct_is_filled_further() -> None:
-    decoded = request(ConfigMap, '{"metadata":{"name":"a","labels":{"x":"1"}},"metadata":{"labels":{"y":"2"}},"data":{"a":"1"},"data":{"b":"2"}}')
+    decoded = request(
+        ConfigMap,
+        '{"metadata":{"name":"a","labels":{"x":"1"}},"metadata":{"labels":{"y":"2"}},"data":{"a":"1"},"data":{"b":"2"}}',
+    )
     assert decoded.obj["metadata"] == {"name": "a", "labels": {"x": "1", "y": "2"}}
     assert decoded.obj["data"] == {"a": "1", "b": "2"}
 
 
-@pytest.mark.parametrize("text", ['{"data":{"a" : "1","a":"2"}}', '{"data":{"\\u0061":"1","a":"2\\u0022:"}}', '{"data":{"a":"\\":","a":"\\":"}}'])
+@pytest.mark.parametrize(
+    "text",
+    ['{"data":{"a" : "1","a":"2"}}', '{"data":{"\\u0061":"1","a":"2\\u0022:"}}', '{"data":{"a":"\\":","a":"\\":"}}'],
+)
 def test_blanks_and_escapes_hide_no_repeated_key(text: str) -> None:
     assert request(ConfigMap, text).duplicates == ["data.a"]
 
@@ -199,7 +262,12 @@ def test_raw_values_know_the_bytes_they_were_written_in() -> None:
     assert raw_size(parameters('{"a":  1}')) == 9
 
 
-@given(st.recursive(st.none() | st.integers(-9, 9) | st.text(max_size=4), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(
+        st.none() | st.integers(-9, 9) | st.text(max_size=4),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner),
+    )
+)
 def test_raw_values_come_back_as_they_were_written(value: Any) -> None:
     written = json.dumps({"a": value})
     body = '{"spec":{"devices":{"config":[{"opaque":{"driver":"d: {","parameters":' + written + "}}]}}}"
@@ -214,7 +282,9 @@ def test_raw_values_come_back_as_they_were_written(value: Any) -> None:
 
 def test_raw_values_differ_by_order_and_blanks() -> None:
     def claim(text: str) -> Any:
-        return request(v1.ResourceClaim, '{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":' + text + "}}]}}}").obj
+        return request(
+            v1.ResourceClaim, '{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":' + text + "}}]}}}"
+        ).obj
 
     plain = claim('{"a":1,"b":2}')
     assert plain == claim('{"a":1,"b":2}')
@@ -238,13 +308,19 @@ def test_empty_lists_that_are_always_written_are_null_once_stored() -> None:
 
 
 def test_a_type_may_contain_itself() -> None:
-    tree = Struct("io.k8s.api.example.v1.Tree", lambda: (field("name", 1, STRING), field("children", 2, ListOf(tree)), field("by", 3, MapOf(tree))))
+    tree = Struct(
+        "io.k8s.api.example.v1.Tree",
+        lambda: (field("name", 1, STRING), field("children", 2, ListOf(tree)), field("by", 3, MapOf(tree))),
+    )
     value = {"name": "a", "children": [{"name": "b", "by": {"x": {"name": "c"}}}]}
     assert decode(tree, value).obj == value
 
 
 def test_pointers_without_omitempty_are_written_as_null() -> None:
-    struct = Struct("io.k8s.api.example.v1.S", lambda: (field("a", 1, INT32, omit=False, pointer=True), field("b", 2, INT64, omit=False)))
+    struct = Struct(
+        "io.k8s.api.example.v1.S",
+        lambda: (field("a", 1, INT32, omit=False, pointer=True), field("b", 2, INT64, omit=False)),
+    )
     assert decode(struct, {}).obj == {"a": None, "b": 0}
 
 
@@ -269,7 +345,12 @@ def test_kind_and_version_of_a_body_may_be_missing() -> None:
 
 def test_decoding_a_small_claim_stays_far_from_the_cost_of_a_request() -> None:
     """A guard against an order of magnitude, not a benchmark (benchmarks/ has those)."""
-    text = orjson.dumps({"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "x", "count": 1}}]}}})
+    text = orjson.dumps(
+        {
+            "metadata": {"name": "c"},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "x", "count": 1}}]}},
+        }
+    )
     request(v1.ResourceClaim, text)
     best = min(_timed(lambda: request(v1.ResourceClaim, text)) for _ in range(200))
     assert best < 200e-6

@@ -1,8 +1,9 @@
 """docker-compose.yml without an engine: what it says, and its containers as plain processes.
 
-Every container gets a loopback address of its own, so that ports stay as they are written. In commands, health checks and files, paths of
-volumes become directories, names of services become addresses, and a container's 127.0.0.1 and 0.0.0.0 become its own address. A service of
-several replicas has several addresses: an argument that names it is repeated for each. Nothing else is changed.
+Every container gets a loopback address of its own, so that ports stay as they are written. In commands, health checks
+and files, paths of volumes become directories, names of services become addresses, and a container's 127.0.0.1 and
+0.0.0.0 become its own address. A service of several replicas has several addresses: an argument that names it is
+repeated for each. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -96,8 +97,19 @@ class Project:
         for entry in service.get("tmpfs", ()):
             target = entry.split(":")[0]
             if target != "/tmp":
-                mounts.append((target, self.directory / "tmpfs" / f"{container.service}-{container.number}{target.replace('/', '-')}"))
-        return [*mounts, *((config["target"], self.directory / "configs" / config["source"]) for config in service.get("configs", ()))]
+                mounts.append(
+                    (
+                        target,
+                        self.directory / "tmpfs" / f"{container.service}-{container.number}{target.replace('/', '-')}",
+                    )
+                )
+        return [
+            *mounts,
+            *(
+                (config["target"], self.directory / "configs" / config["source"])
+                for config in service.get("configs", ())
+            ),
+        ]
 
     def text(self, container: Container, text: str) -> list[str]:
         """The text with this machine's paths and addresses; several where a service of several replicas is named."""
@@ -108,7 +120,11 @@ class Project:
         texts = [text]
         for name, containers in self._containers.items():
             host = re.compile(rf"(?:(?<=://)|(?<=[@=])){name}(?=[:/]|$)")
-            texts = [host.sub(found.address, text) for text in texts for found in (containers if host.search(text) else containers[:1])]
+            texts = [
+                host.sub(found.address, text)
+                for text in texts
+                for found in (containers if host.search(text) else containers[:1])
+            ]
         return texts
 
     def arguments(self, container: Container, command: list[str]) -> list[str]:
@@ -124,7 +140,15 @@ class Project:
 
     def start(self, container: Container, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         with self.log(container).open("ab") as log:
-            child = subprocess.Popen(command, env=process.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, **options)
+            child = subprocess.Popen(
+                command,
+                env=process.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                **options,
+            )
         self._running.append(child)
         return child
 
@@ -150,7 +174,10 @@ class Project:
 
 KUBEDRA = [sys.executable, "-m", "kubedra"]
 #: The balancer's image has busybox' wget; where there is none at all, its four arguments are as good as Python's.
-_AS_WGET = "import sys, urllib.request; urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[-1], timeout=5)"
+_AS_WGET = (
+    "import sys, urllib.request; urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[-1],"
+    " timeout=5)"
+)
 WGET = [shutil.which("wget") or ""] if shutil.which("wget") else [sys.executable, "-c", _AS_WGET]
 
 

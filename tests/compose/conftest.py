@@ -37,7 +37,9 @@ class Stack(Project):
     """A project with its containers' doubles: our image as it is, a real PostgreSQL, something that carries TCP."""
 
     def up(self, *services: str) -> None:
-        """Starts services after those that they depend on, and waits as the conditions say; then until all that live are healthy."""
+        """Starts services after those that they depend on, and waits as the conditions say; then until all that live
+        are healthy.
+        """
         self.states: dict[str, str] = {}
         self.processes: dict[Container, subprocess.Popen[bytes]] = {}
         self._cleanups: list[Callable[[], None]] = []
@@ -85,10 +87,14 @@ class Stack(Project):
         end = time.monotonic() + 40
         while (found := self.health(container)).returncode != 0:
             assert self.processes[container].poll() is None, self.log(container).read_text()
-            assert time.monotonic() < end, f"{container}: {found.stdout}{found.stderr}\n{self.log(container).read_text()}"
+            assert time.monotonic() < end, (
+                f"{container}: {found.stdout}{found.stderr}\n{self.log(container).read_text()}"
+            )
 
     def _start_postgres(self, container: Container) -> None:
-        """What the image's entrypoint does with these variables: a new cluster with this user, password and database; password needed."""
+        """What the image's entrypoint does with these variables: a new cluster with this user, password and database;
+        password needed.
+        """
         given = dict(self.service(container)["environment"])
         password = self.place(container, given.pop("POSTGRES_PASSWORD_FILE")).read_text()
         user, database = given.pop("POSTGRES_USER"), given.pop("POSTGRES_DB")
@@ -103,8 +109,23 @@ class Stack(Project):
         subprocess.run(make, check=True, capture_output=True, cwd=directory, **owner)
         only_socket = ["-c", f"unix_socket_directories={directory}", "-c", "fsync=off"]
         single = [programs / "postgres", "--single", "-D", data, "postgres"]
-        subprocess.run(single, input=f"CREATE DATABASE {database}\n", text=True, check=True, capture_output=True, cwd=directory, **owner)
-        command = [str(programs / "postgres"), "-D", str(data), "-c", f"listen_addresses={container.address}", *only_socket]
+        subprocess.run(
+            single,
+            input=f"CREATE DATABASE {database}\n",
+            text=True,
+            check=True,
+            capture_output=True,
+            cwd=directory,
+            **owner,
+        )
+        command = [
+            str(programs / "postgres"),
+            "-D",
+            str(data),
+            "-c",
+            f"listen_addresses={container.address}",
+            *only_socket,
+        ]
         self.log(container).touch()
         self.processes[container] = self.start(container, command, **owner)
 
@@ -115,7 +136,9 @@ class Stack(Project):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(re.sub(r"\bbind :", f"bind {container.address}:", text))
         servers = [replica.address for replica in self.of("apiserver")]
-        self.processes[container] = self.start(container, [sys.executable, "-m", "tests.compose.passthrough", str(place), *servers])
+        self.processes[container] = self.start(
+            container, [sys.executable, "-m", "tests.compose.passthrough", str(place), *servers]
+        )
 
     def stop(self) -> None:
         super().stop()
@@ -146,4 +169,7 @@ def run_a_pod(wire: Wire, name: str) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}]}
     made = wire.post("/api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": spec})
     assert made.status == 201, made.text
-    eventually(lambda: wire.get(f"/api/v1/namespaces/default/pods/{name}").json["status"].get("phase") == "Running", f"{name} runs")
+    eventually(
+        lambda: wire.get(f"/api/v1/namespaces/default/pods/{name}").json["status"].get("phase") == "Running",
+        f"{name} runs",
+    )

@@ -1,6 +1,7 @@
 """The balancer's configuration, read strictly, and done by a plain program where there is no haproxy.
 
-`python -m tests.compose.passthrough FILE ADDRESS…`: TCP to those of the addresses whose health check succeeds, and the monitor.
+`python -m tests.compose.passthrough FILE ADDRESS…`: TCP to those of the addresses whose health check succeeds, and the
+monitor.
 """
 
 from __future__ import annotations

@@ -33,9 +33,24 @@ def test_every_image_has_a_version() -> None:
 
 def test_every_key_is_one_that_has_been_thought_about() -> None:
     known = {
-        "image", "build", "restart", "read_only", "tmpfs", "cap_drop", "security_opt", "stop_grace_period", "command", "healthcheck", "volumes",
-        "environment", "depends_on", "deploy", "ports", "configs", "profiles",
-    }  # fmt: skip
+        "image",
+        "build",
+        "restart",
+        "read_only",
+        "tmpfs",
+        "cap_drop",
+        "security_opt",
+        "stop_grace_period",
+        "command",
+        "healthcheck",
+        "volumes",
+        "environment",
+        "depends_on",
+        "deploy",
+        "ports",
+        "configs",
+        "profiles",
+    }
     assert {key for service in SERVICES.values() for key in service} <= known
     assert set(DOCUMENT) == {"name", "x-kubedra", "services", "configs", "volumes"}
 
@@ -43,7 +58,9 @@ def test_every_key_is_one_that_has_been_thought_about() -> None:
 def test_everything_declared_is_used() -> None:
     used = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())}
     assert used == set(DOCUMENT["volumes"])
-    assert {config["source"] for service in SERVICES.values() for config in service.get("configs", ())} == set(DOCUMENT["configs"])
+    assert {config["source"] for service in SERVICES.values() for config in service.get("configs", ())} == set(
+        DOCUMENT["configs"]
+    )
 
 
 @pytest.mark.parametrize("name", LASTING)
@@ -56,18 +73,27 @@ def test_what_lasts_has_a_health_check_that_is_asked_often_while_it_starts(name:
 def test_what_ends_by_itself_is_waited_for_by_something_that_lasts() -> None:
     """Otherwise `up --wait` counts it as failed."""
     for name in set(SERVICES) - set(LASTING):
-        waiting = [other for other in LASTING if SERVICES[other].get("depends_on", {}).get(name, {}).get("condition") == "service_completed_successfully"]
+        waiting = [
+            other
+            for other in LASTING
+            if SERVICES[other].get("depends_on", {}).get(name, {}).get("condition") == "service_completed_successfully"
+        ]
         assert waiting, name
 
 
 def test_ports_are_published_on_loopback_unless_asked_otherwise() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert ports == ["127.0.0.1:6443:6443"] * 2
-    assert "0.0.0.0:7000:6443" in load({"KUBEDRA_BIND": "0.0.0.0", "KUBEDRA_PORT": "7000"})["services"]["balancer"]["ports"]
+    assert (
+        "0.0.0.0:7000:6443"
+        in load({"KUBEDRA_BIND": "0.0.0.0", "KUBEDRA_PORT": "7000"})["services"]["balancer"]["ports"]
+    )
 
 
 def test_whatever_listens_beyond_loopback_has_tls_tokens_and_authorization() -> None:
-    serving = [service["command"] for service in SERVICES.values() if "--bind-address=0.0.0.0" in service.get("command", ())]
+    serving = [
+        service["command"] for service in SERVICES.values() if "--bind-address=0.0.0.0" in service.get("command", ())
+    ]
     assert len(serving) == 2
     for command in serving:
         flags = {argument.partition("=")[0] for argument in command}
@@ -76,7 +102,14 @@ def test_whatever_listens_beyond_loopback_has_tls_tokens_and_authorization() -> 
 
 def test_the_balancers_configuration_is_understood() -> None:
     sections = passthrough.parse(DOCUMENT["configs"]["balancer"]["content"])
-    assert [section.kind for section in sections] == ["global", "defaults", "resolvers", "frontend", "backend", "frontend"]
+    assert [section.kind for section in sections] == [
+        "global",
+        "defaults",
+        "resolvers",
+        "frontend",
+        "backend",
+        "frontend",
+    ]
     backend = passthrough.named(sections, "backend", "apiservers")
     assert int(backend.one("server-template")[1]) >= SERVICES["apiserver"]["deploy"]["replicas"]
     with pytest.raises(ValueError, match="unknown directive"):
@@ -94,7 +127,9 @@ def test_both_replicas_and_the_one_address_answer_the_token_over_tls(stack: Stac
     first, second = (stack.wire(replica) for replica in stack.of("apiserver"))
     made = first.create_config_map("shared", a="1")
     for wire in (second, balanced(stack)):
-        assert wire.get("/api/v1/namespaces/default/configmaps/shared").json["metadata"]["uid"] == made["metadata"]["uid"]
+        assert (
+            wire.get("/api/v1/namespaces/default/configmaps/shared").json["metadata"]["uid"] == made["metadata"]["uid"]
+        )
 
 
 def balanced(stack: Stack) -> Wire:
@@ -107,7 +142,12 @@ def test_the_kubeconfig_for_the_host_names_the_published_address(stack: Stack) -
     (container,) = stack.of("balancer")
     file = stack.place(container, "/credentials/kubeconfig")
     assert yaml.safe_load(file.read_text())["clusters"][0]["cluster"]["server"] == f"https://{container.address}:6443"
-    done = subprocess.run([sys.executable, "-m", "kubedra", "health", "--kubeconfig", str(file)], env=process.environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "kubedra", "health", "--kubeconfig", str(file)],
+        env=process.environment(),
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "ok\n"
 
 
@@ -192,5 +232,3 @@ def test_sqlite_alone_is_one_service_that_keeps_its_data_and_its_token(alone: St
     alone.begin(container)
     alone.healthy(container)
     assert wire.get("/api/v1/namespaces/default/pods/kept").json["status"]["phase"] == "Running"
-
-

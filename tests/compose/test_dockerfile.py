@@ -20,11 +20,19 @@ from tests.compose.composefile import KUBEDRA, NETWORK, ROOT
 from tests.compose.conftest import run_a_pod
 from tests.support.wire import Wire, eventually
 
-TEXT = re.sub(r"\\\n", " ", "\n".join(line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")))
+TEXT = re.sub(
+    r"\\\n",
+    " ",
+    "\n".join(line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")),
+)
 INSTRUCTIONS = [(line.split(None, 1)[0], line.split(None, 1)[1].strip()) for line in TEXT.splitlines() if line.strip()]
 #: Of the last stage: what the image is.
 IMAGE = INSTRUCTIONS[max(n for n, (word, _) in enumerate(INSTRUCTIONS) if word == "FROM") :]
-PINS = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#"))
+PINS = dict(
+    line.split("==")
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+)
 
 
 def said(word: str) -> str:
@@ -46,7 +54,9 @@ def test_nothing_runs_as_root() -> None:
 
 def test_what_is_copied_exists_and_is_sent_to_the_engine() -> None:
     ignore = (ROOT / ".dockerignore").read_text().split()
-    sources = [name for word, rest in INSTRUCTIONS if word == "COPY" and "--from" not in rest for name in rest.split()[:-1]]
+    sources = [
+        name for word, rest in INSTRUCTIONS if word == "COPY" and "--from" not in rest for name in rest.split()[:-1]
+    ]
     assert {"kubedra", "apiserver", "controllers", "migrations", "openapi", "pyproject.toml"} <= set(sources)
     for name in sources:
         assert (ROOT / name).exists()
@@ -64,7 +74,10 @@ def test_every_package_that_is_needed_is_fixed_to_a_version_that_the_project_all
 
 def test_what_those_packages_need_is_fixed_too() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    open_, seen = [Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["postgres"])], set()
+    open_, seen = (
+        [Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["postgres"])],
+        set(),
+    )
     while open_:
         wanted = open_.pop()
         name = canonicalize_name(wanted.name)
@@ -75,8 +88,17 @@ def test_what_those_packages_need_is_fixed_too() -> None:
             needed = [Requirement(text) for text in requires(name) or ()]
         except PackageNotFoundError:
             continue
-        image = {"python_version": "3.13", "python_full_version": "3.13.0", "sys_platform": "linux", "platform_system": "Linux"}
-        open_ += [n for n in needed if n.marker is None or any(n.marker.evaluate({**image, "extra": extra}) for extra in ("", *wanted.extras))]
+        image = {
+            "python_version": "3.13",
+            "python_full_version": "3.13.0",
+            "sys_platform": "linux",
+            "platform_system": "Linux",
+        }
+        open_ += [
+            n
+            for n in needed
+            if n.marker is None or any(n.marker.evaluate({**image, "extra": extra}) for extra in ("", *wanted.extras))
+        ]
     assert {name for name, _ in seen} <= set(PINS)
 
 
@@ -92,10 +114,14 @@ def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:
     at = command.index("--")
     command[at:at] = [f"--host={address}", f"--server=https://{address}:6443"]
     options, _, check = said("HEALTHCHECK").partition("CMD ")
-    assert {"--interval", "--timeout", "--start-period", "--start-interval", "--retries"} == {o.partition("=")[0] for o in shlex.split(options)}
+    assert {"--interval", "--timeout", "--start-period", "--start-interval", "--retries"} == {
+        o.partition("=")[0] for o in shlex.split(options)
+    }
     started = time.monotonic()
     with (tmp_path / "log").open("w") as log:
-        child = subprocess.Popen([*KUBEDRA, *mapped(command)], env=process.environment(), cwd=tmp_path, stdout=log, stderr=log)
+        child = subprocess.Popen(
+            [*KUBEDRA, *mapped(command)], env=process.environment(), cwd=tmp_path, stdout=log, stderr=log
+        )
     try:
         asked = [*KUBEDRA, *mapped(json.loads(check)[1:])]
 

@@ -1,9 +1,11 @@
 """The tables of docs/fidelity.md from the results of conformance runs.
 
-    python -m tests.conformance.fidelity RESULTS.json…     read what a run's --json wrote, keep it as data, rewrite the tables
+    python -m tests.conformance.fidelity RESULTS.json…     read what a run's --json wrote, keep it as data, rewrite the
+                                                           tables
     python -m tests.conformance.fidelity --check           are the tables those of the data?
 
-The data (docs/data/conformance.json) holds, for each recorded scenario, how many of its steps were equal, and nothing of the recordings.
+The data (docs/data/conformance.json) holds, for each recorded scenario, how many of its steps were equal, and nothing
+of the recordings.
 `REASONS` in the data gives, by the beginning of a scenario's name, why it is not equal yet.
 """
 
@@ -71,7 +73,10 @@ def main() -> int:
         print(
             "docs/fidelity.md is current"
             if current
-            else "docs/fidelity.md is not what docs/data/conformance.json gives: run python -m tests.conformance.fidelity"
+            else (
+                "docs/fidelity.md is not what docs/data/conformance.json gives: run python -m"
+                " tests.conformance.fidelity"
+            )
         )
         return 0 if current else 1
     data = gather(options.results, data)

@@ -30,16 +30,22 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("vector_sample")
     module.__dict__["handle"] = handle
     monkeypatch.setitem(sys.modules, "vector_sample", module)
-    monkeypatch.setattr(vectors, "HANDLERS", {"sample": "vector_sample", "later": "tests.conformance.vector_that_is_not_there"})
+    monkeypatch.setattr(
+        vectors, "HANDLERS", {"sample": "vector_sample", "later": "tests.conformance.vector_that_is_not_there"}
+    )
 
 
 @pytest.mark.usefixtures("handled")
 def test_every_outcome_is_counted_and_differences_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(
-        tmp_path, "sample",
-        {"name": "same", "do": "return"}, {"name": "told", "do": "return", "text": "left is not right"}, {"name": "raised", "do": "raise", "want": 2},
-        {"name": "crashed", "do": "crash"}, {"name": "passed over", "do": "skip"},
-    )  # fmt: skip
+        tmp_path,
+        "sample",
+        {"name": "same", "do": "return"},
+        {"name": "told", "do": "return", "text": "left is not right"},
+        {"name": "raised", "do": "raise", "want": 2},
+        {"name": "crashed", "do": "crash"},
+        {"name": "passed over", "do": "skip"},
+    )
     assert vectors.main(["--dir", str(tmp_path)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["sample: told: left is not right", "sample: raised: sum: got 1, want 2"]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.selectors import FieldSelector, LabelSelector, SelectorError, format_object, from_object, parse_fields, parse_labels
+from apiserver.api.selectors import (
+    FieldSelector,
+    LabelSelector,
+    SelectorError,
+    format_object,
+    from_object,
+    parse_fields,
+    parse_labels,
+)
 from tests.conformance.vectors import Case, Skipped, expect
 
 
@@ -51,7 +59,11 @@ def _fields(case: Case) -> None:
     got = [{"field": r.field, "operator": "!=" if r.negated else "=", "value": r.value} for r in selector.requirements]
     expect("requirements", got, case["requirements"])
     for probe in case["matches"]:
-        expect(f"match {probe['fields']}", selector.matches(lambda name, fields=probe["fields"]: fields.get(name, "")), probe["match"])
+        expect(
+            f"match {probe['fields']}",
+            selector.matches(lambda name, fields=probe["fields"]: fields.get(name, "")),
+            probe["match"],
+        )
 
 
 _OPERATIONS = {"labels": _labels, "labelSelectorObject": _object, "fields": _fields}

@@ -51,7 +51,9 @@ def _patched(schema: Struct, case: Case) -> Any:
     wrong = syntax_error(body)
     kind = case["patchType"]
     if wrong:
-        raise PatchError({"json": f"decode: {wrong}", "merge": "Invalid JSON Patch", "strategic": "invalid JSON document"}[kind])
+        raise PatchError(
+            {"json": f"decode: {wrong}", "merge": "Invalid JSON Patch", "strategic": "invalid JSON document"}[kind]
+        )
     patch = orjson.loads(body)
     if kind == "strategic":
         return strategic_merge_patch(schema, case["original"], {} if patch is None else patch)

@@ -21,7 +21,11 @@ from kubedra import process
 from tests.support.wire import Child, Wire, eventually
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-QUICK = ("--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=100ms")
+QUICK = (
+    "--leader-elect-lease-duration=2s",
+    "--leader-elect-renew-deadline=1500ms",
+    "--leader-elect-retry-period=100ms",
+)
 
 
 @contextmanager
@@ -68,7 +72,9 @@ def test_of_two_instances_one_leads_and_the_other_takes_over_when_it_stops_or_is
                 wire.post("/api/v1/namespaces", {"metadata": {"name": "two"}})
                 eventually(lambda: default_account(wire, "two"), "the third works")
         events = wire.get("/api/v1/namespaces/kube-system/events").json["items"]
-        assert {event["message"].rpartition("_")[2][36:] for event in events if event["reason"] == "LeaderElection"} == {" became leader"}
+        assert {
+            event["message"].rpartition("_")[2][36:] for event in events if event["reason"] == "LeaderElection"
+        } == {" became leader"}
 
 
 def test_an_instance_whose_lease_is_taken_says_so_and_ends_with_exit_code_one(tmp_path: Path) -> None:
@@ -79,12 +85,17 @@ def test_an_instance_whose_lease_is_taken_says_so_and_ends_with_exit_code_one(tm
         headers = {"Content-Type": "application/merge-patch+json"}
         assert wire.request("PATCH", f"{LEASES}/kubedra-controllers", patch, headers).status == 200
         assert child.wait(10) == 1
-        assert (tmp_path / "log").read_text().splitlines()[-1] == "kubedra controllers: the lease kube-system/kubedra-controllers was taken by usurper"
+        assert (tmp_path / "log").read_text().splitlines()[
+            -1
+        ] == "kubedra controllers: the lease kube-system/kubedra-controllers was taken by usurper"
         assert holder(wire, "kubedra-controllers") == "usurper"
 
 
 def test_without_election_nothing_is_elected(tmp_path: Path) -> None:
-    with Child(tmp_path / "data") as server, components(server.url, tmp_path / "log", "--leader-elect=false", "--controllers=serviceaccount"):
+    with (
+        Child(tmp_path / "data") as server,
+        components(server.url, tmp_path / "log", "--leader-elect=false", "--controllers=serviceaccount"),
+    ):
         wire = server.wire()
         eventually(lambda: default_account(wire, "default"), "it works")
         assert wire.get(LEASES).json["items"] == []
@@ -93,7 +104,10 @@ def test_without_election_nothing_is_elected(tmp_path: Path) -> None:
 def test_a_token_that_the_server_does_not_know_is_one_line_and_exit_code_two(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('secret,admin,1,"system:masters"\n')
-    with Child(tmp_path / "data", f"--token-auth-file={tokens}") as server, components(server.url, tmp_path / "log", "--token=wrong") as child:
+    with (
+        Child(tmp_path / "data", f"--token-auth-file={tokens}") as server,
+        components(server.url, tmp_path / "log", "--token=wrong") as child,
+    ):
         assert child.wait(10) == 2
         said = f"kubedra controllers: {server.url} does not accept these credentials (401 Unauthorized)\n"
         assert (tmp_path / "log").read_text() == said
@@ -103,7 +117,9 @@ def test_the_health_endpoint_tells_waiting_from_working(tmp_path: Path) -> None:
     port = free_port()
     with Child(tmp_path / "data") as server:
         server.process.send_signal(signal.SIGSTOP)
-        with components(server.url, tmp_path / "log", f"--healthz-bind-address=127.0.0.1:{port}", "--controllers=resourceclaim"):
+        with components(
+            server.url, tmp_path / "log", f"--healthz-bind-address=127.0.0.1:{port}", "--controllers=resourceclaim"
+        ):
             eventually(lambda: ask(port, "/healthz") == (200, "ok"), "it lives")
             assert ask(port, "/readyz") == (500, f"waiting for {server.url}")
             assert ask(port, "/other")[0] == 404
@@ -134,7 +150,9 @@ def ask(port: int, path: str) -> tuple[int, str]:
 
 def test_health_answers_only_reads_of_its_paths() -> None:
     assert answer("POST /healthz HTTP/1.1\r\n", str, str).startswith(b"HTTP/1.1 405 ")
-    assert answer("HEAD /readyz?verbose HTTP/1.1\r\n", lambda: "no", str).endswith(b"content-length: 2\r\nconnection: close\r\n\r\n")
+    assert answer("HEAD /readyz?verbose HTTP/1.1\r\n", lambda: "no", str).endswith(
+        b"content-length: 2\r\nconnection: close\r\n\r\n"
+    )
     assert answer("", str, str).startswith(b"HTTP/1.1 404 ")
     assert answer("DELETE /metrics HTTP/1.1\r\n", str, str).startswith(b"HTTP/1.1 405 ")
 
@@ -156,7 +174,10 @@ def test_names_aliases_and_order_are_kube_controller_managers(named: list[str], 
 
 
 def test_a_controller_that_is_not_built_cannot_be_asked_for() -> None:
-    with pytest.raises(UnknownComponentError, match='controller "deployment-controller" is not built; there are: namespace-controller, '):
+    with pytest.raises(
+        UnknownComponentError,
+        match='controller "deployment-controller" is not built; there are: namespace-controller, ',
+    ):
         choose(["deployment-controller"])
 
 
@@ -165,13 +186,25 @@ def test_a_controller_that_is_not_built_cannot_be_asked_for() -> None:
     [
         ([], "one of the arguments --server --kubeconfig is required"),
         (["--server=x:1"], "--server: x:1 is not an http:// or https:// address"),
-        (["--server=http://x", "--leader-elect-lease-duration=soon"], '--leader-elect-lease-duration: "soon" is not a duration such as 15s or 1m30s'),
-        (["--server=http://x", "--leader-elect-lease-duration=5s"], "--leader-elect-renew-deadline: must be less than the lease duration"),
-        (["--server=http://x", "--leader-elect-resource-lock=endpoints"], '--leader-elect-resource-lock: "endpoints" is not "leases"'),
+        (
+            ["--server=http://x", "--leader-elect-lease-duration=soon"],
+            '--leader-elect-lease-duration: "soon" is not a duration such as 15s or 1m30s',
+        ),
+        (
+            ["--server=http://x", "--leader-elect-lease-duration=5s"],
+            "--leader-elect-renew-deadline: must be less than the lease duration",
+        ),
+        (
+            ["--server=http://x", "--leader-elect-resource-lock=endpoints"],
+            '--leader-elect-resource-lock: "endpoints" is not "leases"',
+        ),
         (["--server=http://x", "--leader-elect=maybe"], '--leader-elect: "maybe" is not true or false'),
         (["--server=http://x", "--controllers=-scheduler"], '--controllers: "-scheduler" leaves none to run'),
         (["--server=http://x", "--healthz-bind-address=80"], '--healthz-bind-address: "80" is not IP:PORT'),
-        (["--server=https://x", "--certificate-authority=pyproject.toml"], "pyproject.toml: not a usable certificate: "),
+        (
+            ["--server=https://x", "--certificate-authority=pyproject.toml"],
+            "pyproject.toml: not a usable certificate: ",
+        ),
         (["--server=http://x", "--nope"], "unrecognized arguments: --nope"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Pods on devices with NoExecute taints are deleted, and rules say how far that is. The server is real, time is virtual."""
+"""Pods on devices with NoExecute taints are deleted, and rules say how far that is. The server is real, time is
+virtual.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from typing import Any
 import pytest
 
 from controllers.runtime.clock import VirtualClock
-from controllers.runtime.kinds import CORE_EVENTS, DEVICE_TAINT_RULES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import (
+    CORE_EVENTS,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from tests.scheduler.objects import a_claim, a_pod, a_slice
 from tests.scheduler.world import World, as_time_goes_by, run
 
@@ -36,7 +45,9 @@ def with_taints(node: str, devices: int, *taints: Json) -> Json:
     return a_slice(node, devices, **({"taints": list(taints)} if taints else {}))
 
 
-async def pods(world: World, *names: str, namespace: str = "ns", scheduled: bool = True, tolerations: tuple[Json, ...] = ()) -> list[Json]:
+async def pods(
+    world: World, *names: str, namespace: str = "ns", scheduled: bool = True, tolerations: tuple[Json, ...] = ()
+) -> list[Json]:
     """Pods with a claim each, allocated to gpu-0, gpu-1, … of pool n1."""
     made = []
     for number, name in enumerate(names):
@@ -55,9 +66,18 @@ async def allocate(world: World, pod: Json, device: str, tolerations: tuple[Json
     metadata = pod["metadata"]
     claim = await world.client.get(RESOURCE_CLAIMS, metadata["name"], metadata["namespace"])
     request = claim["spec"]["devices"]["requests"][0]["name"]
-    result = {"request": request, "driver": "gpu.example.com", "pool": "n1", "device": device, "tolerations": list(tolerations)}
+    result = {
+        "request": request,
+        "driver": "gpu.example.com",
+        "pool": "n1",
+        "device": device,
+        "tolerations": list(tolerations),
+    }
     reserved = [user or {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}]
-    await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}})
+    await world.client.update_status(
+        RESOURCE_CLAIMS,
+        {**claim, "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}},
+    )
 
 
 def going(pod: Json) -> bool:
@@ -76,7 +96,9 @@ async def evicted(world: World, clock: VirtualClock, *names: str, step: timedelt
 
 async def said(world: World, clock: VirtualClock, reason: str, name: str = "rule") -> str:
     """The rule's message as soon as it has that reason."""
-    rule = await as_time_goes_by(clock, world.until(DEVICE_TAINT_RULES, name, lambda rule: state(rule)[1] == reason), timedelta(seconds=1))
+    rule = await as_time_goes_by(
+        clock, world.until(DEVICE_TAINT_RULES, name, lambda rule: state(rule)[1] == reason), timedelta(seconds=1)
+    )
     return state(rule)[2]
 
 
@@ -95,7 +117,9 @@ async def events(world: World, clock: VirtualClock, count: int) -> list[str]:
     return found
 
 
-def scenario(gates: str = RULES, release: str = "1.36") -> Callable[[Callable[[World, VirtualClock], Awaitable[None]]], None]:
+def scenario(
+    gates: str = RULES, release: str = "1.36"
+) -> Callable[[Callable[[World, VirtualClock], Awaitable[None]]], None]:
     """Runs the decorated function on a control plane with the component alone."""
 
     def at_once(steps: Callable[[World, VirtualClock], Awaitable[None]]) -> None:
@@ -172,11 +196,16 @@ def test_a_rule_without_effect_tells_once_what_it_would_do() -> None:
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule(effect="None", pool="n1"))
         devices = "3 published devices selected. 1 allocated device selected."
-        assert await said(world, clock, "NoEffect") == f"{devices} 1 pod would be evicted in 1 namespace if the effect was NoExecute. {ONCE}"
+        assert (
+            await said(world, clock, "NoEffect")
+            == f"{devices} 1 pod would be evicted in 1 namespace if the effect was NoExecute. {ONCE}"
+        )
         before = await world.client.get(DEVICE_TAINT_RULES, "rule")
         await world.client.delete(PODS, "p", "ns")
         await clock.advance(timedelta(minutes=1))
-        assert (await world.client.get(DEVICE_TAINT_RULES, "rule"))["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        assert (await world.client.get(DEVICE_TAINT_RULES, "rule"))["metadata"]["resourceVersion"] == before[
+            "metadata"
+        ]["resourceVersion"]
         await world.create(DEVICE_TAINT_RULES, a_rule("keeps", "NoSchedule"))
         assert await said(world, clock, "OtherEffect", "keeps") == "Eviction only happens for the NoExecute effect."
 
@@ -229,9 +258,13 @@ def test_members_of_a_group_go_when_they_use_the_claim_of_the_group() -> None:
         entries = [{"name": "g", "resourceClaimName": "a"}]
         made = {}
         for name, used in (("a", entries), ("b", entries), ("idle", [])):
-            made[name] = await world.create(PODS, a_pod(name, resourceClaims=used, schedulingGroup={"podGroupName": "group"}))
+            made[name] = await world.create(
+                PODS, a_pod(name, resourceClaims=used, schedulingGroup={"podGroupName": "group"})
+            )
             await world.client.bind("ns", name, made[name]["metadata"]["uid"], "n1")
-        await allocate(world, made["a"], "gpu-0", apiGroup="scheduling.k8s.io", resource="podgroups", name="group", uid="uid")
+        await allocate(
+            world, made["a"], "gpu-0", apiGroup="scheduling.k8s.io", resource="podgroups", name="group", uid="uid"
+        )
         await world.create(DEVICE_TAINT_RULES, a_rule())
         await evicted(world, clock, "a", "b")
         assert await said(world, clock, "Completed") == "2 pods evicted since starting the controller."

@@ -40,7 +40,9 @@ def test_a_rule_keeps_pods_off_devices_until_it_is_gone_but_for_those_that_toler
     kube.wait("pod/tolerant", "phase=Running")
     kube.apply(pod("strict"))
     state = kube.wait("pod/strict", "condition=PodScheduled=False")
-    assert next(c["message"] for c in state["status"]["conditions"]).startswith("0/1 nodes are available: 1 cannot allocate all claims.")
+    assert next(c["message"] for c in state["status"]["conditions"]).startswith(
+        "0/1 nodes are available: 1 cannot allocate all claims."
+    )
     client = kube.client()
     client.request("DELETE", client.path("resource.k8s.io/v1beta2", "DeviceTaintRule", None, "out-of-order"))
     kube.wait("pod/strict", "phase=Running")
@@ -58,8 +60,20 @@ def test_pods_that_do_not_tolerate_a_device_that_broke_go_as_the_example_says(ku
     assert kube.get("pod/tolerant")["status"]["phase"] == "Running"
     rule = kube.wait("devicetaintrule/worker-is-broken", lambda rule: rule.get("status", {}).get("conditions"))
     (condition,) = rule["status"]["conditions"]
-    assert (condition["reason"], condition["message"]) == ("PodsPendingEviction", "1 pod needs to be evicted in 1 namespace.")
+    assert (condition["reason"], condition["message"]) == (
+        "PodsPendingEviction",
+        "1 pod needs to be evicted in 1 namespace.",
+    )
     told = [("DeviceTaintManagerEviction", "Marking for deletion")]
-    eventually(lambda: told == [(event["reason"], event["message"]) for event in kube.list("events") if "Taint" in event["reason"]], "the pod is told")
-    counted = [line for line in httpx.get(f"{kube.url}/metrics").text.splitlines() if line.startswith("device_taint_eviction_controller_pod_deletions_total")]
+    eventually(
+        lambda: (
+            told == [(event["reason"], event["message"]) for event in kube.list("events") if "Taint" in event["reason"]]
+        ),
+        "the pod is told",
+    )
+    counted = [
+        line
+        for line in httpx.get(f"{kube.url}/metrics").text.splitlines()
+        if line.startswith("device_taint_eviction_controller_pod_deletions_total")
+    ]
     assert counted == ["device_taint_eviction_controller_pod_deletions_total 1"]

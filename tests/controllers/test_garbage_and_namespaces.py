@@ -10,7 +10,13 @@ def config_map(name: str, *owners: dict, finalizers: tuple[str, ...] = ()) -> di
 
 def owner(obj: dict, *, blocks: bool = False) -> dict:
     meta = obj["metadata"]
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "name": meta["name"], "uid": meta["uid"], "blockOwnerDeletion": blocks}
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "blockOwnerDeletion": blocks,
+    }
 
 
 def delete(kube, target: str, policy: str) -> None:
@@ -73,7 +79,13 @@ def test_a_namespace_goes_with_everything_in_it(team):
 
 
 def test_a_namespace_waits_for_what_a_finalizer_holds(team):
-    team.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "team", "finalizers": ["example.com/hold"]}})
+    team.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "a", "namespace": "team", "finalizers": ["example.com/hold"]},
+        }
+    )
     team.delete("namespace/team")
     team.wait("configmap/a", lambda obj: "deletionTimestamp" in obj["metadata"], namespace="team")
     assert team.get("namespace/team")["status"]["phase"] == "Terminating"

@@ -27,7 +27,9 @@ SECOND = timedelta(seconds=1)
 
 
 class Line:
-    """The way to the server, which can be cut ("cut": errors) or blocked ("hang": no answer) or lose the answers ("deaf")."""
+    """The way to the server, which can be cut ("cut": errors) or blocked ("hang": no answer) or lose the answers
+    ("deaf").
+    """
 
     def __init__(self, inner: InProcess) -> None:
         self._inner, self.state = inner, ""
@@ -124,7 +126,13 @@ def test_the_first_leads_and_writes_client_gos_record() -> None:
         await town.passes(3)
         assert first.leads
         renewed = micro_time(town.clock.now() - SECOND)
-        expected = {"holderIdentity": "first", "leaseDurationSeconds": 15, "acquireTime": began, "renewTime": renewed, "leaseTransitions": 0}
+        expected = {
+            "holderIdentity": "first",
+            "leaseDurationSeconds": 15,
+            "acquireTime": began,
+            "renewTime": renewed,
+            "leaseTransitions": 0,
+        }
         assert await town.spec() == expected
 
     in_town(scenario)
@@ -248,7 +256,11 @@ def test_a_deleted_or_relabelled_lease_is_no_reason_to_end() -> None:
 
 def test_a_lease_that_somebody_made_empty_is_taken() -> None:
     async def scenario(town: Town) -> None:
-        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "lease", "namespace": "kube-system"}}
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "lease", "namespace": "kube-system"},
+        }
         await town.client.create(LEASES, body)
         first = town.candidate("first")
         await town.passes()
@@ -257,9 +269,15 @@ def test_a_lease_that_somebody_made_empty_is_taken() -> None:
     in_town(scenario)
 
 
-@given(steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["", "", "cut", "hang", "deaf"]), st.floats(0.1, 20)), max_size=25))
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(["", "", "cut", "hang", "deaf"]), st.floats(0.1, 20)), max_size=25
+    )
+)
 @settings(max_examples=30, deadline=None)
-def test_whatever_the_network_does_no_two_lead_at_a_time_and_in_the_end_one_does(steps: list[tuple[int, str, float]]) -> None:
+def test_whatever_the_network_does_no_two_lead_at_a_time_and_in_the_end_one_does(
+    steps: list[tuple[int, str, float]],
+) -> None:
     async def scenario(town: Town) -> None:
         names = iter(range(1000))
         three = [town.candidate(str(next(names))) for _ in range(3)]

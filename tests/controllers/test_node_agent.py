@@ -7,8 +7,17 @@ from controllers.node.annotations import devices_of
 
 
 def pod(name: str = "p", *, annotations: dict | None = None, init: list | None = None, **spec) -> dict:
-    body = {"containers": [{"name": "c", "image": "registry.example.com/i:1"}], **({"initContainers": init} if init else {}), **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations or {}}, "spec": body}
+    body = {
+        "containers": [{"name": "c", "image": "registry.example.com/i:1"}],
+        **({"initContainers": init} if init else {}),
+        **spec,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": body,
+    }
 
 
 def conditions(obj: dict) -> dict[str, str]:
@@ -17,7 +26,12 @@ def conditions(obj: dict) -> dict[str, str]:
 
 def test_an_added_node_is_ready_and_registered_as_a_kubelet_would(kube):
     node = kube.add_node("worker", labels={"zone": "a"}, capacity={"cpu": "8"})
-    assert conditions(node) == {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}
+    assert conditions(node) == {
+        "MemoryPressure": "False",
+        "DiskPressure": "False",
+        "PIDPressure": "False",
+        "Ready": "True",
+    }
     node = kube.wait("node/worker", lambda n: "kubernetes.io/hostname" in n["metadata"]["labels"])
     assert node["metadata"]["labels"]["zone"] == "a"
     assert node["status"]["capacity"]["cpu"] == node["status"]["allocatable"]["cpu"] == "8"
@@ -33,14 +47,19 @@ def test_an_unready_node_is_tainted(kube):
     kube.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
     body = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     kube.client().patch("node/real", body, subresource="status")
-    node = kube.wait("node/real", lambda n: any(t["key"] == "node.kubernetes.io/unreachable" for t in n["spec"].get("taints") or ()))
+    node = kube.wait(
+        "node/real", lambda n: any(t["key"] == "node.kubernetes.io/unreachable" for t in n["spec"].get("taints") or ())
+    )
     assert {t["key"] for t in node["spec"]["taints"]} == {"node.kubernetes.io/unreachable"}
 
 
 def test_a_cordoned_node_is_tainted_until_it_is_uncordoned(kube):
     kube.add_node("worker")
     kube.client().patch("node/worker", {"spec": {"unschedulable": True}})
-    kube.wait("node/worker", lambda n: any(t["key"] == "node.kubernetes.io/unschedulable" for t in n["spec"].get("taints") or ()))
+    kube.wait(
+        "node/worker",
+        lambda n: any(t["key"] == "node.kubernetes.io/unschedulable" for t in n["spec"].get("taints") or ()),
+    )
     kube.client().patch("node/worker", {"spec": {"unschedulable": None}})
     kube.wait("node/worker", lambda n: not n["spec"].get("taints"))
 
@@ -82,13 +101,17 @@ def test_a_bound_pod_runs_with_an_address_and_all_conditions(kube):
 def test_pods_have_addresses_of_their_own(kube):
     kube.add_node("worker")
     kube.apply([pod("a"), pod("b")])
-    assert kube.wait("pod/a", "phase=Running")["status"]["podIP"] != kube.wait("pod/b", "phase=Running")["status"]["podIP"]
+    assert (
+        kube.wait("pod/a", "phase=Running")["status"]["podIP"] != kube.wait("pod/b", "phase=Running")["status"]["podIP"]
+    )
 
 
 @pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
 def test_a_pod_ends_as_its_annotations_say(kube, code, phase):
     kube.add_node("worker")
-    kube.apply(pod(annotations={"kubedra.dev/exit-after": "0.05", "kubedra.dev/exit-code": code}, restartPolicy="Never"))
+    kube.apply(
+        pod(annotations={"kubedra.dev/exit-after": "0.05", "kubedra.dev/exit-code": code}, restartPolicy="Never")
+    )
     ended = kube.wait("pod/p", f"phase={phase}")
     assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == int(code)
 
@@ -121,6 +144,9 @@ def test_addresses_are_given_once_and_again_after_their_owner_is_gone():
     assert pool.assign("another") == given[3]
 
 
-@pytest.mark.parametrize(("value", "wanted"), [("8", ("gpu.example.com", 8)), ("net.example.com=2", ("net.example.com", 2)), ("0", None), ("many", None)])
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [("8", ("gpu.example.com", 8)), ("net.example.com=2", ("net.example.com", 2)), ("0", None), ("many", None)],
+)
 def test_a_nodes_devices_are_read_from_its_annotation(value, wanted):
     assert devices_of({"metadata": {"annotations": {"kubedra.dev/devices": value}}}) == wanted

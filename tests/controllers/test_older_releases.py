@@ -2,13 +2,26 @@
 
 import pytest
 
-CLASS = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}}
+CLASS = {
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
+}
 REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-TEMPLATE = {"kind": "ResourceClaimTemplate", "metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": [REQUEST]}}}}
+TEMPLATE = {
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one"},
+    "spec": {"spec": {"devices": {"requests": [REQUEST]}}},
+}
 
 
 def pod(name: str, **spec: object) -> dict:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
 
 
 @pytest.mark.kube(own=True, emulated_version="1.33")
@@ -19,7 +32,10 @@ def test_a_pod_runs_where_no_devices_are_served(kube):
 
 
 @pytest.mark.kube(
-    own=True, emulated_version="1.33", feature_gates={"DynamicResourceAllocation": True}, runtime_config="resource.k8s.io/v1beta2=true"
+    own=True,
+    emulated_version="1.33",
+    feature_gates={"DynamicResourceAllocation": True},
+    runtime_config="resource.k8s.io/v1beta2=true",
 )
 def test_a_pod_gets_its_device_from_a_release_before_v1(kube):
     prepare(kube, "resource.k8s.io/v1beta2")

@@ -16,8 +16,18 @@ def group(name: str, **spec) -> dict:
 
 
 def member(name: str, of: str, *, annotations: dict | None = None, **spec) -> dict:
-    body = {"schedulingGroup": {"podGroupName": of}, "containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never", **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations or {}}, "spec": body}
+    body = {
+        "schedulingGroup": {"podGroupName": of},
+        "containers": [{"name": "c", "image": "i"}],
+        "restartPolicy": "Never",
+        **spec,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": body,
+    }
 
 
 @ON
@@ -50,8 +60,10 @@ def test_a_control_plane_that_does_not_serve_groups_starts_all_the_same(kube):
 # Claims of groups.
 
 CLAIMS_ON = pytest.mark.kube(
-    own=True, feature_gates={**GATES, "DRAWorkloadResourceClaims": True}, runtime_config="scheduling.k8s.io/v1alpha2=true"
-)  # fmt: skip
+    own=True,
+    feature_gates={**GATES, "DRAWorkloadResourceClaims": True},
+    runtime_config="scheduling.k8s.io/v1alpha2=true",
+)
 DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 ENTRY = {"name": "shared", "resourceClaimTemplateName": "one"}
 OWN = {"name": "own", "resourceClaimTemplateName": "one"}
@@ -59,7 +71,12 @@ CLASS = {
     "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
     "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
 }  # fmt: skip
-TEMPLATE = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one"}, "spec": {"spec": DEVICES}}
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one"},
+    "spec": {"spec": DEVICES},
+}
 
 
 def names(obj: dict) -> dict[str, str]:
@@ -79,8 +96,15 @@ def test_a_groups_claim_is_made_once_and_named_to_all_members(kube):
     assert meta["generateName"] == "g-shared-"
     assert meta["annotations"]["resource.kubernetes.io/pod-claim-name"] == "shared"
     (owner,) = meta["ownerReferences"]
-    assert (owner["apiVersion"], owner["kind"], owner["name"], owner["controller"]) == ("scheduling.k8s.io/v1alpha2", "PodGroup", "g", True)
-    assert {owner["kind"] for owner in kube.get(f"resourceclaim/{early['own']}")["metadata"]["ownerReferences"]} == {"Pod"}
+    assert (owner["apiVersion"], owner["kind"], owner["name"], owner["controller"]) == (
+        "scheduling.k8s.io/v1alpha2",
+        "PodGroup",
+        "g",
+        True,
+    )
+    assert {owner["kind"] for owner in kube.get(f"resourceclaim/{early['own']}")["metadata"]["ownerReferences"]} == {
+        "Pod"
+    }
 
 
 @CLAIMS_ON
@@ -88,7 +112,10 @@ def test_a_missing_template_is_told_to_the_group(kube):
     kube.apply(group("g", resourceClaims=[ENTRY]))
     client = kube.client()
     events = client.watch(client.path("v1", "Event"), timeout=30, fieldSelector="reason=FailedResourceClaimCreation")
-    words = 'PodGroupResourceClaim shared: resource claim template "one": resourceclaimtemplate.resource.k8s.io "one" not found'
+    words = (
+        'PodGroupResourceClaim shared: resource claim template "one": resourceclaimtemplate.resource.k8s.io "one" not'
+        " found"
+    )
     assert next(events)["object"]["message"] == words
 
 
@@ -116,11 +143,18 @@ def test_a_member_put_on_a_node_by_hand_has_the_claim_reserved_for_its_group(kub
     kube.add_node("worker")
     entry = {"name": "c", "resourceClaimName": "mine"}
     kube.apply([CLASS, group("g", resourceClaims=[entry])])
-    kube.apply({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "mine"}, "spec": DEVICES})
+    kube.apply(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "mine"}, "spec": DEVICES}
+    )
     client = kube.client()
     path = client.path("resource.k8s.io/v1", "ResourceClaim", None, "mine")
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d"}
-    client.request("PATCH", f"{path}/status", {"status": {"allocation": {"devices": {"results": [result]}}}}, content_type="application/merge-patch+json")
+    client.request(
+        "PATCH",
+        f"{path}/status",
+        {"status": {"allocation": {"devices": {"results": [result]}}}},
+        content_type="application/merge-patch+json",
+    )
     kube.apply(member("a", "g", nodeName="worker", resourceClaims=[entry]))
     claim = kube.wait("resourceclaim/mine", lambda c: c["status"].get("reservedFor"))
     (consumer,) = claim["status"]["reservedFor"]
@@ -135,7 +169,12 @@ def test_the_claim_of_the_example_is_reserved_for_the_group_once_and_given_up_wi
         kube.wait(f"pod/{name}", "phase=Running")
     made = kube.get("podgroup/training")
     claim = names(made)["shared"]
-    consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "training", "uid": made["metadata"]["uid"]}
+    consumer = {
+        "apiGroup": "scheduling.k8s.io",
+        "resource": "podgroups",
+        "name": "training",
+        "uid": made["metadata"]["uid"],
+    }
     assert kube.get(f"resourceclaim/{claim}")["status"]["reservedFor"] == [consumer]
     for name in ("worker-0", "worker-1"):
         kube.delete(f"pod/{name}")

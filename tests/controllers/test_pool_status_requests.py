@@ -9,10 +9,21 @@ from controllers.resourcepoolstatusrequest import allocated_devices, is_old, poo
 from tests.support.wire import eventually
 
 DRIVER = "d.example.com"
-ON = pytest.mark.kube(own=True, feature_gates={"DRAResourcePoolStatus": True}, runtime_config="resource.k8s.io/v1alpha3=true")
+ON = pytest.mark.kube(
+    own=True, feature_gates={"DRAResourcePoolStatus": True}, runtime_config="resource.k8s.io/v1alpha3=true"
+)
 
 
-def slice_of(name: str, pool: str, devices: int, *, generation: int = 1, count: int = 1, node: str | None = "n", driver: str = DRIVER) -> dict:
+def slice_of(
+    name: str,
+    pool: str,
+    devices: int,
+    *,
+    generation: int = 1,
+    count: int = 1,
+    node: str | None = "n",
+    driver: str = DRIVER,
+) -> dict:
     where = {"nodeName": node} if node else {"allNodes": True}
     spec = {"driver": driver, "pool": {"name": pool, "generation": generation, "resourceSliceCount": count}, **where}
     spec["devices"] = [{"name": f"{name}-{index}"} for index in range(devices)]
@@ -20,7 +31,12 @@ def slice_of(name: str, pool: str, devices: int, *, generation: int = 1, count: 
 
 
 def request(name: str, **spec) -> dict:
-    return {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourcePoolStatusRequest", "metadata": {"name": name}, "spec": {"driver": DRIVER, **spec}}
+    return {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "ResourcePoolStatusRequest",
+        "metadata": {"name": name},
+        "spec": {"driver": DRIVER, **spec},
+    }
 
 
 def answer_to(kube, name: str) -> dict:
@@ -31,7 +47,12 @@ def answer_to(kube, name: str) -> dict:
 
 
 def test_only_the_highest_generation_of_a_pool_counts():
-    slices = [slice_of("old", "p", 5), slice_of("a", "p", 2, generation=2, count=2), slice_of("older", "p", 7), slice_of("b", "p", 3, generation=2, count=2)]
+    slices = [
+        slice_of("old", "p", 5),
+        slice_of("a", "p", 2, generation=2, count=2),
+        slice_of("older", "p", 7),
+        slice_of("b", "p", 3, generation=2, count=2),
+    ]
     for listed in (slices, slices[::-1]):
         (pool,) = pools_of(listed, DRIVER, None)
         assert (pool.devices, pool.slices, pool.complete) == (5, 2, True)
@@ -56,7 +77,11 @@ def test_the_node_is_named_when_all_slices_have_it():
 
 
 def test_more_allocations_than_devices_leave_none():
-    claim = {"status": {"allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "p"}, {"driver": "other", "pool": "p"}]}}}}
+    claim = {
+        "status": {
+            "allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "p"}, {"driver": "other", "pool": "p"}]}}
+        }
+    }
     allocated = allocated_devices([claim, claim, {"status": {}}, {}], DRIVER)
     assert allocated == {"p": 2}
     (pool,) = pools_of([slice_of("a", "p", 1)], DRIVER, None)
@@ -67,7 +92,14 @@ def test_more_allocations_than_devices_leave_none():
 def test_a_request_is_answered_once(kube):
     kube.apply([slice_of("a", "a", 2), slice_of("b", "b", 3), request("all"), request("one", limit=1)])
     answer = answer_to(kube, "all")
-    figures = {"resourceSliceCount": 1, "allocatedDevices": 0, "unavailableDevices": 0, "generation": 1, "nodeName": "n", "driver": DRIVER}
+    figures = {
+        "resourceSliceCount": 1,
+        "allocatedDevices": 0,
+        "unavailableDevices": 0,
+        "generation": 1,
+        "nodeName": "n",
+        "driver": DRIVER,
+    }
     assert answer["pools"] == [
         {**figures, "poolName": "a", "totalDevices": 2, "availableDevices": 2},
         {**figures, "poolName": "b", "totalDevices": 3, "availableDevices": 3},
@@ -75,7 +107,11 @@ def test_a_request_is_answered_once(kube):
     (condition,) = answer["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Complete", "True", "CalculationComplete")
     assert condition["message"] == "Calculated status for 2 pools"
-    processed = [line for line in httpx.get(f"{kube.url}/metrics").text.splitlines() if line.startswith("resourcepoolstatusrequest_controller_requests")]
+    processed = [
+        line
+        for line in httpx.get(f"{kube.url}/metrics").text.splitlines()
+        if line.startswith("resourcepoolstatusrequest_controller_requests")
+    ]
     assert processed == [f'resourcepoolstatusrequest_controller_requests_processed_total{{driver_name="{DRIVER}"}} 2']
     short = answer_to(kube, "one")
     assert (short["poolCount"], [pool["poolName"] for pool in short["pools"]]) == (2, ["a"])

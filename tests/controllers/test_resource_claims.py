@@ -22,7 +22,12 @@ def spec(count: int = 1) -> dict:
 
 def template(name: str = "one", count: int = 1) -> dict:
     body = {"metadata": {"labels": {"from": "template"}}, "spec": spec(count)}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": name}, "spec": body}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name},
+        "spec": body,
+    }
 
 
 def pod(name: str, *, annotations: dict | None = None, node: str | None = None, **entry: str) -> dict:
@@ -32,7 +37,12 @@ def pod(name: str, *, annotations: dict | None = None, node: str | None = None, 
         "restartPolicy": "Never",
         **({"nodeName": node} if node else {}),
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations or {}}, "spec": body}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": body,
+    }
 
 
 def claim_of(kube, name: str) -> dict:
@@ -54,7 +64,9 @@ def test_a_claim_is_generated_from_the_template_and_owned_by_the_pod(cluster):
     assert meta["name"].startswith("p-gpu-")
     assert meta["labels"] == {"from": "template"}
     assert meta["annotations"]["resource.kubernetes.io/pod-claim-name"] == "gpu"
-    assert [(owner["kind"], owner["uid"], owner["controller"]) for owner in meta["ownerReferences"]] == [("Pod", running["metadata"]["uid"], True)]
+    assert [(owner["kind"], owner["uid"], owner["controller"]) for owner in meta["ownerReferences"]] == [
+        ("Pod", running["metadata"]["uid"], True)
+    ]
     assert meta["finalizers"] == [FINALIZER]
 
 
@@ -73,7 +85,17 @@ def test_claims_are_counted_by_how_they_came_to_be(cluster):
         text = httpx.get(f"{cluster.url}/metrics").text
         return {line for line in text.splitlines() if line.startswith("resourceclaim_controller_")}
 
-    cluster.apply([{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "by-hand"}, "spec": spec(9)}, pod("p")])
+    cluster.apply(
+        [
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {"name": "by-hand"},
+                "spec": spec(9),
+            },
+            pod("p"),
+        ]
+    )
     cluster.wait("pod/p", "phase=Running")
     label = 'admin_access="false"'
     expected = {
@@ -102,7 +124,9 @@ def test_a_finished_pods_generated_claim_goes_while_the_pod_stays(cluster):
 
 
 def test_a_claim_that_the_user_made_is_deallocated_with_its_last_user_and_kept(cluster):
-    cluster.apply({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()})
+    cluster.apply(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
+    )
     cluster.apply([pod("a", resourceClaimName="shared"), pod("b", resourceClaimName="shared")])
     cluster.wait("pod/a", "phase=Running")
     cluster.wait("pod/b", "phase=Running")
@@ -116,7 +140,9 @@ def test_a_claim_that_the_user_made_is_deallocated_with_its_last_user_and_kept(c
 
 
 def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster):
-    cluster.apply({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()})
+    cluster.apply(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
+    )
     cluster.apply(pod("a", resourceClaimName="shared"))
     cluster.wait("pod/a", "phase=Running")
     deleted = cluster.delete("resourceclaim/shared")
@@ -128,15 +154,21 @@ def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster):
 
 def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster):
     cluster.apply(pod("p", resourceClaimTemplateName="late"))
-    events = cluster.client().watch(cluster.client().path("v1", "Event"), timeout=30, fieldSelector="reason=FailedResourceClaimCreation")
-    words = 'PodResourceClaim gpu: resource claim template "late": resourceclaimtemplate.resource.k8s.io "late" not found'
+    events = cluster.client().watch(
+        cluster.client().path("v1", "Event"), timeout=30, fieldSelector="reason=FailedResourceClaimCreation"
+    )
+    words = (
+        'PodResourceClaim gpu: resource claim template "late": resourceclaimtemplate.resource.k8s.io "late" not found'
+    )
     assert next(events)["object"]["message"] == words
     cluster.apply(template("late"))
     cluster.wait("pod/p", "phase=Running")
 
 
 def test_a_pod_put_on_a_node_by_hand_gets_its_allocated_claim_reserved(cluster):
-    cluster.apply({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()})
+    cluster.apply(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
+    )
     cluster.apply(pod("a", resourceClaimName="shared"))
     cluster.wait("pod/a", "phase=Running")
     cluster.apply(pod("b", resourceClaimName="shared", node="worker"))
@@ -150,11 +182,16 @@ def test_devices_that_are_taken_keep_a_pod_pending_until_they_are_free(cluster):
     for name in "abc":
         state = cluster.wait(
             f"pod/{name}",
-            lambda p: p["status"]["phase"] == "Running" or any(c["reason"] == "Unschedulable" for c in p["status"].get("conditions") or () if "reason" in c),
+            lambda p: (
+                p["status"]["phase"] == "Running"
+                or any(c["reason"] == "Unschedulable" for c in p["status"].get("conditions") or () if "reason" in c)
+            ),
         )
         waiting += [name] if state["status"]["phase"] == "Pending" else []
     assert len(waiting) == 1
-    message = next(c["message"] for c in cluster.get(f"pod/{waiting[0]}")["status"]["conditions"] if c["type"] == "PodScheduled")
+    message = next(
+        c["message"] for c in cluster.get(f"pod/{waiting[0]}")["status"]["conditions"] if c["type"] == "PodScheduled"
+    )
     assert message.startswith("0/1 nodes are available: 1 cannot allocate all claims.")
     cluster.delete(f"pod/{'b' if waiting == ['a'] else 'a'}")
     cluster.wait(f"pod/{waiting[0]}", "phase=Running")
@@ -162,7 +199,9 @@ def test_devices_that_are_taken_keep_a_pod_pending_until_they_are_free(cluster):
 
 def test_the_allocation_of_a_claim_that_two_pods_want_is_on_one_node(cluster):
     cluster.add_node("other", devices=2)
-    cluster.apply({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "pair"}, "spec": spec(2)})
+    cluster.apply(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "pair"}, "spec": spec(2)}
+    )
     cluster.apply([pod("a", resourceClaimName="pair"), pod("b", resourceClaimName="pair")])
     nodes = {cluster.wait(f"pod/{name}", "phase=Running")["spec"]["nodeName"] for name in "ab"}
     assert len(nodes) == 1

@@ -12,7 +12,12 @@ VOLUME = {
 
 def pod(name: str, claim: str = "data", **spec) -> dict:
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, **spec},
+    }
 
 
 def test_a_claim_goes_with_the_last_pod_on_a_node_that_uses_it(kube):
@@ -30,7 +35,9 @@ def test_a_claim_goes_with_the_last_pod_on_a_node_that_uses_it(kube):
 
 def test_a_claim_for_a_pods_own_volume_does_not_wait_for_a_pod_that_its_node_is_done_with(kube):
     kube.add_node("worker")
-    kept = pod("a", nodeName="worker", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM["spec"]}}}])
+    kept = pod(
+        "a", nodeName="worker", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM["spec"]}}}]
+    )
     (made,) = kube.apply([{**kept, "metadata": {"name": "a", "finalizers": ["example.com/keep"]}}])
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made["metadata"]["uid"], "controller": True}
     kube.apply([{**CLAIM, "metadata": {"name": "a-v", "ownerReferences": [owner]}}])
@@ -53,6 +60,11 @@ def test_a_volume_stays_while_it_is_bound(kube):
 
 
 def test_a_namespace_goes_with_its_claims(kube):
-    kube.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, {**CLAIM, "metadata": {"name": "data", "namespace": "team"}}])
+    kube.apply(
+        [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+            {**CLAIM, "metadata": {"name": "data", "namespace": "team"}},
+        ]
+    )
     kube.delete("namespace/team")
     kube.wait("namespace/team", "delete")

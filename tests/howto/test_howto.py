@@ -27,7 +27,11 @@ _FENCED = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """An empty directory; `kubedra` and `pytest` on the PATH are this environment's, `pip install` has been done."""
-    tools = {"kubedra": f'exec {sys.executable} -m kubedra "$@"', "pytest": f'exec {sys.executable} -m pytest -p no:cacheprovider "$@"', "pip": "true"}
+    tools = {
+        "kubedra": f'exec {sys.executable} -m kubedra "$@"',
+        "pytest": f'exec {sys.executable} -m pytest -p no:cacheprovider "$@"',
+        "pip": "true",
+    }
     (tmp_path / "bin").mkdir()
     for name, does in tools.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
@@ -41,7 +45,9 @@ def environment(project: Path, **more: str) -> dict[str, str]:
 
 
 def run(project: Path, *command: str, patience: float = 100, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=project, env=environment(project, **more), capture_output=True, text=True, timeout=patience)
+    return subprocess.run(
+        command, cwd=project, env=environment(project, **more), capture_output=True, text=True, timeout=patience
+    )
 
 
 def copied(project: Path, example: str) -> None:
@@ -72,9 +78,14 @@ def test_the_protocol_that_any_language_follows(project: Path) -> None:
     command = re.search(r"^ +(kubedra serve .*)$", (HOWTO / "any-language.md").read_text(), re.MULTILINE)
     assert command
     child = subprocess.Popen(
-        ["sh", "-c", f"exec {command[1]}"], cwd=project, env=environment(project, DIRECTORY=str(project / "data")), stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        ["sh", "-c", f"exec {command[1]}"],
+        cwd=project,
+        env=environment(project, DIRECTORY=str(project / "data")),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert child.stdout is not None
     announced = json.loads(child.stdout.readline())
     assert set(announced) == {"url", "kubeconfig", "pid", "token"}
@@ -102,7 +113,12 @@ def test_the_shell_suite_passes_and_leaves_nothing(project: Path) -> None:
 def test_the_go_project_passes(project: Path) -> None:
     copied(project, "go-project")
     # The standard library is compiled first: half a minute, several on a busy machine.
-    settings = {"GOFLAGS": "-mod=mod -vet=off", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOCACHE": str(project.parent / "cache")}
+    settings = {
+        "GOFLAGS": "-mod=mod -vet=off",
+        "GOPROXY": "off",
+        "GOTOOLCHAIN": "local",
+        "GOCACHE": str(project.parent / "cache"),
+    }
     done = run(project, str(GO), "test", "./...", patience=450, **settings)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,4 +1,6 @@
-"""Fields that a disabled feature gate drops: remembered for each object, told in Warning headers where that is asked for."""
+"""Fields that a disabled feature gate drops: remembered for each object, told in Warning headers where that is asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def dropped(server: Running, query: str) -> list[Json]:
 def test_what_a_create_lost_is_told_and_remembered(server: Running) -> None:
     made = server.wire().post(CLAIMS, claim(name="a"))
     assert made.status == 201
-    assert made.headers["warning"] == '299 - "spec.devices.requests[0].exactly.tolerations: dropped, the feature gate DRADeviceTaints is disabled"'
+    assert (
+        made.headers["warning"]
+        == '299 - "spec.devices.requests[0].exactly.tolerations: dropped, the feature gate DRADeviceTaints is disabled"'
+    )
     (loss,) = dropped(server, "kind=ResourceClaim&namespace=default&name=a")
     assert loss["fields"] == LOST
     assert loss["group"] == "resource.k8s.io"
@@ -55,7 +60,10 @@ def test_a_generated_name_is_the_name_it_is_remembered_by(server: Running) -> No
 
 def test_a_write_that_fails_is_remembered_and_a_dry_run_only_told(server: Running) -> None:
     broken = claim(name="broken")
-    broken["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "", "tolerations": [{"operator": "Exists"}]}
+    broken["spec"]["devices"]["requests"][0]["exactly"] = {
+        "deviceClassName": "",
+        "tolerations": [{"operator": "Exists"}],
+    }
     assert server.wire().post(CLAIMS, broken).status == 422
     assert [loss["fields"] for loss in dropped(server, "name=broken")] == [LOST]
     assert "warning" in server.wire().post(f"{CLAIMS}?dryRun=All", claim(name="dry")).headers
@@ -64,7 +72,12 @@ def test_a_write_that_fails_is_remembered_and_a_dry_run_only_told(server: Runnin
 
 def test_maps_and_lists_are_named_in_the_path(server: Running) -> None:
     device = {"name": "d0", "taints": [{"key": "k", "effect": "NoSchedule"}], "attributes": {"b": {"ints": [1]}}}
-    spec = {"driver": "d", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "devices": [device]}
+    spec = {
+        "driver": "d",
+        "nodeName": "n",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "devices": [device],
+    }
     server.wire().post(SLICES, {"metadata": {"name": "s"}, "spec": spec})
     (loss,) = dropped(server, "kind=ResourceSlice")
     assert loss["fields"] == [
@@ -84,7 +97,12 @@ def test_updates_patches_and_applies_are_remembered(server: Running) -> None:
     patch = b'[{"op":"add","path":"/spec/devices/requests/0/exactly/tolerations","value":[{"operator":"Exists"}]}]'
     wire.request("PATCH", f"{CLAIMS}/patched", patch, {"content-type": "application/json-patch+json"})
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **claim(name="applied")}
-    wire.request("PATCH", f"{CLAIMS}/applied?fieldManager=m", json.dumps(body).encode(), {"content-type": "application/apply-patch+yaml"})
+    wire.request(
+        "PATCH",
+        f"{CLAIMS}/applied?fieldManager=m",
+        json.dumps(body).encode(),
+        {"content-type": "application/apply-patch+yaml"},
+    )
     for name in ("put", "patched", "applied"):
         assert [loss["fields"] for loss in dropped(server, f"name={name}")] == [LOST]
 

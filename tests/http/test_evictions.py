@@ -43,13 +43,23 @@ def patch(wire: Wire, path: str, body: Json) -> Json:
 
 
 def budget(wire: Wire, name: str = "b", status: Json | None = None, **spec: Any) -> None:
-    assert wire.post(BUDGETS, {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": "x"}}, **spec}}).status == 201
+    assert (
+        wire.post(
+            BUDGETS, {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": "x"}}, **spec}}
+        ).status
+        == 201
+    )
     if status is not None:
         patch(wire, f"{BUDGETS}/{name}/status", {"status": {"observedGeneration": 1, **status}})
 
 
 def evict(wire: Wire, name: str, **options: Any) -> Answer:
-    body = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": name}, **({"deleteOptions": options} if options else {})}
+    body = {
+        "kind": "Eviction",
+        "apiVersion": "policy/v1",
+        "metadata": {"name": name},
+        **({"deleteOptions": options} if options else {}),
+    }
     return wire.post(f"{PODS}/{name}/eviction", body)
 
 
@@ -68,8 +78,12 @@ def test_a_disruption_is_taken_from_the_budget(wire: Wire) -> None:
     assert evict(wire, "one").json["status"] == "Success"
     kept = wire.get(f"{BUDGETS}/b").json
     assert (kept["status"]["disruptionsAllowed"], list(kept["status"]["disruptedPods"])) == (0, ["one"])
-    assert [(c["type"], c["status"], c["reason"]) for c in kept["status"]["conditions"]] == [("DisruptionAllowed", "False", "InsufficientPods")]
-    assert {entry["manager"] for entry in kept["metadata"]["managedFields"] if entry.get("subresource") == "status"} >= {"kube-apiserver"}
+    assert [(c["type"], c["status"], c["reason"]) for c in kept["status"]["conditions"]] == [
+        ("DisruptionAllowed", "False", "InsufficientPods")
+    ]
+    assert {
+        entry["manager"] for entry in kept["metadata"]["managedFields"] if entry.get("subresource") == "status"
+    } >= {"kube-apiserver"}
     assert cause(evict(wire, "two")) == "The disruption budget b does not allow evicting pods currently"
     assert wire.get(f"{PODS}/one").status == 404
     assert wire.get(f"{PODS}/two").status == 200
@@ -90,7 +104,8 @@ def test_too_few_healthy_pods_are_counted_out(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "healthy", "goes"), [("IfHealthyBudget", 2, True), ("IfHealthyBudget", 1, False), ("AlwaysAllow", 1, True)]
+    ("policy", "healthy", "goes"),
+    [("IfHealthyBudget", 2, True), ("IfHealthyBudget", 1, False), ("AlwaysAllow", 1, True)],
 )
 def test_an_unhealthy_pod_may_go_without_a_disruption(wire: Wire, policy: str, healthy: int, goes: bool) -> None:
     run(wire, "sick", ready=False)
@@ -122,4 +137,6 @@ def test_a_budget_is_only_replaced_at_a_version_and_says_one_thing(wire: Wire) -
     assert "must be specified for an update" in wire.request("PUT", f"{BUDGETS}/b", body).json["message"]
     both = wire.post(BUDGETS, {"metadata": {"name": "c"}, "spec": {"minAvailable": "101%", "maxUnavailable": "x"}}).json
     assert [c["field"] for c in both["details"]["causes"]] == ["spec", "spec.minAvailable", "spec.maxUnavailable"]
-    assert both["details"]["causes"][0]["message"].startswith('Invalid value: {"MinAvailable":"101%","Selector":null,"MaxUnavailable":"x",')
+    assert both["details"]["causes"][0]["message"].startswith(
+        'Invalid value: {"MinAvailable":"101%","Selector":null,"MaxUnavailable":"x",'
+    )

@@ -14,7 +14,9 @@ releases = st.sampled_from(RELEASES)
 @given(releases)
 def test_the_defaults_of_every_release_agree_with_each_other(release: tuple[int, int]) -> None:
     features = Features(release)
-    assert features.enabled_names() == {name for name, gate in GATES.items() if (stage := gate.at(release)) and stage.on}
+    assert features.enabled_names() == {
+        name for name, gate in GATES.items() if (stage := gate.at(release)) and stage.on
+    }
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,9 @@ def test_a_gate_has_the_default_of_the_release_that_is_emulated(name: str, on: t
 
 
 def test_a_gate_that_may_be_set_is_set() -> None:
-    assert Features((1, 34), {"DynamicResourceAllocation": True, "DRAPartitionableDevices": True}).enabled("DRAPartitionableDevices")
+    assert Features((1, 34), {"DynamicResourceAllocation": True, "DRAPartitionableDevices": True}).enabled(
+        "DRAPartitionableDevices"
+    )
     assert not Features((1, 36), {"DRAPrioritizedList": False}).enabled("DRAPrioritizedList"), "general, but not locked"
 
 
@@ -54,7 +58,9 @@ def test_a_gate_that_may_be_set_is_set() -> None:
         ((1, 36), {"WorkloadAwarePreemption": True}, "WorkloadAwarePreemption is enabled, but depends on features that are disabled: [GangScheduling]"),
     ],
 )  # fmt: skip
-def test_a_setting_that_a_release_refuses_is_refused_in_upstreams_words(release: tuple[int, int], settings: dict[str, bool], message: str) -> None:
+def test_a_setting_that_a_release_refuses_is_refused_in_upstreams_words(
+    release: tuple[int, int], settings: dict[str, bool], message: str
+) -> None:
     with pytest.raises(FeatureError) as caught:
         Features(release, settings)
     assert str(caught.value) == message
@@ -114,7 +120,10 @@ def test_gates_are_read_as_the_flag_spells_them() -> None:
         ("A=x", 'invalid value of A=x, err: strconv.ParseBool: parsing "x": invalid syntax'),
         ("A=tRUE", 'invalid value of A=tRUE, err: strconv.ParseBool: parsing "tRUE": invalid syntax'),
         ("foo:A=true", "component not registered: foo"),
-        ("A=true,kube:B=true", "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"),
+        (
+            "A=true,kube:B=true",
+            "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use",
+        ),
     ],
 )
 def test_gates_that_cannot_be_read_are_refused_in_upstreams_words(text: str, message: str) -> None:
@@ -125,7 +134,15 @@ def test_gates_that_cannot_be_read_are_refused_in_upstreams_words(text: str, mes
 
 @pytest.mark.parametrize(
     ("text", "release"),
-    [("1.35", (1, 35)), ("v1.35", (1, 35)), ("1.35.0", (1, 35)), ("1.035-x", (1, 35)), ("kube=1.34", (1, 34)), (" kube = 1.34 ", (1, 34)), ("", (1, 36))],
+    [
+        ("1.35", (1, 35)),
+        ("v1.35", (1, 35)),
+        ("1.35.0", (1, 35)),
+        ("1.035-x", (1, 35)),
+        ("kube=1.34", (1, 34)),
+        (" kube = 1.34 ", (1, 34)),
+        ("", (1, 36)),
+    ],
 )
 def test_a_release_may_be_spelled_in_all_the_usual_ways(text: str, release: tuple[int, int]) -> None:
     assert parse_release(text) == release
@@ -136,7 +153,13 @@ def test_a_release_may_be_spelled_in_all_the_usual_ways(text: str, release: tupl
     [
         ("1.37", "emulation version 1.37 is not between [1.33, 1.36.0]"),
         ("2.0", "emulation version 2.0 is not between [1.33, 1.36.0]"),
-        ("1.32", "[emulation version 1.32 is not between [1.33, 1.36.0], minCompatibilityVersion version 1.33 is not between [1.33, 1.32]]"),
+        (
+            "1.32",
+            (
+                "[emulation version 1.32 is not between [1.33, 1.36.0], minCompatibilityVersion version 1.33 is not"
+                " between [1.33, 1.32]]"
+            ),
+        ),
         ("1.36.2", "patch version not allowed, got: kube=1.36.2"),
         ("one", 'could not parse "one" as version'),
         ("-1.3", 'could not parse "-1.3" as version'),
@@ -146,7 +169,9 @@ def test_a_release_may_be_spelled_in_all_the_usual_ways(text: str, release: tupl
         ("1.34,1.35", "duplicate version flag, kube=1.34 and kube=1.35"),
     ],
 )
-def test_a_release_that_cannot_be_emulated_is_refused_in_upstreams_words_with_those_that_can(text: str, message: str) -> None:
+def test_a_release_that_cannot_be_emulated_is_refused_in_upstreams_words_with_those_that_can(
+    text: str, message: str
+) -> None:
     with pytest.raises(FeatureError) as caught:
         parse_release(text)
     assert str(caught.value) == f"{message}; use one of 1.33, 1.34, 1.35, 1.36"

@@ -14,7 +14,9 @@ from apiserver.http.gathering import SLICE, gather
 from apiserver.http.negotiation import JSON, YAML, encode
 
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text()
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12
+)
 WHOLE: dict[str, Any] = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}
 
 

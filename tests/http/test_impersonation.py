@@ -1,4 +1,6 @@
-"""Who may act as whom, and what becomes of the request. Asked of the rules themselves, and of a server by what it refuses."""
+"""Who may act as whom, and what becomes of the request. Asked of the rules themselves, and of a server by what it
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ LIST = Question("list", "resource.k8s.io", "resourceclaims", namespace="default"
 ROLES = Authorizer(("RBAC",))
 
 
-def become(headers: dict[str, str], *, user: User = MASTER, constrained: bool = True, question: Question | None = LIST) -> User:
+def become(
+    headers: dict[str, str], *, user: User = MASTER, constrained: bool = True, question: Question | None = LIST
+) -> User:
     who = wanted(headers, constrained=constrained)
     assert who is not None
     return impersonate(ROLES, user, who, question, "/version", "GET", constrained=constrained)
@@ -38,12 +42,17 @@ def refusal(headers: dict[str, str], *, constrained: bool = True, question: Ques
         ({"impersonate-user": "bob", "impersonate-group": "a\nb"}, ("a", "b", "system:authenticated")),
         ({"impersonate-user": "bob", "impersonate-group": "system:unauthenticated"}, ("system:unauthenticated",)),
         ({"impersonate-user": "system:anonymous"}, ("system:unauthenticated",)),
-        ({"impersonate-user": "system:serviceaccount:ns:sa"}, ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")),
+        (
+            {"impersonate-user": "system:serviceaccount:ns:sa"},
+            ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"),
+        ),
         ({"impersonate-user": "system:serviceaccount:ns:sa", "impersonate-group": "g"}, ("g", "system:authenticated")),
         ({"impersonate-user": "system:node:n1"}, ("system:nodes", "system:authenticated")),
     ],
 )
-def test_an_impersonated_user_has_the_groups_that_are_asked_for_and_those_of_its_kind(headers: dict[str, str], groups: tuple[str, ...]) -> None:
+def test_an_impersonated_user_has_the_groups_that_are_asked_for_and_those_of_its_kind(
+    headers: dict[str, str], groups: tuple[str, ...]
+) -> None:
     assert become(headers).groups == groups
 
 
@@ -52,41 +61,66 @@ def test_before_constrained_impersonation_a_node_has_only_the_groups_that_are_as
 
 
 def test_uid_and_extra_are_taken_over_with_keys_unescaped() -> None:
-    user = become({"impersonate-user": "bob", "impersonate-uid": "u1", "impersonate-extra-example.com%2fscopes": "view\nedit"})
+    user = become(
+        {"impersonate-user": "bob", "impersonate-uid": "u1", "impersonate-extra-example.com%2fscopes": "view\nedit"}
+    )
     assert (user.uid, dict(user.extra)) == ("u1", {"example.com/scopes": ("view", "edit")})
 
 
 @pytest.mark.parametrize(
-    ("name", "mode"), [("bob", "user-info"), ("system:node:n1", "arbitrary-node"), ("system:serviceaccount:ns:sa", "serviceaccount")]
+    ("name", "mode"),
+    [("bob", "user-info"), ("system:node:n1", "arbitrary-node"), ("system:serviceaccount:ns:sa", "serviceaccount")],
 )
 def test_a_refusal_names_the_constrained_verb_on_what_was_asked_for(name: str, mode: str) -> None:
     error = refusal({"impersonate-user": name})
-    assert error.message == (
-        f'resourceclaims.resource.k8s.io is forbidden: User "alice" cannot impersonate-on:{mode}:list resource "resourceclaims" '
-        'in API group "resource.k8s.io" in the namespace "default"'
+    assert (
+        error.message
+        == f'resourceclaims.resource.k8s.io is forbidden: User "alice" cannot impersonate-on:{mode}:list resource'
+        ' "resourceclaims" in API group "resource.k8s.io" in the namespace "default"'
     )
 
 
 def test_a_refusal_for_a_path_names_the_path() -> None:
-    assert refusal({"impersonate-user": "bob"}, question=None).message == 'forbidden: User "alice" cannot impersonate-on:user-info:get path "/version"'
+    assert (
+        refusal({"impersonate-user": "bob"}, question=None).message
+        == 'forbidden: User "alice" cannot impersonate-on:user-info:get path "/version"'
+    )
 
 
 def test_without_the_gate_a_refusal_names_the_user() -> None:
     error = refusal({"impersonate-user": "bob"}, constrained=False)
-    assert error.message == 'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster scope'
+    assert (
+        error.message
+        == 'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster'
+        " scope"
+    )
     assert error.details == {"name": "bob", "kind": "users"}
 
 
 def test_a_refusal_does_not_look_like_html() -> None:
     with pytest.raises(StatusError) as caught:
-        impersonate(ROLES, User("<b>&"), wanted({"impersonate-user": "x"}, constrained=False), LIST, "", "GET", constrained=False)  # type: ignore[arg-type]
+        impersonate(
+            ROLES,
+            User("<b>&"),
+            wanted({"impersonate-user": "x"}, constrained=False),
+            LIST,
+            "",
+            "GET",
+            constrained=False,
+        )  # type: ignore[arg-type]
     assert 'User "&lt;b&gt;&amp;"' in caught.value.message
 
 
 @pytest.mark.parametrize(
     ("constrained", "text"),
     [
-        (True, 'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"devs"}, Extra:map[string][]string(nil)} without impersonating a user name'),
+        (
+            True,
+            (
+                'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"devs"}, Extra:map[string][]string(nil)}'
+                " without impersonating a user name"
+            ),
+        ),
         (False, "requested [{Group  devs    }] without impersonating a user"),
     ],
 )
@@ -113,7 +147,12 @@ def test_on_the_wire_a_repeated_group_header_counts_each_time(server: Running) -
 
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
     connection.putrequest("GET", "/api/v1/pods")
-    for name, value in (("Authorization", "Bearer root"), ("Impersonate-User", "bob"), ("Impersonate-Group", "a"), ("Impersonate-Group", "system:masters")):
+    for name, value in (
+        ("Authorization", "Bearer root"),
+        ("Impersonate-User", "bob"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "system:masters"),
+    ):
         connection.putheader(name, value)
     connection.endheaders()
     answer = connection.getresponse()
@@ -125,4 +164,7 @@ def test_on_the_wire_a_repeated_group_header_counts_each_time(server: Running) -
 def test_on_the_wire_the_request_is_the_impersonated_users(server: Running) -> None:
     answer = server.wire("root").get("/api/v1/pods", Impersonate_User="bob")
     assert answer.status == 403
-    assert answer.json["message"] == 'pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope'
+    assert (
+        answer.json["message"]
+        == 'pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope'
+    )

@@ -22,7 +22,9 @@ async def rests(pace: Pace, delays: list[float], streams: int) -> float:
 def play(scenario: Callable[[Pace, list[float]], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         loop, delays = asyncio.get_running_loop(), []
-        monkeypatch.setattr(loop, "call_later", lambda delay, callback, *args: (delays.append(delay), loop.call_soon(callback, *args)))
+        monkeypatch.setattr(
+            loop, "call_later", lambda delay, callback, *args: (delays.append(delay), loop.call_soon(callback, *args))
+        )
         await scenario(Pace(), delays)
 
     asyncio.run(run())

@@ -11,7 +11,9 @@ from apiserver.serving import RuntimeConfigError, parse_runtime_config, served
 NOW, BEFORE = (1, 36), (1, 33)
 
 
-def versions(text: str, release: tuple[int, int] = NOW, group: str = "resource.k8s.io", plural: str = "resourceclaims") -> set[str]:
+def versions(
+    text: str, release: tuple[int, int] = NOW, group: str = "resource.k8s.io", plural: str = "resourceclaims"
+) -> set[str]:
     found = served(CATALOG, Features(release), parse_runtime_config(text))
     return {version.name for resource, version in found if (resource.group, resource.plural) == (group, plural)}
 
@@ -56,11 +58,17 @@ def test_groups_of_the_real_server_that_are_not_served_here_may_be_named() -> No
         ("nope/v1,also.example.com/v2/things", "unknown api groups also.example.com/v2,nope/v1"),
         ("resource.k8s.io/v7=true", "group version resource.k8s.io/v7 that has not been registered"),
         ("api/all=x", "invalid value api/all=x"),
-        ("resource.k8s.io/v1=x", 'invalid value of resource.k8s.io/v1: x, err: strconv.ParseBool: parsing "x": invalid syntax'),
+        (
+            "resource.k8s.io/v1=x",
+            'invalid value of resource.k8s.io/v1: x, err: strconv.ParseBool: parsing "x": invalid syntax',
+        ),
         ("api/all=false", "invalid runtime-config with only api/all=false"),
         (
             "resource.k8s.io/v1/ResourceSlices",
-            'invalid key resource.k8s.io/v1/ResourceSlices: group/version/resource and resource is always lowercase plural, not "ResourceSlices"',
+            (
+                "invalid key resource.k8s.io/v1/ResourceSlices: group/version/resource and resource is always lowercase"
+                ' plural, not "ResourceSlices"'
+            ),
         ),
     ],
 )
@@ -71,7 +79,12 @@ def test_a_setting_that_means_nothing_is_refused_in_upstreams_words(text: str, m
 
 
 def test_a_version_of_a_later_release_cannot_be_switched_on() -> None:
-    with pytest.raises(RuntimeConfigError, match=r"cannot enable version resource.k8s.io/v1 in runtime-config because all the resources have been introduced"):
+    with pytest.raises(
+        RuntimeConfigError,
+        match=(
+            r"cannot enable version resource.k8s.io/v1 in runtime-config because all the resources have been introduced"
+        ),
+    ):
         versions("resource.k8s.io/v1=true", BEFORE)
 
 
@@ -88,9 +101,13 @@ def test_the_core_group_has_several_names(key: str) -> None:
         ("apps", "deployments", ("v1",) * 4),
     ],
 )
-def test_discovery_tells_a_storage_version_that_the_release_before_knew(group: str, plural: str, stored: tuple[str, ...]) -> None:
+def test_discovery_tells_a_storage_version_that_the_release_before_knew(
+    group: str, plural: str, stored: tuple[str, ...]
+) -> None:
     resource = next(resource for resource in CATALOG if (resource.group, resource.plural) == (group, plural))
-    assert tuple(resource.stored_as(release) for release in RELEASES) == tuple(f"{group}/{version}" for version in stored)
+    assert tuple(resource.stored_as(release) for release in RELEASES) == tuple(
+        f"{group}/{version}" for version in stored
+    )
 
 
 def test_a_storage_version_is_told_as_its_hash() -> None:

@@ -25,7 +25,10 @@ def server() -> Iterator[Wire]:
 @pytest.fixture
 def wire(server: Wire) -> Iterator[Wire]:
     template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "img:1"}]}}
-    body = {"metadata": {"name": "d"}, "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}}
+    body = {
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template},
+    }
     assert server.post(f"{BASE}?fieldManager=author", body).status == 201
     yield server
     assert server.request("DELETE", f"{BASE}/d").status == 200
@@ -38,7 +41,10 @@ def scale(replicas: int, **metadata: Any) -> Json:
 def managers(wire: Wire) -> list[tuple[str, str, bool]]:
     """Who manages the deployment: name, subresource, whether the replicas are theirs."""
     entries = wire.get(f"{BASE}/d").json["metadata"]["managedFields"]
-    return [(entry["manager"], entry.get("subresource", ""), "f:replicas" in entry["fieldsV1"]["f:spec"]) for entry in entries]
+    return [
+        (entry["manager"], entry.get("subresource", ""), "f:replicas" in entry["fieldsV1"]["f:spec"])
+        for entry in entries
+    ]
 
 
 def test_a_scale_shows_replicas_and_whose_pods_they_are(wire: Wire) -> None:
@@ -47,7 +53,9 @@ def test_a_scale_shows_replicas_and_whose_pods_they_are(wire: Wire) -> None:
     assert (shown["kind"], shown["apiVersion"], shown["spec"], shown["status"]) == (
         "Scale", "autoscaling/v1", {"replicas": 2}, {"replicas": 0, "selector": "app=x"},
     )  # fmt: skip
-    assert shown["metadata"] == {name: whole[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
+    assert shown["metadata"] == {
+        name: whole[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    }
     assert wire.get(f"{BASE}/none/scale").json["message"] == 'deployments.apps "none" not found'
 
 
@@ -67,17 +75,30 @@ def test_a_scale_can_be_patched_and_applied(wire: Wire) -> None:
     assert (taken.status, taken.json["spec"]) == (200, {})
     assert wire.get(f"{BASE}/d").json["spec"]["replicas"] == 0
     refused = wire.request("PATCH", f"{SCALE}?fieldManager=b", {**body, "spec": {"replicas": 7}}, apply)
-    assert (refused.status, refused.json["message"]) == (409, 'Apply failed with 1 conflict: conflict with "a" with subresource "scale": .spec.replicas')
+    assert (refused.status, refused.json["message"]) == (
+        409,
+        'Apply failed with 1 conflict: conflict with "a" with subresource "scale": .spec.replicas',
+    )
 
 
 def test_a_wrong_scale_is_refused_in_its_own_name(wire: Wire) -> None:
     negative = wire.request("PUT", SCALE, scale(-1)).json
-    assert negative["message"] == 'Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
+    assert (
+        negative["message"]
+        == 'Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
+    )
     old = wire.get(SCALE).json["metadata"]["resourceVersion"]
     assert wire.request("PUT", SCALE, scale(4, resourceVersion=old)).status == 200
-    assert wire.request("PUT", SCALE, scale(5, resourceVersion=old)).json["details"] == {"name": "d", "group": "apps", "kind": "deployments"}
+    assert wire.request("PUT", SCALE, scale(5, resourceVersion=old)).json["details"] == {
+        "name": "d",
+        "group": "apps",
+        "kind": "deployments",
+    }
     other = [{"op": "add", "path": "/metadata/uid", "value": "other"}]
-    assert "deployments/scale" in wire.request("PATCH", SCALE, other, {"Content-Type": "application/json-patch+json"}).json["message"]
+    assert (
+        "deployments/scale"
+        in wire.request("PATCH", SCALE, other, {"Content-Type": "application/json-patch+json"}).json["message"]
+    )
 
 
 def test_a_dry_run_scales_nothing(wire: Wire) -> None:
@@ -97,6 +118,10 @@ def test_an_annotation_that_should_be_a_number_is_told_as_upstream_does(wire: Wi
     merge = {"Content-Type": "application/merge-patch+json"}
     wrong = wire.request("PATCH", f"{BASE}/d", {"metadata": {"annotations": {key: "x"}}}, merge)
     assert (wrong.status, wrong.json["details"]["causes"][0]["field"]) == (422, "patch")
-    assert wrong.json["message"].endswith(f'failed to parse annotation[{key}]=x as int64: strconv.ParseInt: parsing "x": invalid syntax')
+    assert wrong.json["message"].endswith(
+        f'failed to parse annotation[{key}]=x as int64: strconv.ParseInt: parsing "x": invalid syntax'
+    )
     negative = wire.request("PATCH", f"{BASE}/d", {"metadata": {"annotations": {key: "-1"}}}, merge)
-    assert negative.json["message"].endswith("spec.rollback.version: Invalid value: -1: must be greater than or equal to 0")
+    assert negative.json["message"].endswith(
+        "spec.rollback.version: Invalid value: -1: must be greater than or equal to 0"
+    )

@@ -23,7 +23,10 @@ def wire() -> Iterator[Wire]:
 
 
 def claim(name: str, **spec: Any) -> Json:
-    return {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec},
+    }
 
 
 def storage_class(name: str, **parts: Any) -> Json:
@@ -35,8 +38,13 @@ def test_volumes_and_claims_are_protected_from_deletion(wire: Wire) -> None:
     made = wire.post(CLAIMS, claim("protected")).json
     assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     assert "storageClassName" not in made["spec"]
-    volume = {"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}}}
-    assert wire.post("/api/v1/persistentvolumes", volume).json["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
+    volume = {
+        "metadata": {"name": "v"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}},
+    }
+    assert wire.post("/api/v1/persistentvolumes", volume).json["metadata"]["finalizers"] == [
+        "kubernetes.io/pv-protection"
+    ]
     wire.request("DELETE", "/api/v1/persistentvolumes/v")
     assert "deletionTimestamp" in wire.get("/api/v1/persistentvolumes/v").json["metadata"]
 
@@ -44,7 +52,9 @@ def test_volumes_and_claims_are_protected_from_deletion(wire: Wire) -> None:
 def test_a_claim_that_names_no_class_gets_the_default_one(wire: Wire) -> None:
     for name in ("b", "a"):
         assert wire.post(CLASSES, storage_class(name)).status == 201
-    names = {item["metadata"]["name"]: item["metadata"]["creationTimestamp"] for item in wire.get(CLASSES).json["items"]}
+    names = {
+        item["metadata"]["name"]: item["metadata"]["creationTimestamp"] for item in wire.get(CLASSES).json["items"]
+    }
     youngest = min((name for name in names if names[name] == max(names.values())), default="")
     assert wire.post(CLAIMS, claim("unsaid")).json["spec"]["storageClassName"] == youngest
     assert wire.post(CLAIMS, claim("none", storageClassName="")).json["spec"]["storageClassName"] == ""
@@ -60,7 +70,8 @@ def test_a_bound_claim_grows_where_its_class_allows_it(wire: Wire) -> None:
         bound["spec"]["resources"]["requests"]["storage"] = "2Gi"
         answer = wire.request("PUT", f"{CLAIMS}/{name}", bound)
         assert answer.status == (200 if allowed else 403)
-    assert answer.json["message"] == (
-        'persistentvolumeclaims "fixed" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc '
-        "must support resize"
+    assert (
+        answer.json["message"]
+        == 'persistentvolumeclaims "fixed" is forbidden: only dynamically provisioned pvc can be resized and the'
+        " storageclass that provisions the pvc must support resize"
     )

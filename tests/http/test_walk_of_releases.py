@@ -1,4 +1,6 @@
-"""One data directory under several releases and gates, up and down again: what only some of them know is kept by all."""
+"""One data directory under several releases and gates, up and down again: what only some of them know is kept by
+all.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from tests.support.wire import Answer, Child, Wire
 Json = dict[str, Any]
 
 GROUP = "/apis/resource.k8s.io"
-ALL_33 = ("--emulated-version=1.33", "--feature-gates=DynamicResourceAllocation=true,DRADeviceTaints=true,DRAPartitionableDevices=true")
+ALL_33 = (
+    "--emulated-version=1.33",
+    "--feature-gates=DynamicResourceAllocation=true,DRADeviceTaints=true,DRAPartitionableDevices=true",
+)
 ALL_36 = (
     "--emulated-version=1.36",
     "--feature-gates=DRADeviceTaintRules=true,DRAListTypeAttributes=true,DRANodeAllocatableResources=true,DRAResourcePoolStatus=true",
@@ -27,38 +32,87 @@ POOL = {"name": "p", "generation": 1, "resourceSliceCount": 1}
 TAINT = {"key": "a", "effect": "NoSchedule", "timeAdded": "2020-01-01T00:00:00Z"}
 EXACTLY = {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
 PLURALS = {
-    "ResourceClaim": "namespaces/default/resourceclaims", "ResourceClaimTemplate": "namespaces/default/resourceclaimtemplates",
-    "ResourceSlice": "resourceslices", "DeviceClass": "deviceclasses", "DeviceTaintRule": "devicetaintrules",
+    "ResourceClaim": "namespaces/default/resourceclaims",
+    "ResourceClaimTemplate": "namespaces/default/resourceclaimtemplates",
+    "ResourceSlice": "resourceslices",
+    "DeviceClass": "deviceclasses",
+    "DeviceTaintRule": "devicetaintrules",
     "ResourcePoolStatusRequest": "resourcepoolstatusrequests",
-}  # fmt: skip
+}
 
 
 def devices(*listed: Json) -> Json:
-    return {"driver": "d.example.com", "nodeName": "n", "pool": POOL, "devices": [{"name": f"d{index}", **device} for index, device in enumerate(listed)]}
+    return {
+        "driver": "d.example.com",
+        "nodeName": "n",
+        "pool": POOL,
+        "devices": [{"name": f"d{index}", **device} for index, device in enumerate(listed)],
+    }
 
 
 #: Written by 1.33 in v1beta1, the version it serves.
 OLD: list[tuple[str, str, Json]] = [
-    ("ResourceClaim", "old", {"devices": {"requests": [{"name": "r", "deviceClassName": "c", "tolerations": [{"operator": "Exists"}]}]}}),
+    (
+        "ResourceClaim",
+        "old",
+        {"devices": {"requests": [{"name": "r", "deviceClassName": "c", "tolerations": [{"operator": "Exists"}]}]}},
+    ),
     ("ResourceSlice", "old", {**devices({"basic": {"taints": [TAINT], "attributes": {"a": {"string": "x"}}}})}),
     ("DeviceClass", "old", {"selectors": [{"cel": {"expression": "true"}}]}),
 ]
 #: Written by 1.36 in v1 (where there is one), with fields that 1.34 has no gate for, or has off.
 NEW: list[tuple[str, str, Json]] = [
     (
-        "ResourceClaim", "new",
-        {"devices": {"requests": [{"name": "r", "exactly": {**EXACTLY, "capacity": {"requests": {"m": "1Gi"}}, "tolerations": [{"operator": "Exists"}]}}],
-                     "constraints": [{"distinctAttribute": "d.example.com/a"}],
-                     "config": [{"opaque": {"driver": "d.example.com", "parameters": {"b": 1, "a": 2}}}]}},
+        "ResourceClaim",
+        "new",
+        {
+            "devices": {
+                "requests": [
+                    {
+                        "name": "r",
+                        "exactly": {
+                            **EXACTLY,
+                            "capacity": {"requests": {"m": "1Gi"}},
+                            "tolerations": [{"operator": "Exists"}],
+                        },
+                    }
+                ],
+                "constraints": [{"distinctAttribute": "d.example.com/a"}],
+                "config": [{"opaque": {"driver": "d.example.com", "parameters": {"b": 1, "a": 2}}}],
+            }
+        },
     ),
-    ("ResourceClaimTemplate", "new", {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "s", **EXACTLY}]}]}}}),
-    ("ResourceSlice", "lists", devices({"attributes": {"a": {"ints": [1, 2]}}, "nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}}})),
-    ("ResourceSlice", "shared", devices({"allowMultipleAllocations": True, "capacity": {"m": {"value": "4Gi", "requestPolicy": {"default": "1Gi"}}}})),
-    ("ResourceSlice", "bound", devices({"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"], "bindsToNode": True})),
+    (
+        "ResourceClaimTemplate",
+        "new",
+        {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "s", **EXACTLY}]}]}}},
+    ),
+    (
+        "ResourceSlice",
+        "lists",
+        devices(
+            {
+                "attributes": {"a": {"ints": [1, 2]}},
+                "nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}},
+            }
+        ),
+    ),
+    (
+        "ResourceSlice",
+        "shared",
+        devices(
+            {"allowMultipleAllocations": True, "capacity": {"m": {"value": "4Gi", "requestPolicy": {"default": "1Gi"}}}}
+        ),
+    ),
+    (
+        "ResourceSlice",
+        "bound",
+        devices({"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"], "bindsToNode": True}),
+    ),
     ("DeviceClass", "new", {"extendedResourceName": "example.com/gpu"}),
     ("DeviceTaintRule", "new", {"deviceSelector": {"driver": "d.example.com"}, "taint": TAINT}),
     ("ResourcePoolStatusRequest", "new", {"driver": "d.example.com", "limit": 100}),
-]  # fmt: skip
+]
 ONLY_36 = {"DeviceTaintRule": "v1beta2", "ResourcePoolStatusRequest": "v1alpha3"}
 
 
@@ -127,14 +181,20 @@ def test_a_manager_who_spoke_a_version_that_is_no_longer_served_is_forgotten_by_
         wire = child.wire()
         ok(wire.post(path("DeviceClass"), sent))
         ok(wire.post(path("DeviceClass", version="v1beta1"), {**sent, "metadata": {"name": "old"}}))
-    with Child(tmp_path, "--storage=sqlite", "--runtime-config=resource.k8s.io/v1=false,resource.k8s.io/v1beta1=true") as child:
+    with Child(
+        tmp_path, "--storage=sqlite", "--runtime-config=resource.k8s.io/v1=false,resource.k8s.io/v1beta1=true"
+    ) as child:
         wire = child.wire()
         read = ok(wire.get(path("DeviceClass", "c", "v1beta1")))
-        assert [entry["apiVersion"] for entry in read["metadata"]["managedFields"]] == ["resource.k8s.io/v1"], "reading changes nothing"
+        assert [entry["apiVersion"] for entry in read["metadata"]["managedFields"]] == ["resource.k8s.io/v1"], (
+            "reading changes nothing"
+        )
         read["metadata"]["labels"]["c"] = "d"
         written = ok(wire.request("PUT", path("DeviceClass", "c", "v1beta1"), read))
         assert [(entry["apiVersion"], entry["fieldsV1"]) for entry in written["metadata"]["managedFields"]] == [
             ("resource.k8s.io/v1beta1", {"f:metadata": {"f:labels": {"f:c": {}}}})
         ]
         kept = ok(wire.get(path("DeviceClass", "old", "v1beta1")))
-        assert ok(wire.request("PUT", path("DeviceClass", "old", "v1beta1"), kept))["metadata"] == kept["metadata"], "it is still served"
+        assert ok(wire.request("PUT", path("DeviceClass", "old", "v1beta1"), kept))["metadata"] == kept["metadata"], (
+            "it is still served"
+        )

@@ -16,7 +16,9 @@ TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"devs,ops"\n
 def anonymous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     directory = tmp_path_factory.mktemp("access")
     (directory / "tokens.csv").write_text(TOKENS)
-    with Child(directory / "data", f"--token-auth-file={directory / 'tokens.csv'}", "--authorization-mode=Node,RBAC") as child:
+    with Child(
+        directory / "data", f"--token-auth-file={directory / 'tokens.csv'}", "--authorization-mode=Node,RBAC"
+    ) as child:
         yield child.wire()
 
 
@@ -40,8 +42,9 @@ def test_an_unknown_token_is_refused_everywhere(anonymous: Wire, path: str) -> N
 def test_without_a_token_a_request_is_anonymous(anonymous: Wire, authorization: str) -> None:
     answer = anonymous.get(CLAIMS, Authorization=authorization)
     assert (answer.status, answer.json["details"]) == (403, {"group": "resource.k8s.io", "kind": "resourceclaims"})
-    assert answer.json["message"] == (
-        'resourceclaims.resource.k8s.io is forbidden: User "system:anonymous" cannot list resource "resourceclaims" '
+    assert (
+        answer.json["message"]
+        == 'resourceclaims.resource.k8s.io is forbidden: User "system:anonymous" cannot list resource "resourceclaims" '
         'in API group "resource.k8s.io" in the namespace "default"'
     )
 
@@ -49,12 +52,17 @@ def test_without_a_token_a_request_is_anonymous(anonymous: Wire, authorization: 
 def test_everybody_may_ask_for_health_and_version_and_nothing_else(anonymous: Wire) -> None:
     assert [anonymous.get(path).status for path in ("/healthz", "/livez", "/readyz", "/version")] == [200] * 4
     answer = anonymous.get("/apis")
-    assert (answer.status, answer.json["message"]) == (403, 'forbidden: User "system:anonymous" cannot get path "/apis"')
+    assert (answer.status, answer.json["message"]) == (
+        403,
+        'forbidden: User "system:anonymous" cannot get path "/apis"',
+    )
 
 
 def test_whoever_has_a_name_may_use_discovery(anonymous: Wire) -> None:
     alice = anonymous.user("alice-token")
-    assert [alice.get(path).status for path in ("/api", "/apis", "/api/v1", "/apis/resource.k8s.io/v1", "/version")] == [200] * 5
+    assert [
+        alice.get(path).status for path in ("/api", "/apis", "/api/v1", "/apis/resource.k8s.io/v1", "/version")
+    ] == [200] * 5
 
 
 @pytest.mark.parametrize(
@@ -71,12 +79,17 @@ def test_whoever_has_a_name_may_use_discovery(anonymous: Wire) -> None:
         ("GET", f"{CLAIMS}?fieldSelector=metadata.name%3Da", "list", "a"),
     ],
 )
-def test_a_refusal_names_user_verb_resource_and_scope(anonymous: Wire, method: str, path: str, verb: str, name: str) -> None:
+def test_a_refusal_names_user_verb_resource_and_scope(
+    anonymous: Wire, method: str, path: str, verb: str, name: str
+) -> None:
     answer = anonymous.user("alice-token").request(method, path, {} if method in ("POST", "PUT", "PATCH") else None)
     subject = f'resourceclaims.resource.k8s.io "{name}"' if name else "resourceclaims.resource.k8s.io"
     assert (answer.status, answer.json["message"]) == (
         403,
-        f'{subject} is forbidden: User "alice" cannot {verb} resource "resourceclaims" in API group "resource.k8s.io" in the namespace "default"',
+        (
+            f'{subject} is forbidden: User "alice" cannot {verb} resource "resourceclaims" in API group'
+            ' "resource.k8s.io" in the namespace "default"'
+        ),
     )
 
 

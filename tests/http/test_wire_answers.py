@@ -22,7 +22,11 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 @pytest.mark.parametrize("path", ["/nope", "/apis/nope", "/apis/nope/v1", "/apis/nope/v1/things/a", "/debug/nope"])
 def test_a_path_outside_every_group_is_a_plain_404(wire: Wire, path: str) -> None:
     answer = wire.get(path)
-    assert (answer.status, answer.headers["content-type"], answer.text) == (404, "text/plain; charset=utf-8", "404 page not found\n")
+    assert (answer.status, answer.headers["content-type"], answer.text) == (
+        404,
+        "text/plain; charset=utf-8",
+        "404 page not found\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,8 +76,17 @@ def test_a_trailing_slash_changes_nothing(wire: Wire) -> None:
 def test_a_body_over_three_mebibytes_is_refused_and_one_below_is_read(wire: Wire) -> None:
     whole = b'{"metadata":{"name":"big"},"data":{"k":"' + b"x" * 3 * 1024 * 1024 + b'"}}'
     large = wire.request("POST", "/api/v1/namespaces/default/configmaps", whole, {"Content-Type": "application/json"})
-    assert (large.status, large.json["reason"], large.json["message"]) == (413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
-    below = wire.request("POST", "/api/v1/namespaces/default/configmaps", whole[: 3 * 1024 * 1024 - 10], {"Content-Type": "application/json"})
+    assert (large.status, large.json["reason"], large.json["message"]) == (
+        413,
+        "RequestEntityTooLarge",
+        "Request entity too large: limit is 3145728",
+    )
+    below = wire.request(
+        "POST",
+        "/api/v1/namespaces/default/configmaps",
+        whole[: 3 * 1024 * 1024 - 10],
+        {"Content-Type": "application/json"},
+    )
     assert below.status == 400, "it is no JSON, but was read"
 
 
@@ -86,17 +99,33 @@ def test_an_answer_comes_in_the_first_form_that_can_be_given(wire: Wire) -> None
         ("application/vnd.kubernetes.protobuf;q=0.1,*/*", "application/json", b'{"kind":"ConfigMap"'),
         ("application/yaml", "application/yaml", b"apiVersion: v1\n"),
         ("application/json;q=0.1, application/yaml;q=0.9", "application/yaml", b"apiVersion: v1\n"),
-        (f"application/json;as=Table;v=v9;g=meta.k8s.io,{TABLE},application/json", "application/json", b'{"kind":"Table"'),
-        ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "application/json", b'{"kind":"PartialObjectMetadata"'),
+        (
+            f"application/json;as=Table;v=v9;g=meta.k8s.io,{TABLE},application/json",
+            "application/json",
+            b'{"kind":"Table"',
+        ),
+        (
+            "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+            "application/json",
+            b'{"kind":"PartialObjectMetadata"',
+        ),
     ):
         answer = wire.get(path, Accept=accept)
-        assert (answer.status, answer.headers["content-type"], answer.body[: len(start)]) == (200, content_type, start), accept
+        assert (answer.status, answer.headers["content-type"], answer.body[: len(start)]) == (
+            200,
+            content_type,
+            start,
+        ), accept
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/cbor", "application/json;as=Table;v=v2;g=meta.k8s.io"])
 def test_a_form_that_cannot_be_given_is_a_406_in_json(wire: Wire, accept: str) -> None:
     answer = wire.get("/api/v1/namespaces", Accept=accept)
-    assert (answer.status, answer.headers["content-type"], answer.json["reason"]) == (406, "application/json", "NotAcceptable")
+    assert (answer.status, answer.headers["content-type"], answer.json["reason"]) == (
+        406,
+        "application/json",
+        "NotAcceptable",
+    )
 
 
 def test_an_error_ignores_the_table_that_was_asked_for(wire: Wire) -> None:
@@ -112,13 +141,24 @@ def test_a_body_in_an_unknown_form_is_refused_by_naming_what_is_read(wire: Wire)
 
 def test_yaml_goes_in_and_out(wire: Wire) -> None:
     body = b"metadata:\n  name: yaml\ndata:\n  answer: '42'\n"
-    made = wire.request("POST", "/api/v1/namespaces/default/configmaps", body, {"Content-Type": "application/yaml", "Accept": "application/yaml"})
+    made = wire.request(
+        "POST",
+        "/api/v1/namespaces/default/configmaps",
+        body,
+        {"Content-Type": "application/yaml", "Accept": "application/yaml"},
+    )
     assert (made.status, made.headers["content-type"]) == (201, "application/yaml")
     assert 'data:\n  answer: "42"\n' in made.text.replace("'42'", '"42"')
 
 
 @pytest.mark.parametrize(
-    ("query", "agent", "pretty"), [("", "curl/8", True), ("", "kubectl/v1.33", False), ("?pretty=true", "x", True), ("?pretty=false", "curl/8", False)]
+    ("query", "agent", "pretty"),
+    [
+        ("", "curl/8", True),
+        ("", "kubectl/v1.33", False),
+        ("?pretty=true", "x", True),
+        ("?pretty=false", "curl/8", False),
+    ],
 )
 def test_json_is_indented_for_people(wire: Wire, query: str, agent: str, pretty: bool) -> None:
     answer = wire.get(f"/api/v1/namespaces/default{query}", User_Agent=agent)
@@ -128,7 +168,10 @@ def test_json_is_indented_for_people(wire: Wire, query: str, agent: str, pretty:
 
 def test_a_deprecated_version_warns_in_every_answer_and_the_stable_one_does_not(wire: Wire) -> None:
     old = wire.get("/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims")
-    assert old.headers["warning"] == '299 - "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"'
+    assert (
+        old.headers["warning"]
+        == '299 - "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"'
+    )
     missing = wire.get("/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims/missing")
     assert (missing.status, "warning" in missing.headers) == (404, True)
     assert "warning" not in wire.get(CLAIMS).headers

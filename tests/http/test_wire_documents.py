@@ -23,8 +23,14 @@ def legacy(wire: Wire) -> dict[tuple[str, str, str], dict[str, Any]]:
     """Every resource and subresource by (group, version, name), from the documents of each version."""
     roots = [("", version, f"/api/{version}") for version in wire.get("/api").json["versions"]]
     for group in wire.get("/apis").json["groups"]:
-        roots += [(group["name"], version["version"], f"/apis/{version['groupVersion']}") for version in group["versions"]]
-    return {(group, version, entry["name"]): entry for group, version, path in roots for entry in wire.get(path).json["resources"]}
+        roots += [
+            (group["name"], version["version"], f"/apis/{version['groupVersion']}") for version in group["versions"]
+        ]
+    return {
+        (group, version, entry["name"]): entry
+        for group, version, path in roots
+        for entry in wire.get(path).json["resources"]
+    }
 
 
 def test_both_forms_of_discovery_say_the_same(wire: Wire) -> None:
@@ -37,8 +43,14 @@ def test_both_forms_of_discovery_say_the_same(wire: Wire) -> None:
             name = group["metadata"].get("name", "")
             for version in group["versions"]:
                 for entry in version["resources"]:
-                    assert entry["responseKind"].items() >= {"group": "", "version": ""}.items(), "its own group and version, which go without saying"
-                    found[name, version["version"], entry["resource"]] = (entry["verbs"], entry["responseKind"]["kind"], entry["scope"] == "Namespaced")
+                    assert entry["responseKind"].items() >= {"group": "", "version": ""}.items(), (
+                        "its own group and version, which go without saying"
+                    )
+                    found[name, version["version"], entry["resource"]] = (
+                        entry["verbs"],
+                        entry["responseKind"]["kind"],
+                        entry["scope"] == "Namespaced",
+                    )
                     for sub in entry.get("subresources", ()):
                         key = (name, version["version"], f"{entry['resource']}/{sub['subresource']}")
                         found[key] = (sub["verbs"], sub["responseKind"]["kind"], entry["scope"] == "Namespaced")
@@ -69,7 +81,12 @@ def test_an_unknown_aggregated_version_is_a_406_unless_json_will_do(wire: Wire) 
 
 def test_the_version_is_that_of_the_release_that_is_emulated(wire: Wire) -> None:
     version = wire.get("/version").json
-    assert (version["major"], version["minor"], version["emulationMinor"], version["minCompatibilityMinor"]) == ("1", "36", "36", "35")
+    assert (version["major"], version["minor"], version["emulationMinor"], version["minCompatibilityMinor"]) == (
+        "1",
+        "36",
+        "36",
+        "35",
+    )
     assert version["gitVersion"].startswith("v1.36.")
     posted = wire.post("/version", {})
     assert (posted.status, posted.headers["content-type"]) == (405, "application/json")
@@ -87,7 +104,9 @@ def test_health_is_one_word_or_a_line_for_each_check(wire: Wire, kind: str) -> N
 
 def test_metrics_count_requests_objects_and_gates(wire: Wire) -> None:
     def value(start: str) -> float:
-        return sum(float(line.rpartition(" ")[2]) for line in wire.get("/metrics").text.splitlines() if line.startswith(start))
+        return sum(
+            float(line.rpartition(" ")[2]) for line in wire.get("/metrics").text.splitlines() if line.startswith(start)
+        )
 
     counted = value('apiserver_request_total{code="201",group="",resource="configmaps"')
     wire.create_config_map("counted")
@@ -115,11 +134,15 @@ def test_the_list_of_paths_can_be_followed(wire: Wire) -> None:
 
 def test_a_reset_leaves_the_built_in_objects_alone(wire: Wire) -> None:
     wire.create_config_map("gone")
-    before = {item["metadata"]["name"]: item["metadata"]["uid"] for item in wire.get("/api/v1/namespaces").json["items"]}
+    before = {
+        item["metadata"]["name"]: item["metadata"]["uid"] for item in wire.get("/api/v1/namespaces").json["items"]
+    }
     answer = wire.post("/-/reset", None)
     assert (answer.status, answer.json["deleted"] >= 1) == (200, True)
     assert wire.get("/api/v1/namespaces/default/configmaps").json["items"] == []
-    assert {item["metadata"]["name"]: item["metadata"]["uid"] for item in wire.get("/api/v1/namespaces").json["items"]} == before
+    assert {
+        item["metadata"]["name"]: item["metadata"]["uid"] for item in wire.get("/api/v1/namespaces").json["items"]
+    } == before
 
 
 def test_what_is_ours_is_described_by_its_own_document(wire: Wire) -> None:
@@ -136,7 +159,9 @@ def test_what_this_server_is(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(("release", "served"), [("1.33", False), ("1.34", True)])
-def test_an_older_release_serves_what_it_had(tmp_path_factory: pytest.TempPathFactory, release: str, served: bool) -> None:
+def test_an_older_release_serves_what_it_had(
+    tmp_path_factory: pytest.TempPathFactory, release: str, served: bool
+) -> None:
     with Child(tmp_path_factory.mktemp("older"), f"--emulated-version={release}") as child:
         wire = child.wire()
         assert wire.get("/version").json["minor"] == release.removeprefix("1.")

@@ -39,7 +39,9 @@ def exchange(wire: Wire, data: bytes) -> tuple[int, bytes]:
     return int(answer.split(b" ", 2)[1]), answer
 
 
-def ask(wire: Wire, method: str, target: bytes, body: bytes = b"", content_type: bytes = b"application/json") -> tuple[int, bytes]:
+def ask(
+    wire: Wire, method: str, target: bytes, body: bytes = b"", content_type: bytes = b"application/json"
+) -> tuple[int, bytes]:
     head = b"%b %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" % (method.encode(), target)
     if body:
         head += b"Content-Type: %b\r\nContent-Length: %d\r\n" % (content_type, len(body))
@@ -47,13 +49,39 @@ def ask(wire: Wire, method: str, target: bytes, body: bytes = b"", content_type:
 
 
 WORDS = [
-    "api", "apis", "v1", "resource.k8s.io", "namespaces", "default", "pods", "resourceclaims", "watch", "proxy", "status", "log", "a",
-    "%2F", "%00", "%ff", "%ZZ", "..",
-]  # fmt: skip
+    "api",
+    "apis",
+    "v1",
+    "resource.k8s.io",
+    "namespaces",
+    "default",
+    "pods",
+    "resourceclaims",
+    "watch",
+    "proxy",
+    "status",
+    "log",
+    "a",
+    "%2F",
+    "%00",
+    "%ff",
+    "%ZZ",
+    "..",
+]
 PARAMETERS = [
-    "watch", "limit", "continue", "resourceVersion", "resourceVersionMatch", "labelSelector", "fieldSelector", "timeoutSeconds", "pretty", "dryRun",
-    "fieldManager", "includeObject",
-]  # fmt: skip
+    "watch",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "labelSelector",
+    "fieldSelector",
+    "timeoutSeconds",
+    "pretty",
+    "dryRun",
+    "fieldManager",
+    "includeObject",
+]
 VALUES = ["", "0", "1", "-1", "abc", "true", "NotOlderThan", "All", "a=b", "a in (b", "%00", "%ff", "9" * 30]
 FIELDS = ["name", "labels", "annotations", "finalizers", "ownerReferences", "managedFields", "x"]
 
@@ -61,15 +89,28 @@ segments = st.one_of(st.sampled_from(["", *WORDS]), st.text(alphabet="abcxyz019-
 paths = st.lists(segments, max_size=8).map(lambda parts: ("/" + "/".join(parts)).encode())
 values = st.one_of(st.sampled_from(VALUES), st.text(alphabet="a=!(),;%&", max_size=5))
 pairs = st.lists(st.tuples(st.sampled_from(PARAMETERS), values), max_size=3)
-queries = pairs.map(lambda found: "&".join(f"{name}={value}" for name, value in [*found, ("timeoutSeconds", "1")]).replace(" ", "+").encode())
-media_types = st.sampled_from(["json", "yaml", "merge-patch+json", "json-patch+json", "strategic-merge-patch+json"]).map("application/{}".format)
-bodies = st.one_of(st.binary(min_size=1, max_size=60), st.text(alphabet='{}[]:,"-& *!#|>\n\t\\u00dnamel1', min_size=1, max_size=40).map(str.encode))
+queries = pairs.map(
+    lambda found: (
+        "&".join(f"{name}={value}" for name, value in [*found, ("timeoutSeconds", "1")]).replace(" ", "+").encode()
+    )
+)
+media_types = st.sampled_from(
+    ["json", "yaml", "merge-patch+json", "json-patch+json", "strategic-merge-patch+json"]
+).map("application/{}".format)
+bodies = st.one_of(
+    st.binary(min_size=1, max_size=60),
+    st.text(alphabet='{}[]:,"-& *!#|>\n\t\\u00dnamel1', min_size=1, max_size=40).map(str.encode),
+)
 json_values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(FIELDS), inner, max_size=3)),
     max_leaves=8,
 )
-objects = st.fixed_dictionaries({"metadata": json_values}, optional={"data": json_values, "spec": json_values, "status": json_values})
+objects = st.fixed_dictionaries(
+    {"metadata": json_values}, optional={"data": json_values, "spec": json_values, "status": json_values}
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -110,7 +151,9 @@ def test_no_value_in_the_wrong_place_makes_the_server_fail(wire: Wire, plural: s
         b"GET /readyz HTTP/1.0\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET /readyz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n",
-        b"POST " + MAPS.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+        b"POST "
+        + MAPS.encode()
+        + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
     ],
     ids=["asterisk", "absolute", "http 1.0", "tls", "latin-1", "bad chunk"],
 )
@@ -122,13 +165,19 @@ def test_bytes_that_are_barely_a_request_get_an_answer(wire: Wire, data: bytes) 
 def test_a_body_in_chunks_is_read_whole(wire: Wire) -> None:
     body = b'{"metadata":{"name":"in-chunks"}}'
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:7], body[7:])) + b"0\r\n\r\n"
-    head = b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" % MAPS.encode()
+    head = (
+        b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding:"
+        b" chunked\r\n\r\n" % MAPS.encode()
+    )
     assert exchange(wire, head + chunks)[0] == 201
 
 
 def test_a_client_that_waits_for_permission_gets_it(wire: Wire) -> None:
     body = b'{"metadata":{"name":"expected"}}'
-    head = b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head = (
+        b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Type:"
+        b" application/json\r\nContent-Length: %d\r\n\r\n"
+    )
     status, answer = exchange(wire, head % (MAPS.encode(), len(body)) + body)
     assert (status, b"HTTP/1.1 201 Created" in answer) == (100, True)
 
@@ -143,7 +192,9 @@ def test_a_client_that_goes_in_the_middle_of_its_body_writes_nothing(wire: Wire)
     host, _, port = wire.url.removeprefix("http://").rpartition(":")
     body = b'{"metadata":{"name":"half"}}'
     with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (MAPS.encode(), len(body) + 1) + body)
+        connection.sendall(
+            b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (MAPS.encode(), len(body) + 1) + body
+        )
     assert wire.get("/readyz").status == 200
     assert wire.get(f"{MAPS}/half").status == 404
 

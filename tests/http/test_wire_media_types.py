@@ -1,4 +1,6 @@
-"""Media types on the wire: what upstream's router says before any handler looks, and what handlers say of forms that cannot be given."""
+"""Media types on the wire: what upstream's router says before any handler looks, and what handlers say of forms that
+cannot be given.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/*", "text/*", "APPLICATION/JSON", "application/cbor"])
-def test_an_answer_that_nobody_makes_is_refused_by_the_router_with_all_that_the_route_produces(wire: Wire, accept: str) -> None:
+def test_an_answer_that_nobody_makes_is_refused_by_the_router_with_all_that_the_route_produces(
+    wire: Wire, accept: str
+) -> None:
     one, many = wire.get(f"{MAPS}/absent", Accept=accept), wire.get(MAPS, Accept=accept)
     assert (one.status, one.json["reason"], one.json["details"]) == (406, "NotAcceptable", {})
     assert one.json["message"] == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}"
@@ -34,7 +38,9 @@ def test_one_known_alternative_passes_the_router(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/Merge-Patch+json"])
-def test_a_patch_of_no_patch_type_is_refused_by_the_router_before_its_object_is_looked_for(wire: Wire, content_type: str) -> None:
+def test_a_patch_of_no_patch_type_is_refused_by_the_router_before_its_object_is_looked_for(
+    wire: Wire, content_type: str
+) -> None:
     answer = wire.request("PATCH", f"{MAPS}/absent", b"{}", {"Content-Type": content_type})
     assert (answer.status, answer.json["message"], answer.json["details"]) == (415, "415: Unsupported Media Type", {})
 
@@ -44,8 +50,14 @@ def test_metadata_of_one_object_is_no_form_of_a_list_nor_the_other_way_round(wir
     of_list = wire.get(MAPS, Accept=PARTIAL)
     of_one = wire.get(f"{MAPS}/formed", Accept=PARTIAL.replace("Metadata", "MetadataList"))
     assert (of_list.status, of_one.status) == (406, 406)
-    assert of_list.json["message"] == "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
-    assert of_one.json["message"] == "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)"
+    assert (
+        of_list.json["message"]
+        == "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
+    )
+    assert (
+        of_one.json["message"]
+        == "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)"
+    )
 
 
 def test_an_empty_list_of_metadata_has_no_items(wire: Wire) -> None:
@@ -61,20 +73,30 @@ def test_what_rows_of_a_table_show_is_one_of_three(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/json-patch+json", "application/merge-patch+json"])
-def test_a_patched_document_without_apiversion_is_the_hubs_own_type_which_has_no_name_there(wire: Wire, content_type: str) -> None:
+def test_a_patched_document_without_apiversion_is_the_hubs_own_type_which_has_no_name_there(
+    wire: Wire, content_type: str
+) -> None:
     wire.create_config_map(f"bare-{content_type[12]}", a="1")
     patch = b'{"apiVersion":null}' if "merge" in content_type else b'[{"op":"remove","path":"/apiVersion"}]'
     name = f"bare-{content_type[12]}"
     answer = wire.request("PATCH", f"{MAPS}/{name}", patch, {"Content-Type": content_type})
-    assert (answer.status, answer.json["message"]) == (400, f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
-    assert [text for name, text in answer.all_headers if name == "warning"] == [f'299 - "unknown field \\"{name}\\""' for name in ("data", "metadata")]
+    assert (answer.status, answer.json["message"]) == (
+        400,
+        f"the name of the object ({name} based on URL) was undeterminable: name must be provided",
+    )
+    assert [text for name, text in answer.all_headers if name == "warning"] == [
+        f'299 - "unknown field \\"{name}\\""' for name in ("data", "metadata")
+    ]
 
 
 def test_a_body_of_any_kind_but_deleteoptions_deletes_nothing(wire: Wire) -> None:
     wire.create_config_map("kept")
     refused = wire.request("DELETE", f"{MAPS}/kept", {"kind": "Pod", "apiVersion": "v1"})
     scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
-    assert (refused.status, refused.json["message"]) == (400, f'no kind "Pod" is registered for version "v1" in scheme "{scheme}"')
+    assert (refused.status, refused.json["message"]) == (
+        400,
+        f'no kind "Pod" is registered for version "v1" in scheme "{scheme}"',
+    )
     assert wire.request("DELETE", f"{MAPS}/kept", {"kind": "DeleteOptions", "apiVersion": "nope.io/v1"}).status == 200
 
 
@@ -82,7 +104,10 @@ def test_a_dry_run_keeps_what_only_storing_takes(wire: Wire) -> None:
     made = wire.post(f"{MAPS}?dryRun=All", {"metadata": {"name": "dry", "resourceVersion": "5"}})
     assert (made.status, made.json["metadata"]["resourceVersion"]) == (201, "5")
     stored = wire.post(MAPS, {"metadata": {"name": "dry", "resourceVersion": "5"}})
-    assert (stored.status, stored.json["message"]) == (500, "resourceVersion should not be set on objects to be created")
+    assert (stored.status, stored.json["message"]) == (
+        500,
+        "resourceVersion should not be set on objects to be created",
+    )
     wire.create_config_map("linked")
     merge = {"Content-Type": "application/merge-patch+json"}
     for query, shown in (("?dryRun=All", "x"), ("", None)):
@@ -93,7 +118,10 @@ def test_a_dry_run_keeps_what_only_storing_takes(wire: Wire) -> None:
 def test_version_zero_in_a_patch_is_none(wire: Wire) -> None:
     wire.create_config_map("zero")
     merge = {"Content-Type": "application/merge-patch+json"}
-    assert wire.request("PATCH", f"{MAPS}/zero", b'{"metadata":{"resourceVersion":"0","labels":{"a":"b"}}}', merge).status == 200
+    assert (
+        wire.request("PATCH", f"{MAPS}/zero", b'{"metadata":{"resourceVersion":"0","labels":{"a":"b"}}}', merge).status
+        == 200
+    )
 
 
 def test_a_list_is_a_kind_that_is_not_the_one_asked_for(wire: Wire) -> None:
@@ -115,7 +143,10 @@ def test_what_is_never_stored_makes_no_tables(wire: Wire) -> None:
 def test_documents_of_versions_pass_the_router_and_those_of_groups_take_any_method(wire: Wire) -> None:
     refused = wire.get("/apis/resource.k8s.io/v1", Accept="text/html")
     assert refused.json["message"] == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}"
-    assert [wire.request("POST", path).status for path in ("/apis", "/apis/resource.k8s.io", "/api", "/apis/resource.k8s.io/v1")] == [200, 200, 405, 405]
+    assert [
+        wire.request("POST", path).status
+        for path in ("/apis", "/apis/resource.k8s.io", "/api", "/apis/resource.k8s.io/v1")
+    ] == [200, 200, 405, 405]
     assert wire.request("POST", "/version").json["reason"] == "MethodNotAllowed"
 
 
@@ -134,7 +165,15 @@ def test_an_object_with_a_nameless_item_has_no_managers_and_cannot_be_applied_to
     made = wire.post(accounts, {"metadata": {"name": "nameless"}, "secrets": [{"kind": "Secret"}]})
     assert (made.status, "managedFields" in made.json["metadata"]) == (201, False)
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nameless", "labels": {"a": "b"}}}
-    applied = wire.request("PATCH", f"{accounts}/nameless?fieldManager=m", body, {"Content-Type": "application/apply-patch+yaml"})
-    failed = "failed to create manager for existing fields: failed to convert new object (default/nameless; /v1, Kind=ServiceAccount) to smd typed"
-    wrong = 'element 0: associative list with keys has an element that omits all key fields ["name"] (and doesn\'t have default values for any key fields)'
+    applied = wire.request(
+        "PATCH", f"{accounts}/nameless?fieldManager=m", body, {"Content-Type": "application/apply-patch+yaml"}
+    )
+    failed = (
+        "failed to create manager for existing fields: failed to convert new object (default/nameless; /v1,"
+        " Kind=ServiceAccount) to smd typed"
+    )
+    wrong = (
+        'element 0: associative list with keys has an element that omits all key fields ["name"] (and doesn\'t have'
+        " default values for any key fields)"
+    )
     assert (applied.status, applied.json["message"]) == (500, f"{failed}: .secrets: {wrong}")

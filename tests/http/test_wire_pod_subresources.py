@@ -22,7 +22,10 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 
 
 def made(wire: Wire, name: str, resources: Json | None = None, **spec: Any) -> str:
-    body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1", "resources": resources or {}}], **spec}}
+    body = {
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i:1", "resources": resources or {}}], **spec},
+    }
     answer = wire.post(PODS, body)
     assert answer.status == 201, answer.text
     return f"{PODS}/{name}"
@@ -47,7 +50,12 @@ def test_cpu_and_memory_of_a_running_container_can_be_changed(wire: Wire) -> Non
 
 def test_a_container_with_claims_differs_from_itself_and_cannot_be_resized(wire: Wire) -> None:
     claims = [{"name": "g", "resourceClaimName": "x"}]
-    pod = made(wire, "claiming", {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}, "claims": [{"name": "g"}]}, resourceClaims=claims)
+    pod = made(
+        wire,
+        "claiming",
+        {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}, "claims": [{"name": "g"}]},
+        resourceClaims=claims,
+    )
     assert wrong(resized(wire, pod, {"requests": {"cpu": "1500m"}})) == [ONLY]
 
 
@@ -55,21 +63,31 @@ def test_a_resize_keeps_the_class_of_service_and_removes_nothing(wire: Wire) -> 
     pod = made(wire, "guaranteed", {"limits": {"cpu": "1", "memory": "1Gi"}})
     changed = 'spec: Invalid value: "Guaranteed": Pod QOS Class may not change as a result of resizing'
     assert wrong(resized(wire, pod, {"limits": {"cpu": "2"}})) == [changed]
-    gone = [f"spec.containers[0].resources.{part}: Forbidden: resource {part} cannot be removed" for part in ("requests", "limits")]
+    gone = [
+        f"spec.containers[0].resources.{part}: Forbidden: resource {part} cannot be removed"
+        for part in ("requests", "limits")
+    ]
     assert wrong(resized(wire, pod, {"requests": {"memory": None}, "limits": {"memory": None}})) == [changed, *gone]
 
 
 def test_containers_stay_who_they_are(wire: Wire) -> None:
     pod = made(wire, "same", {"requests": {"cpu": "1"}})
-    assert "spec.containers: Forbidden: containers may not be added or removed on resize" in wrong(resized(wire, pod, containers=[{"name": "d", "image": "i"}]))
+    assert "spec.containers: Forbidden: containers may not be added or removed on resize" in wrong(
+        resized(wire, pod, containers=[{"name": "d", "image": "i"}])
+    )
 
 
 def test_a_whole_pods_resources_can_be_changed_but_not_removed(wire: Wire) -> None:
     pod = f"{PODS}/whole"
-    body = {"metadata": {"name": "whole"}, "spec": {"containers": [{"name": "c", "image": "i:1"}], "resources": {"requests": {"cpu": "1"}}}}
+    body = {
+        "metadata": {"name": "whole"},
+        "spec": {"containers": [{"name": "c", "image": "i:1"}], "resources": {"requests": {"cpu": "1"}}},
+    }
     assert wire.post(PODS, body).status == 201
     assert resized(wire, pod, resources={"requests": {"cpu": "2"}}).status == 200
-    refused = wire.request("PATCH", f"{pod}/resize", {"spec": {"resources": None}}, {"Content-Type": "application/merge-patch+json"})
+    refused = wire.request(
+        "PATCH", f"{pod}/resize", {"spec": {"resources": None}}, {"Content-Type": "application/merge-patch+json"}
+    )
     assert "spec.resources: Forbidden: pod-level resources cannot be removed" in wrong(refused)
 
 
@@ -80,20 +98,33 @@ def test_no_windows_pod_is_resized(wire: Wire) -> None:
 
 def test_what_changed_of_an_ephemeral_container_is_shown(wire: Wire) -> None:
     pod = f"{made(wire, 'debugged')}/ephemeralcontainers"
-    assert wire.request("PATCH", pod, {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}}, STRATEGIC).status == 200
+    assert (
+        wire.request("PATCH", pod, {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}}, STRATEGIC).status
+        == 200
+    )
     answer = wire.request("PATCH", pod, {"spec": {"ephemeralContainers": [{"name": "e", "image": "y"}]}}, STRATEGIC)
     assert '- "Image": "x",\n+ "Image": "y",\n' in wrong(answer)[0]
 
 
 def evicted(wire: Wire, pod: str, query: str = "", **options: Any) -> Answer:
-    return wire.post(f"{pod}/eviction{query}", {"apiVersion": "policy/v1", "metadata": {"name": pod.rpartition("/")[2]}, "deleteOptions": options})
+    return wire.post(
+        f"{pod}/eviction{query}",
+        {"apiVersion": "policy/v1", "metadata": {"name": pod.rpartition("/")[2]}, "deleteOptions": options},
+    )
 
 
 def test_an_eviction_is_judged_as_the_deletion_that_it_is(wire: Wire) -> None:
     pod = made(wire, "evicted")
-    assert evicted(wire, pod, propagationPolicy="X").json["message"].startswith('DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value')
+    assert (
+        evicted(wire, pod, propagationPolicy="X")
+        .json["message"]
+        .startswith('DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value')
+    )
     mixed = evicted(wire, pod, "?dryRun=All", dryRun=["x"])
-    assert (mixed.status, mixed.json["message"]) == (500, "Non-matching dry-run options in request and content: [All] and [x]")
+    assert (mixed.status, mixed.json["message"]) == (
+        500,
+        "Non-matching dry-run options in request and content: [All] and [x]",
+    )
     assert evicted(wire, pod, dryRun=["x"]).status == 422
     conditions = wire.get(pod).json["status"]["conditions"]
     assert [condition["type"] for condition in conditions] == ["DisruptionTarget"]  # of the one that was to be done
@@ -107,7 +138,10 @@ def test_the_older_way_to_bind_has_the_same_rules(wire: Wire) -> None:
     target = {"target": {"kind": "Node", "name": "n"}}
     assert wire.post(bindings, target).json["message"] == "Name parameter required."
     assert wire.post(bindings, {"metadata": {"name": "absent"}, **target}).json["message"] == 'pods "absent" not found'
-    assert wire.post(f"{PODS}/bound/binding", {"metadata": {"name": "bound", "namespace": "other"}, **target}).status == 400
+    assert (
+        wire.post(f"{PODS}/bound/binding", {"metadata": {"name": "bound", "namespace": "other"}, **target}).status
+        == 400
+    )
     stale = wire.post(f"{bindings}?dryRun=All", {"metadata": {"name": "bound", "resourceVersion": "1"}, **target})
     assert (stale.status, "Key: /pods/default/bound, " in stale.json["message"]) == (409, True)
     assert wire.post(bindings, {"metadata": {"name": "bound"}, **target}).json == {

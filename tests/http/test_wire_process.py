@@ -26,7 +26,10 @@ MAPS = "/api/v1/namespaces/default/configmaps"
         (["--emulated-version=1.20"], ["--emulated-version", "1.20"]),
         (["--feature-gates=DRAAdminAccess"], ["--feature-gates", "missing bool value for DRAAdminAccess"]),
         (["--feature-gates=DRAPartitionableDevices=maybe"], ["DRAPartitionableDevices=maybe"]),
-        (["--feature-gates=DynamicResourceAllocation=false"], ["cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"]),
+        (
+            ["--feature-gates=DynamicResourceAllocation=false"],
+            ["cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"],
+        ),
         (
             ["--feature-gates=DRADeviceTaintRules=true,DRADeviceTaints=false"],
             ["DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]"],
@@ -35,9 +38,15 @@ MAPS = "/api/v1/namespaces/default/configmaps"
         (["--enable-admission-plugins=Nope"], ["admission plugin", "Nope"]),
         (["--runtime-config=nope"], ["invalid key nope"]),
         (["--runtime-config=nope/v1=true"], ["unknown api groups nope/v1"]),
-        (["--runtime-config=resource.k8s.io/v9=true"], ["group version resource.k8s.io/v9 that has not been registered"]),
+        (
+            ["--runtime-config=resource.k8s.io/v9=true"],
+            ["group version resource.k8s.io/v9 that has not been registered"],
+        ),
         (["--runtime-config=api/all=maybe"], ["invalid value api/all=maybe"]),
-        (["--runtime-config=resource.k8s.io/v1=true", "--emulated-version=1.33"], ["cannot enable version resource.k8s.io/v1 in runtime-config"]),
+        (
+            ["--runtime-config=resource.k8s.io/v1=true", "--emulated-version=1.33"],
+            ["cannot enable version resource.k8s.io/v1 in runtime-config"],
+        ),
         (["--token-auth-file=/nowhere/tokens.csv"], ["--token-auth-file", "/nowhere/tokens.csv"]),
         (["--tls-cert-file=/nowhere/tls.crt"], ["--tls-private-key-file"]),
         (["--bind-address=0.0.0.0"], ["0.0.0.0", "--token-auth-file"]),
@@ -75,16 +84,34 @@ def test_help_names_every_flag(tmp_path: Path) -> None:
     done = subprocess.run(command("--help"), env=environment(), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0
     for flag in (
-        "emulated-version", "feature-gates", "runtime-config", "token-auth-file", "authorization-mode", "enable-admission-plugins",
-        "disable-admission-plugins", "tls-cert-file", "tls-private-key-file", "tls", "port", "bind-address", "data-dir", "storage", "durability",
-        "kubeconfig", "controllers", "nodes", "devices",
-    ):  # fmt: skip
+        "emulated-version",
+        "feature-gates",
+        "runtime-config",
+        "token-auth-file",
+        "authorization-mode",
+        "enable-admission-plugins",
+        "disable-admission-plugins",
+        "tls-cert-file",
+        "tls-private-key-file",
+        "tls",
+        "port",
+        "bind-address",
+        "data-dir",
+        "storage",
+        "durability",
+        "kubeconfig",
+        "controllers",
+        "nodes",
+        "devices",
+    ):
         assert f"--{flag}" in done.stdout
 
 
 def test_a_start_prints_a_line_for_each_part_then_address_and_kubeconfig(tmp_path: Path) -> None:
     flags = command(f"--data-dir={tmp_path}", "--storage=memory", "--port=0")
-    with subprocess.Popen(flags, env={**environment(), "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        flags, env={**environment(), "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]
         process.send_signal(signal.SIGINT)
@@ -98,7 +125,11 @@ def test_a_start_prints_a_line_for_each_part_then_address_and_kubeconfig(tmp_pat
 def test_a_part_that_is_not_built_warns_once(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('t,admin,1,"system:masters"\n')
-    flags = ["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", f"--token-auth-file={tokens}"]
+    flags = [
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        f"--token-auth-file={tokens}",
+    ]
     with Child(tmp_path / "data", *flags) as child:
         warnings = [line for line in child.log().splitlines() if line.startswith("warning:")]
     assert len(warnings) == len({line.split()[1] for line in warnings}), "one line for each flag"
@@ -141,7 +172,9 @@ def test_tls_makes_a_certificate_that_the_kubeconfig_trusts_and_keeps_it(tmp_pat
     for _ in range(2):
         with Child(tmp_path / "data", "--tls", f"--token-auth-file={tokens}", "--authorization-mode=RBAC") as child:
             config = yaml.safe_load((tmp_path / "data" / "kubeconfig").read_text())
-            authorities.append(base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode())
+            authorities.append(
+                base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
+            )
             assert child.url.startswith("https://")
             wire = child.wire(config["users"][0]["user"]["token"], authorities[-1])
             wire.create_config_map("a")
@@ -176,7 +209,9 @@ def test_what_was_written_is_there_after_a_stop_and_a_start(tmp_path: Path) -> N
         wire = child.wire()
         assert wire.get(f"{MAPS}/kept").json == made
         assert wire.get("/api/v1/namespaces").json["items"] == namespaces, "built-in objects are made once"
-        assert int(wire.create_config_map("next")["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+        assert int(wire.create_config_map("next")["metadata"]["resourceVersion"]) > int(
+            made["metadata"]["resourceVersion"]
+        )
 
 
 def test_a_server_ends_with_whoever_started_it(tmp_path: Path) -> None:

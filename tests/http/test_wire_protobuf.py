@@ -1,4 +1,6 @@
-"""Protobuf as clients speak it: bodies in, objects, lists, events, errors and discovery out, each read by a client of messages and frames."""
+"""Protobuf as clients speak it: bodies in, objects, lists, events, errors and discovery out, each read by a client of
+messages and frames.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,14 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 CLAIMS = "/apis/resource.k8s.io/{}/namespaces/default/resourceclaims"
 KINDS = Kinds(CATALOG)
 OTHERS = {
-    ("v1", "Status"): meta.Status, ("v1", "APIGroupList"): meta.APIGroupList, ("", "APIVersions"): meta.APIVersions,
-    ("v1", "APIResourceList"): meta.APIResourceList, ("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"): discovery.APIGroupDiscoveryList,
+    ("v1", "Status"): meta.Status,
+    ("v1", "APIGroupList"): meta.APIGroupList,
+    ("", "APIVersions"): meta.APIVersions,
+    ("v1", "APIResourceList"): meta.APIResourceList,
+    ("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"): discovery.APIGroupDiscoveryList,
     ("meta.k8s.io/v1", "PartialObjectMetadata"): meta.PartialObjectMetadata,
     ("meta.k8s.io/v1", "PartialObjectMetadataList"): meta.PartialObjectMetadataList,
-}  # fmt: skip
+}
 Json = dict[str, Any]
 
 
@@ -69,7 +74,11 @@ def schema(version: str, kind: str) -> Struct:
 def read(body: bytes) -> Json:
     """An enveloped message with its kind and version."""
     envelope = protobuf.unwrap(body)
-    return {"kind": envelope.kind, "apiVersion": envelope.api_version, **protobuf.decode(schema(envelope.api_version, envelope.kind), envelope.raw)}
+    return {
+        "kind": envelope.kind,
+        "apiVersion": envelope.api_version,
+        **protobuf.decode(schema(envelope.api_version, envelope.kind), envelope.raw),
+    }
 
 
 def answered(answer: Answer) -> Json:
@@ -108,7 +117,10 @@ def config_map(name: str, **data: str) -> bytes:
 
 
 def claim(name: str) -> Json:
-    return {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
+    }
 
 
 def test_what_is_made_in_protobuf_is_the_same_as_in_json(wire: Wire) -> None:
@@ -134,7 +146,12 @@ def test_a_patch_stays_json_and_its_answer_is_protobuf(wire: Wire) -> None:
 
 
 def test_a_claim_in_each_version_is_written_with_that_version_s_message(wire: Wire) -> None:
-    assert wire.request("POST", CLAIMS.format("v1"), written("resource.k8s.io/v1", "ResourceClaim", claim("c")), BOTH).status == 201
+    assert (
+        wire.request(
+            "POST", CLAIMS.format("v1"), written("resource.k8s.io/v1", "ResourceClaim", claim("c")), BOTH
+        ).status
+        == 201
+    )
     for version in ("v1", "v1beta2", "v1beta1"):
         path = CLAIMS.format(version) + "/c"
         obj = answered(wire.get(path, Accept=PROTOBUF))
@@ -161,10 +178,16 @@ def test_lists_hold_whole_messages_and_their_metadata(wire: Wire) -> None:
 def test_metadata_alone_and_its_list_in_both_versions(wire: Wire) -> None:
     wire.create_config_map("a", k="v")
     one = answered(wire.get(f"{MAPS}/a", Accept=f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"))
-    assert (one["kind"], one["metadata"]["name"], set(one)) == ("PartialObjectMetadata", "a", {"kind", "apiVersion", "metadata"})
+    assert (one["kind"], one["metadata"]["name"], set(one)) == (
+        "PartialObjectMetadata",
+        "a",
+        {"kind", "apiVersion", "metadata"},
+    )
     many = wire.get(MAPS, Accept=f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{PROTOBUF}")
     assert [item["metadata"]["name"] for item in answered(many)["items"]] == ["a"]
-    older = protobuf.unwrap(wire.get(MAPS, Accept=f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1").body)
+    older = protobuf.unwrap(
+        wire.get(MAPS, Accept=f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1").body
+    )
     newer = _fields(protobuf.unwrap(many.body).raw)
     # There items have number 1 and the metadata 2.
     assert (older.api_version, _fields(older.raw)) == ("meta.k8s.io/v1beta1", {1: newer[2], 2: newer[1]})
@@ -180,13 +203,23 @@ def test_a_table_has_no_protobuf(wire: Wire) -> None:
 
 def test_a_watch_is_frames_of_enveloped_objects(wire: Wire) -> None:
     wire.create_config_map("a", k="1")
-    with wire.watch(f"{MAPS}?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", Accept=PROTOBUF) as watch:
+    with wire.watch(
+        f"{MAPS}?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        Accept=PROTOBUF,
+    ) as watch:
         assert (watch.status, watch.headers["content-type"]) == (200, f"{PROTOBUF};stream=watch")
         kind, obj = event(watch)
         assert (kind, obj["kind"], obj["data"]) == ("ADDED", "ConfigMap", {"k": "1"})
         kind, mark = event(watch)
-        assert (kind, mark["kind"], mark["metadata"]["annotations"]) == ("BOOKMARK", "ConfigMap", {"k8s.io/initial-events-end": "true"})
-        with wire.watch(f"{MAPS}?watch=true&resourceVersion={mark['metadata']['resourceVersion']}", Accept=f"{PROTOBUF};stream=watch") as second:
+        assert (kind, mark["kind"], mark["metadata"]["annotations"]) == (
+            "BOOKMARK",
+            "ConfigMap",
+            {"k8s.io/initial-events-end": "true"},
+        )
+        with wire.watch(
+            f"{MAPS}?watch=true&resourceVersion={mark['metadata']['resourceVersion']}",
+            Accept=f"{PROTOBUF};stream=watch",
+        ) as second:
             wire.create_config_map("b", k="x" * 300)
             assert event(watch) == event(second)
             wire.request("DELETE", f"{MAPS}/a")
@@ -199,19 +232,34 @@ def test_a_watch_of_another_version_and_of_metadata(wire: Wire) -> None:
         kind, obj = event(watch)
     assert (kind, obj["apiVersion"]) == ("ADDED", "resource.k8s.io/v1beta1")
     assert obj["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu.example.com"
-    with wire.watch(CLAIMS.format("v1") + "?watch=true", Accept=f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1") as watch:
+    with wire.watch(
+        CLAIMS.format("v1") + "?watch=true", Accept=f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    ) as watch:
         kind, obj = event(watch)
-    assert (kind, obj["kind"], obj["apiVersion"], obj["metadata"]["name"]) == ("ADDED", "PartialObjectMetadata", "meta.k8s.io/v1", "c")
+    assert (kind, obj["kind"], obj["apiVersion"], obj["metadata"]["name"]) == (
+        "ADDED",
+        "PartialObjectMetadata",
+        "meta.k8s.io/v1",
+        "c",
+    )
 
 
 def test_a_watch_ends_with_a_status_when_what_it_wants_is_gone() -> None:
     resource = next(resource for resource in CATALOG if resource.plural == "configmaps")
     status = expired("too old resource version: 1 (2)").to_dict()
-    frame = Frames(View(resource, resource.versions[0]), Form(PROTOBUF)).lines([WatchEvent("ERROR", status=status)], datetime.now(UTC))
+    frame = Frames(View(resource, resource.versions[0]), Form(PROTOBUF)).lines(
+        [WatchEvent("ERROR", status=status)], datetime.now(UTC)
+    )
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     outer = _fields(frame[4:])
     found = read(_fields(outer[2])[1])
-    assert (outer[1], found["kind"], found["message"], found["reason"], found["code"]) == (b"ERROR", "Status", status["message"], "Expired", 410)
+    assert (outer[1], found["kind"], found["message"], found["reason"], found["code"]) == (
+        b"ERROR",
+        "Status",
+        status["message"],
+        "Expired",
+        410,
+    )
 
 
 def test_errors_come_in_the_form_that_was_asked_for(wire: Wire) -> None:
@@ -232,15 +280,27 @@ def test_errors_come_in_the_form_that_was_asked_for(wire: Wire) -> None:
     [
         (b"", "the object provided is unrecognized (must be of type ConfigMap): empty data (<empty>)"),
         (b"k8s\x00", "the object provided is unrecognized (must be of type ConfigMap): empty body (6b387300)"),
-        (b"k8s\x00\x0a\x09", "the object provided is unrecognized (must be of type ConfigMap): unexpected EOF (6b3873000a09)"),
-        (protobuf.wrap("v1", "ConfigMap", b"\x0a\x05"), 'ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF'),
+        (
+            b"k8s\x00\x0a\x09",
+            "the object provided is unrecognized (must be of type ConfigMap): unexpected EOF (6b3873000a09)",
+        ),
+        (
+            protobuf.wrap("v1", "ConfigMap", b"\x0a\x05"),
+            'ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF',
+        ),
         (
             protobuf.wrap("v1", "Nothing", b""),
-            f'Nothing in version "v1" cannot be handled as a ConfigMap: no kind "Nothing" is registered for version "v1" in scheme "{SCHEME}"',
+            (
+                'Nothing in version "v1" cannot be handled as a ConfigMap: no kind "Nothing" is registered for version'
+                f' "v1" in scheme "{SCHEME}"'
+            ),
         ),
         (
             protobuf.wrap("v1", "Secret", b"\x0a\x00"),
-            'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion',
+            (
+                'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap):'
+                " unknown conversion"
+            ),
         ),
     ],
 )
@@ -252,7 +312,15 @@ def test_a_body_that_is_no_such_object_is_a_400_that_says_why(wire: Wire, body: 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_a_damaged_message_is_taken_or_refused_but_never_fails(server: Wire, data: st.DataObject) -> None:
-    resource = data.draw(st.sampled_from([resource for resource in CATALOG if resource.plural in ("pods", "services", "resourceclaims", "resourceslices")]))
+    resource = data.draw(
+        st.sampled_from(
+            [
+                resource
+                for resource in CATALOG
+                if resource.plural in ("pods", "services", "resourceclaims", "resourceslices")
+            ]
+        )
+    )
     kind, version = resource.versions[0].schema, api_version(resource.group, resource.versions[0].name)
     obj = decode(kind, full(kind)).obj
     obj["metadata"] = {"name": "x"}
@@ -273,16 +341,22 @@ def test_an_envelope_without_a_kind_is_of_the_kind_that_is_expected(wire: Wire) 
 
 def test_unknown_fields_are_not_reported_even_when_strict(wire: Wire) -> None:
     raw = protobuf.encode(schema("v1", "ConfigMap"), {"metadata": {"name": "a"}}) + b"\xfa\x06\x01x"
-    made = wire.request("POST", f"{MAPS}?fieldValidation=Strict", protobuf.wrap("v1", "ConfigMap", raw), {"Content-Type": PROTOBUF})
+    made = wire.request(
+        "POST", f"{MAPS}?fieldValidation=Strict", protobuf.wrap("v1", "ConfigMap", raw), {"Content-Type": PROTOBUF}
+    )
     assert (made.status, "warning" in made.headers) == (201, False)
 
 
 def test_delete_options_in_protobuf(wire: Wire) -> None:
     wire.create_config_map("a")
-    wrong = protobuf.wrap("v1", "DeleteOptions", protobuf.encode(meta.DeleteOptions, {"preconditions": {"uid": "other"}}))
+    wrong = protobuf.wrap(
+        "v1", "DeleteOptions", protobuf.encode(meta.DeleteOptions, {"preconditions": {"uid": "other"}})
+    )
     refused = wire.request("DELETE", f"{MAPS}/a", wrong, BOTH)
     assert (refused.status, answered(refused)["reason"]) == (409, "Conflict")
-    right = protobuf.wrap("v1", "DeleteOptions", protobuf.encode(meta.DeleteOptions, {"propagationPolicy": "Background"}))
+    right = protobuf.wrap(
+        "v1", "DeleteOptions", protobuf.encode(meta.DeleteOptions, {"propagationPolicy": "Background"})
+    )
     gone = answered(wire.request("DELETE", f"{MAPS}/a", right, BOTH))
     assert (gone["kind"], gone["status"], gone["details"]["name"]) == ("Status", "Success", "a")
     assert wire.request("DELETE", f"{MAPS}/a", b"k8s\x00\xff", BOTH).status == 400

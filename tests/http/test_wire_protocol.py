@@ -1,4 +1,6 @@
-"""The wire itself: the answers are those of uvicorn's own protocol, in order, however requests come and however slowly answers are read."""
+"""The wire itself: the answers are those of uvicorn's own protocol, in order, however requests come and however slowly
+answers are read.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,12 @@ REQUESTS: list[tuple[str, str, Any, Mapping[str, str]]] = [
     ("HEAD", "/version", None, {}),
     ("OPTIONS", MAPS, None, {}),
     ("GET", "/api", None, {}),
-    ("GET", "/apis", None, {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}),
+    (
+        "GET",
+        "/apis",
+        None,
+        {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"},
+    ),
     ("GET", "/readyz?verbose", None, {}),
     ("GET", "/nope", None, {}),
     ("GET", "/%2D/info", None, {}),
@@ -120,8 +127,18 @@ def test_every_answer_is_the_one_that_another_asgi_server_gives() -> None:
 
 
 def test_a_long_row_of_requests_of_all_kinds_is_answered_in_order(wire: Wire) -> None:
-    kinds = [("GET", "/readyz", b"", 200), ("POST", MAPS, b'{"metadata":{"generateName":"row-"}}', 201), ("GET", "/-/info", b"", 200), ("GET", MAPS, b"", 200)]
-    kinds += [("GET", f"{MAPS}/nope", b"", 404), ("GET", "/nope", b"", 404), ("DELETE", f"{MAPS}/nope", b"", 404), ("PUT", MAPS, b"{}", 405)]
+    kinds = [
+        ("GET", "/readyz", b"", 200),
+        ("POST", MAPS, b'{"metadata":{"generateName":"row-"}}', 201),
+        ("GET", "/-/info", b"", 200),
+        ("GET", MAPS, b"", 200),
+    ]
+    kinds += [
+        ("GET", f"{MAPS}/nope", b"", 404),
+        ("GET", "/nope", b"", 404),
+        ("DELETE", f"{MAPS}/nope", b"", 404),
+        ("PUT", MAPS, b"{}", 405),
+    ]
     row = [kinds[(number * number + number // 7) % len(kinds)] for number in range(300)]
     answer = exchange(wire, *(ask(method, path, body) for method, path, body, _ in row), LAST)
     assert [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", answer)] == [*(status for *_, status in row), 200]
@@ -137,19 +154,31 @@ def in_chunks(name: str, *sizes: int) -> bytes:
     for size in (*sizes, len(body)):
         chunks += b"%x;ext=1\r\n%b\r\n" % (len(body[:size]), body[:size]) if body else b""
         body = body[size:]
-    return ask("POST", f"{MAPS}?dryRun=All", b"", "Content-Type: application/json", "Transfer-Encoding: chunked") + chunks + b"0\r\n\r\n"
+    return (
+        ask("POST", f"{MAPS}?dryRun=All", b"", "Content-Type: application/json", "Transfer-Encoding: chunked")
+        + chunks
+        + b"0\r\n\r\n"
+    )
 
 
 PIPELINE = [
-    (ask("GET", "/readyz"), 200), (in_chunks("cut", 3, 1), 201), (ask("GET", "/-/nope"), 404), (ask("GET", "/readyz", b"a body"), 200),
+    (ask("GET", "/readyz"), 200),
+    (in_chunks("cut", 3, 1), 201),
+    (ask("GET", "/-/nope"), 404),
+    (ask("GET", "/readyz", b"a body"), 200),
     (ask("POST", f"{MAPS}?dryRun=All", b'{"metadata":{"generateName":"cut-"}}'), 201),
     (ask("GET", "/livez", b"", "Connection: Upgrade", "Upgrade: websocket"), 200),
-    (ask("GET", f"{MAPS}/nope"), 404), (ask("DELETE", f"{MAPS}/nope"), 404), (ask("POST", MAPS, b"{", "Connection: close"), 400),
-]  # fmt: skip
+    (ask("GET", f"{MAPS}/nope"), 404),
+    (ask("DELETE", f"{MAPS}/nope"), 404),
+    (ask("POST", MAPS, b"{", "Connection: close"), 400),
+]
 
 
 @settings(max_examples=60, deadline=None)
-@given(order=st.permutations(range(len(PIPELINE) - 1)), cuts=st.sets(st.integers(1, sum(len(sent) for sent, _ in PIPELINE)), max_size=12))
+@given(
+    order=st.permutations(range(len(PIPELINE) - 1)),
+    cuts=st.sets(st.integers(1, sum(len(sent) for sent, _ in PIPELINE)), max_size=12),
+)
 def test_wherever_the_bytes_are_cut_the_answers_are_the_same(wire: Wire, order: list[int], cuts: set[int]) -> None:
     chosen = [PIPELINE[number] for number in (*order, len(PIPELINE) - 1)]
     whole = b"".join(sent for sent, _ in chosen)
@@ -210,7 +239,10 @@ def test_fields_after_the_body_count_for_nothing(wire: Wire) -> None:
 
 def test_a_client_of_http_1_0_gets_a_watch_without_chunks(wire: Wire) -> None:
     wire.create_config_map("old-fashioned")
-    answer = exchange(wire, f"GET {MAPS}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dold-fashioned HTTP/1.0\r\n\r\n".encode())
+    answer = exchange(
+        wire,
+        f"GET {MAPS}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dold-fashioned HTTP/1.0\r\n\r\n".encode(),
+    )
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"chunked" not in head
     assert json.loads(body)["object"]["metadata"]["name"] == "old-fashioned"
@@ -274,15 +306,26 @@ def test_a_watcher_that_reads_nothing_costs_no_more_than_a_chunk() -> None:
                 wire.create_config_map(f"m{number}", k=filling)
                 assert quick.event()["type"] == "ADDED"
             assert server.call(unsent) < 1_000_000, "of 18 MB of events"
-            assert [slow.event()["object"]["metadata"]["name"] for _ in range(60)] == [f"m{number}" for number in range(60)]
+            assert [slow.event()["object"]["metadata"]["name"] for _ in range(60)] == [
+                f"m{number}" for number in range(60)
+            ]
 
 
-@pytest.mark.parametrize("accept", ["application/json", "application/vnd.kubernetes.protobuf", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"])
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json",
+        "application/vnd.kubernetes.protobuf",
+        "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    ],
+)
 def test_watchers_who_see_the_same_are_sent_the_very_same_bytes(accept: str) -> None:
     with serve() as running:
 
         async def open_one() -> Any:
-            answer = await running.server.handle(Request("GET", MAPS, "watch=true&resourceVersion=1", {"accept": accept}, b""))
+            answer = await running.server.handle(
+                Request("GET", MAPS, "watch=true&resourceVersion=1", {"accept": accept}, b"")
+            )
             assert isinstance(answer, Stream)
             return answer.chunks
 

@@ -1,4 +1,6 @@
-"""Opaque parameters are what the driver's user wrote, byte by byte: other blanks or another order of keys are a change."""
+"""Opaque parameters are what the driver's user wrote, byte by byte: other blanks or another order of keys are a
+change.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 
 def claim(name: str, parameters: str, version: str = "v1") -> str:
     config = '{"opaque":{"driver":"gpu.example.com","parameters":' + parameters + "}}"
-    return '{"apiVersion":"resource.k8s.io/%s","kind":"ResourceClaim","metadata":{%s},"spec":{"devices":{"config":[%s]}}}' % (version, name, config)  # noqa: UP031
+    return f'{{"apiVersion":"resource.k8s.io/{version}","kind":"ResourceClaim","metadata":{{{name}}},"spec":{{"devices":{{"config":[{config}]}}}}}}'
 
 
 def send(wire: Wire, method: str, path: str, body: str, media: str = "application/json") -> Answer:
@@ -34,7 +36,10 @@ def parameters_of(answer: Answer) -> Any:
     return answer.json["spec"]["devices"]["config"][0]["opaque"]["parameters"]
 
 
-@pytest.mark.parametrize(("name", "written"), [("compact", '{"a":1,"b":2}'), ("blanks", '{"a": 1, "b": 2}'), ("lines", '{\n\t"a": 1,\n\t"b": 2\n}')])
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("compact", '{"a":1,"b":2}'), ("blanks", '{"a": 1, "b": 2}'), ("lines", '{\n\t"a": 1,\n\t"b": 2\n}')],
+)
 def test_the_same_bytes_are_no_change_and_others_are(wire: Wire, name: str, written: str) -> None:
     body = claim(f'"name":"{name}"', written)
     created = send(wire, "POST", CLAIMS, body)
@@ -82,7 +87,14 @@ def test_other_blanks_are_a_new_generation_of_a_class_and_applying_the_same_is_n
     assert [put('{"a": 1}'), put('{"a": 1}'), put('{"a":1}')] == [1, 1, 2]
     put('{"a": 1}')
     config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
-    body = json.dumps({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {"config": config}})
+    body = json.dumps(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "c"},
+            "spec": {"config": config},
+        }
+    )
     applied = send(wire, "PATCH", f"{CLASSES}/c?fieldManager=m", body, "application/apply-patch+yaml")
     assert applied.json["metadata"]["generation"] == 3
     assert put('{"a": 1}') == 3
@@ -99,13 +111,16 @@ def test_limits_count_blanks(wire: Wire) -> None:
 def owned_config(answer: Answer) -> list[tuple[str, bool]]:
     """By the version of each manager whether it owns the configuration."""
     assert answer.status in (200, 201), answer.text
-    return [(entry["apiVersion"].rpartition("/")[2], "f:config" in entry["fieldsV1"].get("f:spec", {})) for entry in answer.json["metadata"]["managedFields"]]
+    return [
+        (entry["apiVersion"].rpartition("/")[2], "f:config" in entry["fieldsV1"].get("f:spec", {}))
+        for entry in answer.json["metadata"]["managedFields"]
+    ]
 
 
 def test_another_order_of_keys_is_a_change_in_the_version_of_the_request_alone(wire: Wire) -> None:
     def class_of(version: str, parameters: str) -> str:
         config = '[{"opaque":{"driver":"gpu.example.com","parameters":' + parameters + "}}]"
-        return '{"apiVersion":"resource.k8s.io/%s","kind":"DeviceClass","metadata":{"name":"order"},"spec":{"config":%s}}' % (version, config)  # noqa: UP031
+        return f'{{"apiVersion":"resource.k8s.io/{version}","kind":"DeviceClass","metadata":{{"name":"order"}},"spec":{{"config":{config}}}}}'
 
     send(wire, "POST", CLASSES, class_of("v1", '{"b": 1, "a": 2}'))
     older = send(wire, "PUT", f"{CLASSES.replace('/v1/', '/v1beta2/')}/order", class_of("v1beta2", '{"a": 2, "b": 1}'))
@@ -118,7 +133,12 @@ def test_strategic_merge_writes_parameters_anew_and_so_changes_what_cannot_chang
     for name, parameters, status in (("sorted", '{"a":1,"b":2}', 200), ("unsorted", '{"b":2,"a":1}', 422)):
         send(wire, "POST", CLAIMS, claim(f'"name":"{name}"', parameters))
         assert send(wire, "PATCH", f"{CLAIMS}/{name}", '{"metadata":{"labels":{"a":"b"}}}', media).status == status
-        assert send(wire, "PATCH", f"{CLAIMS}/{name}", '{"metadata":{"labels":{"a":"c"}}}', "application/merge-patch+json").status == 200
+        assert (
+            send(
+                wire, "PATCH", f"{CLAIMS}/{name}", '{"metadata":{"labels":{"a":"c"}}}', "application/merge-patch+json"
+            ).status
+            == 200
+        )
 
 
 def test_a_merge_patch_may_bring_another_version_of_the_kind(wire: Wire) -> None:
@@ -127,7 +147,9 @@ def test_a_merge_patch_may_bring_another_version_of_the_kind(wire: Wire) -> None
     patched = send(wire, "PATCH", f"{CLAIMS}/versions", other, "application/merge-patch+json")
     assert patched.status == 200
     assert (patched.json["apiVersion"], patched.json["metadata"]["labels"]) == ("resource.k8s.io/v1", {"a": "b"})
-    unknown = send(wire, "PATCH", f"{CLAIMS}/versions", '{"apiVersion":"resource.k8s.io/v9"}', "application/merge-patch+json")
+    unknown = send(
+        wire, "PATCH", f"{CLAIMS}/versions", '{"apiVersion":"resource.k8s.io/v9"}', "application/merge-patch+json"
+    )
     assert 'no kind \\"ResourceClaim\\" is registered for version \\"resource.k8s.io/v9\\"' in unknown.text
 
 
@@ -138,4 +160,7 @@ def test_the_status_of_a_claim_is_no_table(wire: Wire) -> None:
     refused = wire.get(f"{CLAIMS}/tables/status", Accept=table)
     assert (refused.status, refused.json["reason"]) == (406, "NotAcceptable")
     assert wire.get(f"{CLAIMS}/tables/status", Accept=table + ",application/json").json["kind"] == "ResourceClaim"
-    assert wire.get(f"{CLAIMS}/tables/status", Accept=table.replace("Table", "PartialObjectMetadata")).json["kind"] == "PartialObjectMetadata"
+    assert (
+        wire.get(f"{CLAIMS}/tables/status", Accept=table.replace("Table", "PartialObjectMetadata")).json["kind"]
+        == "PartialObjectMetadata"
+    )

@@ -1,4 +1,6 @@
-"""Watches on a real connection: lines, forms, their end by client, by time, by the server's stop, and what a reset tells them."""
+"""Watches on a real connection: lines, forms, their end by client, by time, by the server's stop, and what a reset
+tells them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ def version(wire: Wire) -> str:
 
 def test_an_event_is_one_compact_line(wire: Wire) -> None:
     with wire.watch(f"{MAPS}?watch=true&resourceVersion={version(wire)}") as watch:
-        assert (watch.status, watch.headers["content-type"], watch.headers["transfer-encoding"]) == (200, "application/json", "chunked")
+        assert (watch.status, watch.headers["content-type"], watch.headers["transfer-encoding"]) == (
+            200,
+            "application/json",
+            "chunked",
+        )
         made = wire.create_config_map("a", k="v")
         line = watch.line()
     assert line.startswith(b'{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1",')
@@ -53,11 +59,17 @@ def test_a_watch_begins_with_what_is_there_and_goes_on_with_what_changes(wire: W
 
 
 def test_a_version_of_another_release_gets_events_in_its_own_form(wire: Wire) -> None:
-    body = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}}}
+    body = {
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
+    }
     assert wire.post("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", body).status == 201
     with wire.watch("/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims?watch=true") as watch:
         event = watch.event()["object"]
-    assert (event["apiVersion"], event["spec"]["devices"]["requests"][0]["deviceClassName"]) == ("resource.k8s.io/v1beta1", "gpu.example.com")
+    assert (event["apiVersion"], event["spec"]["devices"]["requests"][0]["deviceClassName"]) == (
+        "resource.k8s.io/v1beta1",
+        "gpu.example.com",
+    )
 
 
 def test_only_the_first_event_of_a_table_watch_carries_columns(wire: Wire) -> None:
@@ -112,7 +124,12 @@ def test_a_watch_ends_properly_when_its_time_is_up(wire: Wire) -> None:
 
 
 def test_what_is_wrong_with_a_watch_is_said_before_it_opens(wire: Wire) -> None:
-    for query, status in (("labelSelector=,", 400), ("timeoutSeconds=abc", 400), ("resourceVersion=abc", 500), ("sendInitialEvents=true", 422)):
+    for query, status in (
+        ("labelSelector=,", 400),
+        ("timeoutSeconds=abc", 400),
+        ("resourceVersion=abc", 500),
+        ("sendInitialEvents=true", 422),
+    ):
         assert wire.get(f"{MAPS}?watch=true&{query}").status == status, query
     assert wire.get(f"{MAPS}?watch=true", Accept="text/html").status == 406
 
@@ -151,7 +168,11 @@ def test_a_reset_tells_watches_and_versions_go_on(wire: Wire) -> None:
         reset = wire.post("/-/reset", None).json
         event = watch.event()
     assert (event["type"], event["object"]["metadata"]["name"]) == ("DELETED", "a")
-    assert int(reset["resourceVersion"]) >= int(event["object"]["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    assert (
+        int(reset["resourceVersion"])
+        >= int(event["object"]["metadata"]["resourceVersion"])
+        > int(made["metadata"]["resourceVersion"])
+    )
     assert wire.get(MAPS).json["items"] == []
     names = sorted(item["metadata"]["name"] for item in wire.get("/api/v1/namespaces").json["items"])
     assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]

@@ -25,7 +25,9 @@ PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 def get(service: OpenApi, path: str, **headers: str) -> Response:
     where, _, query = path.partition("?")
-    answer = service.answer(Request("GET", where, query, {name.replace("_", "-"): value for name, value in headers.items()}, b""))
+    answer = service.answer(
+        Request("GET", where, query, {name.replace("_", "-"): value for name, value in headers.items()}, b"")
+    )
     assert answer is not None
     return answer
 
@@ -44,7 +46,11 @@ def test_a_check_names_every_file_that_is_not_current(tmp_path: Path, capsys: py
     (tmp_path / "v3" / "old.json").write_text("{}")
     (tmp_path / "v3" / "api.json").unlink()
     assert main(["--check", "--directory", str(tmp_path)]) == 1
-    assert re.findall(r"openapi/(\S+) is not current", capsys.readouterr().err) == ["v3/api.json", "v2.json", "v3/old.json"]
+    assert re.findall(r"openapi/(\S+) is not current", capsys.readouterr().err) == [
+        "v3/api.json",
+        "v2.json",
+        "v3/old.json",
+    ]
     assert main(["--write", "--directory", str(tmp_path)]) == 0
     assert main(["--check", "--directory", str(tmp_path)]) == 0
 
@@ -59,7 +65,9 @@ def test_every_reference_leads_somewhere_and_nothing_is_left_over(name: str) -> 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS))
 def test_operations_have_ids_of_their_own_and_answers(name: str) -> None:
-    operations = [item for path in DOCUMENTS[name]["paths"].values() for method, item in path.items() if method != "parameters"]
+    operations = [
+        item for path in DOCUMENTS[name]["paths"].values() for method, item in path.items() if method != "parameters"
+    ]
     ids = [item["operationId"] for item in operations]
     assert len(ids) == len(set(ids))
     assert all({"200", "401"} <= item["responses"].keys() for item in operations)
@@ -86,14 +94,19 @@ def test_kubectl_finds_field_validation_at_the_patch_of_every_kind() -> None:
         found = [
             item["patch"]
             for item in DOCUMENTS["v2.json"]["paths"].values()
-            if "patch" in item and item["patch"]["x-kubernetes-group-version-kind"] == {"group": resource.group, "kind": resource.kind, "version": version.name}
+            if "patch" in item
+            and item["patch"]["x-kubernetes-group-version-kind"]
+            == {"group": resource.group, "kind": resource.kind, "version": version.name}
         ]
         assert found
         assert all("fieldValidation" in {parameter["name"] for parameter in patch["parameters"]} for patch in found)
 
 
 def test_extensions_say_how_fields_are_merged() -> None:
-    for release, schemas in (("v2.json", DOCUMENTS["v2.json"]["definitions"]), ("v3", DOCUMENTS["v3/api__v1.json"]["components"]["schemas"])):
+    for release, schemas in (
+        ("v2.json", DOCUMENTS["v2.json"]["definitions"]),
+        ("v3", DOCUMENTS["v3/api__v1.json"]["components"]["schemas"]),
+    ):
         ports = schemas["io.k8s.api.core.v1.Container"]["properties"]["ports"]
         assert ports["x-kubernetes-list-type"] == "map", release
         assert ports["x-kubernetes-list-map-keys"] == ["containerPort", "protocol"]
@@ -118,20 +131,31 @@ def test_the_protobuf_form_holds_the_same_paths_and_definitions() -> None:
     assert paths == list(DOCUMENTS["v2.json"]["paths"])
     assert list(definitions) == list(DOCUMENTS["v2.json"]["definitions"])
     properties = dict(entries(definitions["io.k8s.api.core.v1.Pod"]))[25]
-    assert [next(entries(item))[1].decode() for _, item in entries(properties)] == ["apiVersion", "kind", "metadata", "spec", "status"]
+    assert [next(entries(item))[1].decode() for _, item in entries(properties)] == [
+        "apiVersion",
+        "kind",
+        "metadata",
+        "spec",
+        "status",
+    ]
 
 
 def test_a_server_of_everything_answers_with_the_files() -> None:
     service = OpenApi(EVERYTHING)
     assert get(service, "/openapi/v2").body == (DIRECTORY / "v2.json").read_bytes()
     assert get(service, "/openapi/v2", accept=PROTOBUF).body == (DIRECTORY / "v2.pb").read_bytes()
-    assert get(service, "/openapi/v3/apis/resource.k8s.io/v1").body == (DIRECTORY / "v3/apis__resource.k8s.io__v1.json").read_bytes()
+    assert (
+        get(service, "/openapi/v3/apis/resource.k8s.io/v1").body
+        == (DIRECTORY / "v3/apis__resource.k8s.io__v1.json").read_bytes()
+    )
 
 
 def test_each_client_gets_the_form_that_it_asks_for() -> None:
     service = OpenApi(EVERYTHING)
     assert get(service, "/openapi/v2").content_type == "application/json"
-    assert get(service, "/openapi/v2", accept=f"{PROTOBUF}, application/json").content_type == PROTOBUF.replace("@", ".")
+    assert get(service, "/openapi/v2", accept=f"{PROTOBUF}, application/json").content_type == PROTOBUF.replace(
+        "@", "."
+    )
     assert get(service, "/openapi/v2", accept="image/png").status == 406
     assert get(service, "/openapi/v3").content_type == "text/plain; charset=utf-8"
     assert get(service, "/openapi/v3/api/v1", accept="image/png").status == 406
@@ -166,7 +190,13 @@ def test_a_client_that_has_the_document_is_told_so(path: str) -> None:
 
 
 def test_what_is_not_served_is_not_described() -> None:
-    service = OpenApi([(resource, version) for resource, version in EVERYTHING if resource.group != "resource.k8s.io" and resource.plural != "pods"])
+    service = OpenApi(
+        [
+            (resource, version)
+            for resource, version in EVERYTHING
+            if resource.group != "resource.k8s.io" and resource.plural != "pods"
+        ]
+    )
     text = get(service, "/openapi/v2").body
     document = orjson.loads(text)
     assert b"api.resource.v1" not in text
@@ -176,7 +206,9 @@ def test_what_is_not_served_is_not_described() -> None:
     protobuf = dict(entries(get(service, "/openapi/v2", accept=PROTOBUF).body))
     assert [dict(entries(item))[1].decode() for _, item in entries(protobuf[9])] == list(document["definitions"])
     assert get(service, "/openapi/v3/apis/resource.k8s.io/v1").status == 404
-    assert "io.k8s.api.core.v1.Pod" not in orjson.loads(get(service, "/openapi/v3/api/v1").body)["components"]["schemas"]
+    assert (
+        "io.k8s.api.core.v1.Pod" not in orjson.loads(get(service, "/openapi/v3/api/v1").body)["components"]["schemas"]
+    )
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
@@ -187,5 +219,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 
 def test_a_document_that_was_cut_is_hashed_anew() -> None:
-    fewer: list[tuple[Any, Any]] = [(replace(resource), version) for resource, version in EVERYTHING if resource.plural != "nodes"]
+    fewer: list[tuple[Any, Any]] = [
+        (replace(resource), version) for resource, version in EVERYTHING if resource.plural != "nodes"
+    ]
     assert header(get(OpenApi(fewer), "/openapi/v2"), "Etag") != header(get(OpenApi(EVERYTHING), "/openapi/v2"), "Etag")

@@ -45,7 +45,19 @@ def test_the_version_is_the_packages():
         (["health"], "required"),
         (["cel"], "kubedra cel: the following arguments are required"),
     ],
-    ids=["command", "label", "kubeconfig", "server", "flag", "release", "detached", "name", "flag of ours", "url", "expression"],
+    ids=[
+        "command",
+        "label",
+        "kubeconfig",
+        "server",
+        "flag",
+        "release",
+        "detached",
+        "name",
+        "flag of ours",
+        "url",
+        "expression",
+    ],
 )
 def test_a_mistake_is_one_line_that_names_it_and_exit_code_2(args, words, tmp_path):
     done = kubedra(*args, cwd=tmp_path)

@@ -17,7 +17,9 @@ SECRET = ("tls.key", "tokens.csv", "kubeconfig", "controllers.kubeconfig", "post
 
 
 def kubedra(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "kubedra", *args], env=process.environment(), capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-m", "kubedra", *args], env=process.environment(), capture_output=True, text=True, timeout=60
+    )
 
 
 def credentials(directory: Path, *flags: str) -> None:
@@ -46,7 +48,11 @@ def test_a_new_host_renews_the_certificate_and_leaves_the_tokens(tmp_path):
     credentials(tmp_path, "--host=api.example", "--host=192.0.2.7")
     second = contents(tmp_path)
     assert second["tokens.csv"] == first["tokens.csv"]
-    names = x509.load_pem_x509_certificate(second["tls.crt"]).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    names = (
+        x509.load_pem_x509_certificate(second["tls.crt"])
+        .extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        .value
+    )
     assert {"localhost", "api.example"} <= set(names.get_values_for_type(x509.DNSName))
     assert ipaddress.ip_address("192.0.2.7") in names.get_values_for_type(x509.IPAddress)
 
@@ -54,7 +60,11 @@ def test_a_new_host_renews_the_certificate_and_leaves_the_tokens(tmp_path):
 def test_a_server_started_with_them_answers_the_kubeconfigs_and_nobody_else(tmp_path):
     made = tmp_path / "c"
     credentials(made)
-    files = (f"--token-auth-file={made}/tokens.csv", f"--tls-cert-file={made}/tls.crt", f"--tls-private-key-file={made}/tls.key")
+    files = (
+        f"--token-auth-file={made}/tokens.csv",
+        f"--tls-cert-file={made}/tls.crt",
+        f"--tls-private-key-file={made}/tls.key",
+    )
     with Child(tmp_path / "data", *files) as server:
         credentials(made, f"--server={server.url}")
         for name in ("kubeconfig", "controllers.kubeconfig"):
@@ -76,7 +86,11 @@ def test_it_goes_on_with_another_command(tmp_path):
     ("prepare", "flags", "said"),
     [
         (None, ("--server=http://x",), "--server http://x: not an https:// address"),
-        ("tokens.csv", (), "tokens.csv: no token for kubernetes-admin, kubedra-controllers; remove the file to have new ones made"),
+        (
+            "tokens.csv",
+            (),
+            "tokens.csv: no token for kubernetes-admin, kubedra-controllers; remove the file to have new ones made",
+        ),
         ("kubeconfig", (), "kubedra did not write this file and will not overwrite it"),
     ],
 )

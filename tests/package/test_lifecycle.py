@@ -73,8 +73,13 @@ def test_a_record_of_a_process_that_is_gone_counts_for_nothing(tmp_path):
 
 
 def test_log_records_are_lines_of_json_where_that_is_asked_for(tmp_path):
-    code = "import logging; from apiserver.logs import configure; configure('json', 0); logging.getLogger('a').warning('two\\nlines')"
-    done = subprocess.run([sys.executable, "-c", code], env=process.environment(), capture_output=True, text=True, check=True)
+    code = (
+        "import logging; from apiserver.logs import configure; configure('json', 0);"
+        " logging.getLogger('a').warning('two\\nlines')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=process.environment(), capture_output=True, text=True, check=True
+    )
     (line,) = done.stderr.splitlines()
     record = json.loads(line)
     assert (record["level"], record["logger"], record["msg"]) == ("warning", "a", "two\nlines")
@@ -90,6 +95,9 @@ def test_completion_offers_a_commands_flags(tmp_path):
     program = tmp_path / "kubedra"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
     program.chmod(0o755)
-    asked = f"PATH={tmp_path}:$PATH; source <(kubedra completion bash); COMP_WORDS=(kubedra up --emu); COMP_CWORD=2; _kubedra; echo ${{COMPREPLY[@]}}"
+    asked = (
+        f"PATH={tmp_path}:$PATH; source <(kubedra completion bash); COMP_WORDS=(kubedra up --emu); COMP_CWORD=2;"
+        " _kubedra; echo ${COMPREPLY[@]}"
+    )
     done = subprocess.run(["bash", "-c", asked], env=process.environment(), capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "--emulated-version"

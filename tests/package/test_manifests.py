@@ -34,7 +34,11 @@ def test_times_stay_text():
 
 @pytest.mark.parametrize(
     ("manifest", "words"),
-    [("/no/such/file.yaml", "/no/such/file.yaml: no such file"), ("kind: [\n", "not YAML"), ("a: 1\nb: 2\n", "no Kubernetes object")],
+    [
+        ("/no/such/file.yaml", "/no/such/file.yaml: no such file"),
+        ("kind: [\n", "not YAML"),
+        ("a: 1\nb: 2\n", "no Kubernetes object"),
+    ],
     ids=["missing file", "no YAML", "no object"],
 )
 def test_what_cannot_be_read_is_named_in_one_line(manifest, words):

@@ -9,8 +9,19 @@ NODE = {"metadata": {"name": "n1", "uid": "node-uid"}}
 
 def captured(node: str | None = "n1") -> dict:
     spec = {"driver": "d", **({"nodeName": node} if node else {"allNodes": True})}
-    meta = {"name": "n1-d-x", "uid": "old", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2025-01-01T00:00:00Z", "labels": {"a": "b"}}
-    return {"kind": "ResourceSlice", "metadata": {**meta, "ownerReferences": [{"kind": "Node", "name": "n1"}]}, "spec": spec}
+    meta = {
+        "name": "n1-d-x",
+        "uid": "old",
+        "resourceVersion": "7",
+        "generation": 3,
+        "creationTimestamp": "2025-01-01T00:00:00Z",
+        "labels": {"a": "b"},
+    }
+    return {
+        "kind": "ResourceSlice",
+        "metadata": {**meta, "ownerReferences": [{"kind": "Node", "name": "n1"}]},
+        "spec": spec,
+    }
 
 
 def test_an_adopted_slice_loses_what_the_other_server_set_and_is_owned_by_the_node():
@@ -37,7 +48,10 @@ def test_a_node_says_that_it_is_emulated_and_how_many_devices_it_has():
     assert annotations == {"kubedra.dev/emulated": "true", "kubedra.dev/devices": "4"}
 
 
-@pytest.mark.parametrize("options", [{"labels": {"zone": "a"}}, {"capacity": {"cpu": "2"}}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}])
+@pytest.mark.parametrize(
+    "options",
+    [{"labels": {"zone": "a"}}, {"capacity": {"cpu": "2"}}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}],
+)
 def test_what_is_not_given_is_left_to_the_agent(options):
     plain = node_object("n1")
     assert set(plain) == {"apiVersion", "kind", "metadata"}

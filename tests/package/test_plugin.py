@@ -15,7 +15,9 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "pytest-project"
 def run_pytest(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
     # The plugin is loaded by name where the package is not installed, so that the test holds in a bare checkout too.
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
-    return subprocess.run(command, cwd=directory, env=process.environment(), capture_output=True, text=True, timeout=110)
+    return subprocess.run(
+        command, cwd=directory, env=process.environment(), capture_output=True, text=True, timeout=110
+    )
 
 
 def project(directory: Path, test: str) -> Path:
@@ -78,7 +80,9 @@ def test_importing_the_plugin_brings_nothing_heavy():
         "import sys, pytest, dataclasses; before = set(sys.modules); import kubedra.pytest_plugin; "
         "print(sorted(m for m in set(sys.modules) - before if not m.startswith('kubedra')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=process.environment(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=process.environment(), capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 

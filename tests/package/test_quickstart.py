@@ -24,7 +24,10 @@ def test_each_pod_gets_a_gpu_of_its_own(kube):
 
 def test_two_pods_share_a_pair_of_gpus_on_one_node(kube):
     kube.apply(MANIFESTS / "shared-pair.yaml")
-    nodes = {kube.wait(f"pod/{name}", "phase=Running", namespace=NAMESPACE)["spec"]["nodeName"] for name in ("reader", "writer")}
+    nodes = {
+        kube.wait(f"pod/{name}", "phase=Running", namespace=NAMESPACE)["spec"]["nodeName"]
+        for name in ("reader", "writer")
+    }
     claim = kube.get("resourceclaim/pair", namespace=NAMESPACE)
     assert len(nodes) == 1
     assert len(claim["status"]["reservedFor"]) == 2

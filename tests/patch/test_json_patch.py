@@ -33,7 +33,10 @@ _OBJECTS = st.dictionaries(st.sampled_from("abc"), _VALUES, max_size=3)
         ([{"op": "replace", "path": "/a/c", "value": 1}], {"a": {"b": [1, 2], "c": 1}}),
         ([{"op": "replace", "path": "", "value": []}], []),
         ([{"op": "move", "from": "/a/b", "path": "/b"}], {"a": {}, "b": [1, 2]}),
-        ([{"op": "copy", "from": "/a", "path": "/c"}, {"op": "add", "path": "/c/b/-", "value": 3}], {"a": {"b": [1, 2]}, "c": {"b": [1, 2, 3]}}),
+        (
+            [{"op": "copy", "from": "/a", "path": "/c"}, {"op": "add", "path": "/c/b/-", "value": 3}],
+            {"a": {"b": [1, 2]}, "c": {"b": [1, 2, 3]}},
+        ),
         ([{"op": "test", "path": "/a/b", "value": [1, 2]}, {"op": "remove", "path": "/a"}], {}),
         ([{"op": "test", "path": "/nope", "value": None}], {"a": {"b": [1, 2]}}),
         ([{"op": "add", "path": "/a~1b~0~01", "value": 1}], {"a": {"b": [1, 2]}, "a/b~~1": 1}),
@@ -81,7 +84,11 @@ def test_copies_have_a_limit_altogether() -> None:
 def test_what_is_added_can_be_tested_and_removed(document: dict[str, Any], value: Any) -> None:
     before = copy.deepcopy(document)
     document.pop("z", None)
-    operations = [{"op": "add", "path": "/z", "value": value}, {"op": "test", "path": "/z", "value": value}, {"op": "remove", "path": "/z"}]
+    operations = [
+        {"op": "add", "path": "/z", "value": value},
+        {"op": "test", "path": "/z", "value": value},
+        {"op": "remove", "path": "/z"},
+    ]
     assert json_patch(document, operations) == document == before
 
 

@@ -19,7 +19,12 @@ POD: dict[str, Any] = {
     "metadata": {"name": "p", "finalizers": ["x/a", "x/b", "x/c"], "labels": {"l": "1"}},
     "spec": {
         "containers": [
-            {"name": "a", "image": "a:1", "env": [{"name": "E", "value": "1"}], "ports": [{"containerPort": 80, "protocol": "TCP"}]},
+            {
+                "name": "a",
+                "image": "a:1",
+                "env": [{"name": "E", "value": "1"}],
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+            },
             {"name": "b", "image": "b:1"},
             {"name": "c", "image": "c:1"},
         ],
@@ -52,13 +57,27 @@ def test_new_elements_stand_before_what_the_server_has() -> None:
 
 
 def test_lists_below_merged_elements_are_merged_too() -> None:
-    result = patched({"spec": {"containers": [{"name": "a", "env": [{"name": "F", "value": "2"}], "ports": [{"containerPort": 80, "protocol": "UDP"}]}]}})
+    result = patched(
+        {
+            "spec": {
+                "containers": [
+                    {
+                        "name": "a",
+                        "env": [{"name": "F", "value": "2"}],
+                        "ports": [{"containerPort": 80, "protocol": "UDP"}],
+                    }
+                ]
+            }
+        }
+    )
     assert result["spec"]["containers"][0]["env"] == [{"name": "F", "value": "2"}, {"name": "E", "value": "1"}]
     assert result["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "UDP"}]
 
 
 def test_lists_without_a_merge_strategy_are_replaced() -> None:
-    assert patched({"spec": {"tolerations": [{"operator": "Exists"}]}})["spec"]["tolerations"] == [{"operator": "Exists"}]
+    assert patched({"spec": {"tolerations": [{"operator": "Exists"}]}})["spec"]["tolerations"] == [
+        {"operator": "Exists"}
+    ]
     claim = {"spec": {"devices": {"requests": [{"name": "r"}, {"name": "s"}]}}}
     change = {"spec": {"devices": {"requests": [{"name": "t"}]}}}
     assert strategic_merge_patch(ResourceClaim, claim, change) == change
@@ -67,7 +86,9 @@ def test_lists_without_a_merge_strategy_are_replaced() -> None:
 def test_consumers_of_a_claim_are_merged_by_uid() -> None:
     claim = {"status": {"reservedFor": [{"uid": "1", "name": "a"}, {"uid": "2", "name": "b"}]}}
     change = {"status": {"reservedFor": [{"uid": "2", "name": "c"}, {"uid": "1", "$patch": "delete"}]}}
-    assert strategic_merge_patch(ResourceClaim, claim, change) == {"status": {"reservedFor": [{"uid": "2", "name": "c"}]}}
+    assert strategic_merge_patch(ResourceClaim, claim, change) == {
+        "status": {"reservedFor": [{"uid": "2", "name": "c"}]}
+    }
 
 
 @pytest.mark.parametrize(
@@ -92,8 +113,15 @@ def test_maps_are_merged_replaced_and_emptied() -> None:
 
 
 def test_lists_of_scalars_become_sets_and_can_lose_elements() -> None:
-    assert patched({"metadata": {"finalizers": ["x/d", "x/a"]}})["metadata"]["finalizers"] == ["x/d", "x/a", "x/b", "x/c"]
-    assert patched({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/b", "x/zz"]}})["metadata"]["finalizers"] == ["x/a", "x/c"]
+    assert patched({"metadata": {"finalizers": ["x/d", "x/a"]}})["metadata"]["finalizers"] == [
+        "x/d",
+        "x/a",
+        "x/b",
+        "x/c",
+    ]
+    assert patched({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/b", "x/zz"]}})["metadata"][
+        "finalizers"
+    ] == ["x/a", "x/c"]
 
 
 def test_an_element_order_sorts_what_it_names_and_the_rest_stays_before_what_follows_it() -> None:
@@ -101,7 +129,11 @@ def test_an_element_order_sorts_what_it_names_and_the_rest_stays_before_what_fol
     assert names(patched({"spec": order})) == ["b", "c", "a"]
     order = {"$setElementOrder/containers": [{"name": "n"}, {"name": "a"}], "containers": [{"name": "n", "image": "x"}]}
     assert names(patched({"spec": order})) == ["n", "a", "b", "c"]
-    assert patched({"metadata": {"$setElementOrder/finalizers": ["x/c", "x/a"]}})["metadata"]["finalizers"] == ["x/b", "x/c", "x/a"]
+    assert patched({"metadata": {"$setElementOrder/finalizers": ["x/c", "x/a"]}})["metadata"]["finalizers"] == [
+        "x/b",
+        "x/c",
+        "x/a",
+    ]
 
 
 def test_retain_keys_drops_what_it_does_not_list() -> None:
@@ -110,7 +142,11 @@ def test_retain_keys_drops_what_it_does_not_list() -> None:
 
 
 def test_directives_never_stay_in_what_is_added() -> None:
-    change = {"spec": {"affinity": {"nodeAffinity": {"x": {"$patch": "delete"}, "y": None, "z": [{"$patch": "replace"}, {"k": 1}]}}}}
+    change = {
+        "spec": {
+            "affinity": {"nodeAffinity": {"x": {"$patch": "delete"}, "y": None, "z": [{"$patch": "replace"}, {"k": 1}]}}
+        }
+    }
     assert patched(change)["spec"]["affinity"] == {"nodeAffinity": {"z": [{"k": 1}]}}
 
 
@@ -151,7 +187,9 @@ _DATA = st.dictionaries(st.sampled_from(["a", "b"]), st.one_of(st.none(), st.tex
 
 
 @given(
-    old=st.fixed_dictionaries({"metadata": st.fixed_dictionaries({"labels": st.dictionaries(st.sampled_from("ab"), st.text(max_size=2))})}),
+    old=st.fixed_dictionaries(
+        {"metadata": st.fixed_dictionaries({"labels": st.dictionaries(st.sampled_from("ab"), st.text(max_size=2))})}
+    ),
     labels=_DATA,
 )
 @settings(max_examples=50)

@@ -1,4 +1,6 @@
-"""Our messages against Google's implementation, which is told the schemas as descriptors: each reads what the other writes."""
+"""Our messages against Google's implementation, which is told the schemas as descriptors: each reads what the other
+writes.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,26 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 SCHEMAS = [version.schema for resource in CATALOG for version in resource.versions]
 _FIELD = descriptor_pb2.FieldDescriptorProto
-_SCALARS = {"string": _FIELD.TYPE_STRING, "bool": _FIELD.TYPE_BOOL, "int32": _FIELD.TYPE_INT32, "int64": _FIELD.TYPE_INT64, "bytes": _FIELD.TYPE_BYTES}
+_SCALARS = {
+    "string": _FIELD.TYPE_STRING,
+    "bool": _FIELD.TYPE_BOOL,
+    "int32": _FIELD.TYPE_INT32,
+    "int64": _FIELD.TYPE_INT64,
+    "bytes": _FIELD.TYPE_BYTES,
+}
 _TIME = Struct("test.Time", (field("seconds", 1, INT64), field("nanos", 2, INT32)))
 _RAW = Struct("test.Raw", (field("raw", 1, BYTES),))
 #: Leaf types that are messages on the wire.
 _MESSAGES = {
-    "time": _TIME, "microTime": _TIME, "raw": _RAW, "fieldsV1": _RAW,
+    "time": _TIME,
+    "microTime": _TIME,
+    "raw": _RAW,
+    "fieldsV1": _RAW,
     "quantity": Struct("test.Quantity", (field("string", 1, STRING),)),
-    "intOrString": Struct("test.IntOrString", (field("type", 1, INT64), field("intVal", 2, INT32), field("strVal", 3, STRING))),
-}  # fmt: skip
+    "intOrString": Struct(
+        "test.IntOrString", (field("type", 1, INT64), field("intVal", 2, INT32), field("strVal", 3, STRING))
+    ),
+}
 
 
 class Descriptors:

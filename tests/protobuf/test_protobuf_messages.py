@@ -33,12 +33,18 @@ def normal(kind: Struct, obj: Any) -> Any:
 
 
 def unnamed(kind: Any, value: Any) -> Any:
-    """Without kind and apiVersion, which no message has: not the object's, nor those of objects in it (claim templates of a StatefulSet)."""
+    """Without kind and apiVersion, which no message has: not the object's, nor those of objects in it (claim templates
+    of a StatefulSet).
+    """
     if isinstance(kind, ListOf):
         return [unnamed(kind.item, item) for item in value]
     if not isinstance(kind, Struct):
         return value
-    return {name: unnamed(kind.fields[name].type, inner) for name, inner in value.items() if not (kind.gvk and name in ("kind", "apiVersion"))}
+    return {
+        name: unnamed(kind.fields[name].type, inner)
+        for name, inner in value.items()
+        if not (kind.gvk and name in ("kind", "apiVersion"))
+    }
 
 
 #: The metadata of an object named "a": all strings are written, the generation, and the zero time as an empty message.
@@ -59,7 +65,10 @@ def test_a_pointer_is_written_when_set_even_to_its_zero() -> None:
 def test_bytes_are_raw_and_strings_are_utf_8() -> None:
     body = {"metadata": {"name": "a"}, "data": {"ü": "AP8="}}
     # The type is no pointer: its empty string is written.
-    assert protobuf.encode(schema("v1", "Secret"), body) == b"\x0a\x11" + NAMED_A + b"\x12\x08\x0a\x02\xc3\xbc\x12\x02\x00\xff" + b"\x1a\x00"
+    assert (
+        protobuf.encode(schema("v1", "Secret"), body)
+        == b"\x0a\x11" + NAMED_A + b"\x12\x08\x0a\x02\xc3\xbc\x12\x02\x00\xff" + b"\x1a\x00"
+    )
 
 
 def test_times_numbers_and_embedded_structs_of_a_lease() -> None:
@@ -67,18 +76,27 @@ def test_times_numbers_and_embedded_structs_of_a_lease() -> None:
     body = {"metadata": {"name": "a"}, "spec": spec}
     # -1 has ten bytes; two microseconds are 2000 nanoseconds.
     inner = bytes.fromhex("10 ffffffffffffffffff01 22 05 0801 10d00f")
-    assert protobuf.encode(schema("coordination.k8s.io/v1", "Lease"), body) == b"\x0a\x11" + NAMED_A + b"\x12" + bytes((len(inner),)) + inner
+    assert (
+        protobuf.encode(schema("coordination.k8s.io/v1", "Lease"), body)
+        == b"\x0a\x11" + NAMED_A + b"\x12" + bytes((len(inner),)) + inner
+    )
 
 
 def test_a_port_by_name_or_number_has_all_three_fields() -> None:
-    made = [protobuf.encode(schema("v1", "Service"), {"metadata": {}, "spec": {"ports": [{"port": 1, "targetPort": port}]}}) for port in (300, "web")]
+    made = [
+        protobuf.encode(schema("v1", "Service"), {"metadata": {}, "spec": {"ports": [{"port": 1, "targetPort": port}]}})
+        for port in (300, "web")
+    ]
     assert bytes.fromhex("2207 0800 10ac02 1a00") in made[0]
     assert bytes.fromhex("2209 0801 1000 1a03") + b"web" in made[1]
 
 
 def test_the_envelope_names_version_and_kind_and_no_encoding() -> None:
     # 31 bytes, as clients send it.
-    assert protobuf.wrap("v1", "DeleteOptions", b"") == b"k8s\x00\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x00\x1a\x00\x22\x00"
+    assert (
+        protobuf.wrap("v1", "DeleteOptions", b"")
+        == b"k8s\x00\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x00\x1a\x00\x22\x00"
+    )
     assert protobuf.unwrap(protobuf.wrap("apps/v1", "Deployment", b"xyz")) == ("apps/v1", "Deployment", b"xyz")
 
 
@@ -184,12 +202,19 @@ def test_a_body_without_an_envelope_is_refused_in_upstream_s_words(raw: bytes, w
 
 
 def test_unknown_fields_of_any_wire_type_are_skipped() -> None:
-    unknown = bytes.fromhex("f806 9601 f906 0102030405060708 fa06 03616263 fd06 01020304 fb06 0a0161 0801 fb07 fc07 fc06")
+    unknown = bytes.fromhex(
+        "f806 9601 f906 0102030405060708 fa06 03616263 fd06 01020304 fb06 0a0161 0801 fb07 fc07 fc06"
+    )
     assert protobuf.decode(schema("v1", "ConfigMap"), unknown + b"\x20\x01") == {"immutable": True}
 
 
 def test_what_comes_twice_is_merged_or_the_last_one_counts() -> None:
-    raw = bytes.fromhex("0a03 0a0161 0a03 1a016e 2001 2000") + bytes.fromhex("1206 0a016b 120131") + bytes.fromhex("1206 0a016b 120132") + b"\x12\x03\x0a\x01n"
+    raw = (
+        bytes.fromhex("0a03 0a0161 0a03 1a016e 2001 2000")
+        + bytes.fromhex("1206 0a016b 120131")
+        + bytes.fromhex("1206 0a016b 120132")
+        + b"\x12\x03\x0a\x01n"
+    )
     expected = {"metadata": {"name": "a", "namespace": "n"}, "immutable": False, "data": {"k": "2", "n": ""}}
     assert protobuf.decode(schema("v1", "ConfigMap"), raw) == expected
 
@@ -199,7 +224,9 @@ def test_numbers_may_be_packed_and_wrap_around() -> None:
     packed = bytes.fromhex("12 07 72 05 22 03 01 ac02")
     assert protobuf.decode(pod, packed) == {"spec": {"securityContext": {"supplementalGroups": [1, 300]}}}
     # 2**32 + 1 in a field of 32 bits.
-    assert protobuf.decode(schema("coordination.k8s.io/v1", "Lease"), bytes.fromhex("12 06 10 8180808010"))["spec"] == {"leaseDurationSeconds": 1}
+    assert protobuf.decode(schema("coordination.k8s.io/v1", "Lease"), bytes.fromhex("12 06 10 8180808010"))["spec"] == {
+        "leaseDurationSeconds": 1
+    }
 
 
 def test_text_that_is_no_utf_8_is_repaired() -> None:
@@ -211,7 +238,9 @@ def test_times_before_1970_and_fractions_below_a_microsecond() -> None:
     for text in ("1969-12-31T23:59:59.999999Z", "0001-01-01T00:00:00.000001Z", "9999-12-31T23:59:59.999999Z"):
         obj = {"metadata": {}, "spec": {"renewTime": text}}
         assert protobuf.decode(lease, protobuf.encode(lease, obj))["spec"] == {"renewTime": text}
-    assert protobuf.decode(lease, bytes.fromhex("12 07 22 05 0801 10cf0f"))["spec"] == {"renewTime": "1970-01-01T00:00:01.000001Z"}
+    assert protobuf.decode(lease, bytes.fromhex("12 07 22 05 0801 10cf0f"))["spec"] == {
+        "renewTime": "1970-01-01T00:00:01.000001Z"
+    }
     assert protobuf.decode(lease, bytes.fromhex("12 02 22 00"))["spec"] == {"renewTime": None}
 
 
@@ -219,9 +248,9 @@ def test_a_raw_value_that_is_no_json_is_refused_and_one_that_is_keeps_its_bytes(
     kind = schema("resource.k8s.io/v1", "DeviceClass")
 
     def body(raw: bytes) -> bytes:
-        return protobuf.encode(kind, {"metadata": {}, "spec": {"config": [{"opaque": {"driver": "d", "parameters": FULL["raw"]}}]}}).replace(
-            b'{"z":[1,{"y":null}],"a":"raw"}', raw
-        )
+        return protobuf.encode(
+            kind, {"metadata": {}, "spec": {"config": [{"opaque": {"driver": "d", "parameters": FULL["raw"]}}]}}
+        ).replace(b'{"z":[1,{"y":null}],"a":"raw"}', raw)
 
     with pytest.raises(WireError, match="a raw value is no JSON"):
         protobuf.decode(kind, body(b'{"z":[1,{"y":null}],"a":"raw"]'))

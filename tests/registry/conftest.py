@@ -88,11 +88,21 @@ class NamespaceRules(Strategy):
         return not obj["spec"].get("finalizers")
 
 
-def _resource(kind: str, plural: str, schema: Any, strategy: Strategy, *, group: str = "", namespaced: bool = True, **more: Any) -> Resource:
+def _resource(
+    kind: str, plural: str, schema: Any, strategy: Strategy, *, group: str = "", namespaced: bool = True, **more: Any
+) -> Resource:
     return Resource(
-        group=group, kind=kind, plural=plural, singular=kind.lower(), namespaced=namespaced, versions=(Version(name="v1", schema=schema),),
-        strategy=strategy, columns=(), storage_prefix=plural, **more,
-    )  # fmt: skip
+        group=group,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        namespaced=namespaced,
+        versions=(Version(name="v1", schema=schema),),
+        strategy=strategy,
+        columns=(),
+        storage_prefix=plural,
+        **more,
+    )
 
 
 STATUS = (Subresource(name="status"),)
@@ -100,12 +110,33 @@ CATALOG = (
     _resource("Namespace", "namespaces", Namespace, NamespaceRules(), namespaced=False, delete_returns_object=True),
     _resource("ConfigMap", "configmaps", ConfigMap, Strategy()),
     _resource(
-        "Pod", "pods", Pod, PodRules(), delete_returns_object=True, subresources=STATUS,
+        "Pod",
+        "pods",
+        Pod,
+        PodRules(),
+        delete_returns_object=True,
+        subresources=STATUS,
         field_labels={"spec.nodeName": lambda obj: obj["spec"].get("nodeName", "")},
     ),
-    _resource("ResourceClaim", "resourceclaims", ResourceClaim, ClaimRules(), group="resource.k8s.io", delete_returns_object=True, subresources=STATUS),
-    _resource("Lease", "leases", Lease, LeaseRules(), group="coordination.k8s.io", create_on_update=True, unconditional_update=False),
-)  # fmt: skip
+    _resource(
+        "ResourceClaim",
+        "resourceclaims",
+        ResourceClaim,
+        ClaimRules(),
+        group="resource.k8s.io",
+        delete_returns_object=True,
+        subresources=STATUS,
+    ),
+    _resource(
+        "Lease",
+        "leases",
+        Lease,
+        LeaseRules(),
+        group="coordination.k8s.io",
+        create_on_update=True,
+        unconditional_update=False,
+    ),
+)
 
 
 @dataclass
@@ -142,17 +173,37 @@ class World:
     def _context(self, plural: str, verb: str, name: str, namespace: str, subresource: str) -> Context:
         store = self.store(plural)
         return store.context(
-            user=ADMIN, version="v1", verb=verb, namespace=namespace if store.resource.namespaced else "", name=name, subresource=subresource
-        )  # fmt: skip
+            user=ADMIN,
+            version="v1",
+            verb=verb,
+            namespace=namespace if store.resource.namespaced else "",
+            name=name,
+            subresource=subresource,
+        )
 
     async def call(
-        self, verb: str, plural: str, name: str = "", body: Any = None, query: str = "", *, namespace: str = "default", subresource: str = "",
-        content_type: str = "application/json", agent: str = "test/1",
-    ) -> Any:  # fmt: skip
+        self,
+        verb: str,
+        plural: str,
+        name: str = "",
+        body: Any = None,
+        query: str = "",
+        *,
+        namespace: str = "default",
+        subresource: str = "",
+        content_type: str = "application/json",
+        agent: str = "test/1",
+    ) -> Any:
         functions: dict[str, Callable[..., Any]] = {
-            "get": verbs.get, "list": verbs.list_, "create": verbs.create, "update": verbs.update, "patch": verbs.patch, "delete": verbs.delete,
-            "deletecollection": verbs.delete_collection, "watch": verbs.watch,
-        }  # fmt: skip
+            "get": verbs.get,
+            "list": verbs.list_,
+            "create": verbs.create,
+            "update": verbs.update,
+            "patch": verbs.patch,
+            "delete": verbs.delete,
+            "deletecollection": verbs.delete_collection,
+            "watch": verbs.watch,
+        }
         ctx = self._context(plural, verb, name, namespace, subresource)
         request = self._request("", plural, query, body, content_type, agent)
         try:
@@ -180,7 +231,9 @@ class World:
         return shown(result.entry)
 
     async def merge(self, plural: str, name: str, body: Any, query: str = "", **more: Any) -> Json:
-        result: Result = await self.call("patch", plural, name, body, query, content_type="application/merge-patch+json", **more)
+        result: Result = await self.call(
+            "patch", plural, name, body, query, content_type="application/merge-patch+json", **more
+        )
         assert result.entry is not None
         return shown(result.entry)
 
@@ -231,9 +284,16 @@ async def a_world(target: str = "memory:", *, shared: bool = False, name: str = 
     clock = Clock()
     numbers = itertools.count(1)
     registry = Registry(
-        CATALOG, log, cache, admission=build(), features=Features(), clock=clock, new_uid=lambda: f"{name}-{next(numbers)}",
-        new_suffix=lambda: f"x{next(numbers):04}", shared=shared,
-    )  # fmt: skip
+        CATALOG,
+        log,
+        cache,
+        admission=build(),
+        features=Features(),
+        clock=clock,
+        new_uid=lambda: f"{name}-{next(numbers)}",
+        new_suffix=lambda: f"x{next(numbers):04}",
+        shared=shared,
+    )
     await cache.start()
     world = World(registry, clock)
     try:

@@ -69,7 +69,9 @@ def create(plural: str, obj: Json, *classes: Json) -> Attributes:
 def test_pods_tolerate_lost_nodes_for_five_minutes_unless_they_say_otherwise() -> None:
     pod: Json = {"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]}}
     DefaultTolerationSeconds().admit(create("pods", pod))
-    assert pod["spec"]["tolerations"][1:] == [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]
+    assert pod["spec"]["tolerations"][1:] == [
+        {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    ]
     everything: Json = {"spec": {"tolerations": [{"operator": "Exists"}]}}
     DefaultTolerationSeconds().admit(create("pods", everything))
     assert len(everything["spec"]["tolerations"]) == 1
@@ -85,7 +87,9 @@ def test_a_pod_gets_the_priority_of_its_class() -> None:
     assert default["spec"] == {"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}
     with pytest.raises(StatusError, match="no PriorityClass with name none was found"):
         Priority().admit(create("pods", {"spec": {"priorityClassName": "none"}}))
-    with pytest.raises(StatusError, match=r"the integer value of priority \(5\) must not be provided in pod spec; .* computed 7"):
+    with pytest.raises(
+        StatusError, match=r"the integer value of priority \(5\) must not be provided in pod spec; .* computed 7"
+    ):
         Priority().admit(create("pods", {"spec": {"priorityClassName": "high", "priority": 5}}, high))
 
 

@@ -29,7 +29,9 @@ async def apply(world: Any, data: Json | None, query: str, **metadata: Any) -> A
 
 
 def owners(obj: Json) -> dict[tuple[str, str], Json]:
-    return {(entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", ())}
+    return {
+        (entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", ())
+    }
 
 
 def test_the_first_apply_creates_and_a_repetition_changes_nothing(play: Play) -> None:
@@ -58,7 +60,9 @@ def test_conflicts_name_manager_and_field_and_force_settles_them(play: Play) -> 
         await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
         with pytest.raises(StatusError, match=r'Apply failed with 1 conflict: conflict with "m1": .data.a') as one:
             await apply(world, {"a": "2"}, "fieldManager=m2")
-        assert one.value.details == {"causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "m1"', "field": ".data.a"}]}
+        assert one.value.details == {
+            "causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "m1"', "field": ".data.a"}]
+        }
         with pytest.raises(StatusError, match=r'2 conflicts: conflicts with "m1":\n- \.data\.a\n- \.data\.b'):
             await apply(world, {"a": "2", "b": "2"}, "fieldManager=m2")
         taken = await apply(world, {"a": "2"}, "fieldManager=m2&force=true")
@@ -81,7 +85,10 @@ def test_unmanaged_fields_belong_to_who_wrote_before_the_first_apply(play: Play)
         await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}})
         await world.merge("configmaps", "a", {"metadata": {"managedFields": [{}]}})
         done = await apply(world, {"b": "2"}, "fieldManager=m1")
-        assert owners(done) == {("m1", "Apply"): {"f:data": {"f:b": {}}}, ("before-first-apply", "Update"): {"f:data": {".": {}, "f:a": {}}}}
+        assert owners(done) == {
+            ("m1", "Apply"): {"f:data": {"f:b": {}}},
+            ("before-first-apply", "Update"): {"f:data": {".": {}, "f:a": {}}},
+        }
 
     play(scenario)
 
@@ -106,10 +113,26 @@ def test_kubectl_takes_over_what_it_applied_from_the_client(play: Play) -> None:
         (b'{"apiVersion":"a/b/c","kind":5}', 400, "invalid object type: /, Kind="),
         (b"[]", 400, "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array"),
         (b'{"apiVersion":"v1","kind":"Secret"}', 400, "invalid object type: /v1, Kind=Secret"),
-        (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}', 400, "the name of the object (b) does not match"),
-        (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","managedFields":[]}}', 400, "metadata.managedFields must be nil"),
-        (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"nope":"1"}', 500, "(/a; /v1, Kind=ConfigMap): .nope: field not declared"),
-        (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","uid":"u"}}', 409, "uid mismatch: the provided object specified uid u"),
+        (
+            b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}',
+            400,
+            "the name of the object (b) does not match",
+        ),
+        (
+            b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","managedFields":[]}}',
+            400,
+            "metadata.managedFields must be nil",
+        ),
+        (
+            b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"nope":"1"}',
+            500,
+            "(/a; /v1, Kind=ConfigMap): .nope: field not declared",
+        ),
+        (
+            b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","uid":"u"}}',
+            409,
+            "uid mismatch: the provided object specified uid u",
+        ),
     ],
 )
 def test_bodies_that_cannot_be_applied(play: Play, body: bytes, code: int, words: str) -> None:
@@ -126,7 +149,9 @@ def test_a_status_apply_creates_nothing_and_apply_needs_a_manager(play: Play) ->
     async def scenario(world: Any) -> None:
         body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}, "status": {}}
         with pytest.raises(StatusError, match='"a" not found'):
-            await world.call("patch", "resourceclaims", "a", body, "fieldManager=m", content_type=APPLY, subresource="status")
+            await world.call(
+                "patch", "resourceclaims", "a", body, "fieldManager=m", content_type=APPLY, subresource="status"
+            )
         with pytest.raises(StatusError, match="fieldManager: Required value: is required for apply patch"):
             await world.call("patch", "resourceclaims", "a", body, content_type=APPLY)
 
@@ -136,19 +161,31 @@ def test_a_status_apply_creates_nothing_and_apply_needs_a_manager(play: Play) ->
 ITEM = Struct("io.test.v1.Item", (field("name", 1, STRING, required=True), field("size", 2, INT32)))
 BOX = Struct(
     "io.test.v1.Box",
-    (field("labels", 1, MapOf(STRING)), field("items", 2, ListOf(ITEM, "map", ("name",))), field("tags", 3, ListOf(STRING, "set")),
-     field("args", 4, ListOf(STRING))),
-)  # fmt: skip
+    (
+        field("labels", 1, MapOf(STRING)),
+        field("items", 2, ListOf(ITEM, "map", ("name",))),
+        field("tags", 3, ListOf(STRING, "set")),
+        field("args", 4, ListOf(STRING)),
+    ),
+)
 NAMES = st.sampled_from("abcde")
 
 
 def boxes() -> st.SearchStrategy[Json]:
     unique = st.lists(NAMES, unique=True, min_size=1, max_size=4)
     items = unique.flatmap(
-        lambda names: st.tuples(*(st.fixed_dictionaries({"name": st.just(name)}, optional={"size": st.integers(0, 3)}) for name in names)).map(list)
+        lambda names: st.tuples(
+            *(st.fixed_dictionaries({"name": st.just(name)}, optional={"size": st.integers(0, 3)}) for name in names)
+        ).map(list)
     )
     return st.fixed_dictionaries(
-        {}, optional={"labels": st.dictionaries(NAMES, st.sampled_from("xy"), min_size=1, max_size=3), "items": items, "tags": unique, "args": unique}
+        {},
+        optional={
+            "labels": st.dictionaries(NAMES, st.sampled_from("xy"), min_size=1, max_size=3),
+            "items": items,
+            "tags": unique,
+            "args": unique,
+        },
     )
 
 
@@ -160,7 +197,9 @@ def test_a_merge_holds_all_that_was_applied_and_what_was_live_besides(live: Json
     assert set(paths(stated(BOX, applied))) <= set(paths(stated(BOX, merged)))
     assert set(paths(stated(BOX, live))) <= set(paths(stated(BOX, merged)))
     names = [item["name"] for item in merged.get("items", ())]
-    assert [name for name in names if name in [item["name"] for item in applied.get("items", ())]] == [i["name"] for i in applied.get("items", ())]
+    assert [name for name in names if name in [item["name"] for item in applied.get("items", ())]] == [
+        i["name"] for i in applied.get("items", ())
+    ]
 
 
 @given(boxes(), boxes())
@@ -173,6 +212,14 @@ def test_what_is_removed_is_gone_and_the_rest_stays(box: Json, other: Json) -> N
 def test_a_value_that_does_not_fit_is_named() -> None:
     assert check(BOX, {"labels": {"a": 1}}) == ".labels.a: expected string, got &value.valueUnstructured{Value:1}"
     assert check(BOX, {"tags": ["a", "a"]}) == '.tags: duplicate entries for key [="a"]'
-    assert check(BOX, {"items": [{"name": "a", "size": "x"}]}) == '.items[name="a"].size: expected numeric (int or float), got string'
-    assert check(BOX, {"nope": 1, "neither": 1, "args": "x"}) == ".nope: field not declared in schema", "it ends the look at its object"
-    assert check(BOX, {"args": "x", "nope": 1}) == "errors:\n  .args: expected list, got &{x}\n  .nope: field not declared in schema"
+    assert (
+        check(BOX, {"items": [{"name": "a", "size": "x"}]})
+        == '.items[name="a"].size: expected numeric (int or float), got string'
+    )
+    assert check(BOX, {"nope": 1, "neither": 1, "args": "x"}) == ".nope: field not declared in schema", (
+        "it ends the look at its object"
+    )
+    assert (
+        check(BOX, {"args": "x", "nope": 1})
+        == "errors:\n  .args: expected list, got &{x}\n  .nope: field not declared in schema"
+    )

@@ -22,7 +22,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
 
-async def refused(world: Any, verb: str, body: Any, query: str = "", content_type: str = "application/json") -> StatusError:
+async def refused(
+    world: Any, verb: str, body: Any, query: str = "", content_type: str = "application/json"
+) -> StatusError:
     with pytest.raises(StatusError) as wrong:
         await world.call(verb, "configmaps", "" if verb == "create" else "a", body, query, content_type=content_type)
     return wrong.value
@@ -33,16 +35,22 @@ def test_kind_and_version_default_to_those_of_the_url(play: Play) -> None:
         await world.create("configmaps", {"metadata": {"name": "a"}})
         await world.create("configmaps", {"kind": "ConfigMap", "metadata": {"name": "b"}})
         error = await refused(world, "create", {"kind": "Nope", "apiVersion": "v1"})
-        assert error.message == (
-            'Nope in version "v1" cannot be handled as a ConfigMap: no kind "Nope" is registered for version "v1" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+        assert (
+            error.message
+            == 'Nope in version "v1" cannot be handled as a ConfigMap: no kind "Nope" is registered for version "v1" in'
+            ' scheme "pkg/api/legacyscheme/scheme.go:30"'
         )
         error = await refused(world, "create", {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": "x"}})
-        assert error.message.startswith('Pod in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal string')
+        assert error.message.startswith(
+            'Pod in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal string'
+        )
         error = await refused(world, "create", {"kind": "Pod", "apiVersion": "v1"})
         assert error.message.endswith("converting (v1.Pod) to (core.ConfigMap): unknown conversion")
         error = await refused(world, "create", b'{"apiVersion": "a/b/c", "kind": "ConfigMap"}')
-        assert error.message == (
-            'the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({"apiVersion": "a/b/c", "kind" ...)'
+        assert (
+            error.message
+            == "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c"
+            ' ({"apiVersion": "a/b/c", "kind" ...)'
         )
 
     play(scenario)
@@ -58,7 +66,9 @@ def test_an_empty_body_is_an_object_without_a_name(play: Play) -> None:
 
 def test_media_types(play: Play) -> None:
     async def scenario(world: Any) -> None:
-        result = await world.call("create", "configmaps", body=b"metadata:\n  name: a\n", content_type="application/yaml")
+        result = await world.call(
+            "create", "configmaps", body=b"metadata:\n  name: a\n", content_type="application/yaml"
+        )
         assert result.created
         await world.create("configmaps", {"metadata": {"name": "b"}}, content_type="")
         error = await refused(world, "create", {}, content_type="text/plain")
@@ -101,8 +111,13 @@ async def patched(world: Any, body: Any, content_type: str, query: str = "") -> 
 
 def test_the_three_patches(play: Play) -> None:
     async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/a"]}, "data": {"a": "1"}})
-        assert (await patched(world, [{"op": "add", "path": "/data/b", "value": "2"}], JSON_PATCH))["data"] == {"a": "1", "b": "2"}
+        await world.create(
+            "configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/a"]}, "data": {"a": "1"}}
+        )
+        assert (await patched(world, [{"op": "add", "path": "/data/b", "value": "2"}], JSON_PATCH))["data"] == {
+            "a": "1",
+            "b": "2",
+        }
         assert (await patched(world, {"data": {"a": None}}, MERGE))["data"] == {"b": "2"}
         body = {"metadata": {"finalizers": ["example.com/b"]}}
         assert (await patched(world, body, STRATEGIC))["metadata"]["finalizers"] == ["example.com/b", "example.com/a"]
@@ -115,9 +130,18 @@ def test_a_test_sees_kind_and_version(play: Play) -> None:
     async def scenario(world: Any) -> None:
         made = await world.create("configmaps", {"metadata": {"name": "a"}})
         version = made["metadata"]["resourceVersion"]
-        await patched(world, [{"op": "test", "path": "/kind", "value": "ConfigMap"}, {"op": "test", "path": "/apiVersion", "value": "v1"}], JSON_PATCH)
+        await patched(
+            world,
+            [
+                {"op": "test", "path": "/kind", "value": "ConfigMap"},
+                {"op": "test", "path": "/apiVersion", "value": "v1"},
+            ],
+            JSON_PATCH,
+        )
         await patched(world, [{"op": "test", "path": "/metadata/resourceVersion", "value": version}], JSON_PATCH)
-        error = await refused(world, "patch", [{"op": "test", "path": "/kind", "value": "Pod"}], content_type=JSON_PATCH)
+        error = await refused(
+            world, "patch", [{"op": "test", "path": "/kind", "value": "Pod"}], content_type=JSON_PATCH
+        )
         assert (error.code, error.reason, error.details) == (422, "Invalid", {})
 
     play(scenario)
@@ -170,17 +194,30 @@ def test_unknown_fields_in_a_patch(play: Play) -> None:
         await patched(world, {"foo": 1}, MERGE, "fieldValidation=Ignore")
         assert world.warnings == []
         error = await refused(world, "patch", {"metadata": {"zap": 1}}, "fieldValidation=Strict", STRATEGIC)
-        assert error.message == (' "" is invalid: patch: Invalid value: "map[metadata:map[zap:1]]": strict decoding error: unknown field "metadata.zap"')
+        assert (
+            error.message
+            == ' "" is invalid: patch: Invalid value: "map[metadata:map[zap:1]]": strict decoding error: unknown field'
+            ' "metadata.zap"'
+        )
         await patched(world, b'{"data":{"a":"1","a":"2"}}', MERGE)
         assert world.warnings == ['duplicate field "data.a"']
 
     play(scenario)
 
 
-THING = Struct("io.test.v1.Thing", (
-    field("name", 1, STRING), field("size", 2, INT64), field("all", 3, ListOf(STRING)), field("map", 4, MapOf(INT64)), field("at", 5, TIME, pointer=True),
-    field("much", 6, QUANTITY), field("raw", 7, RAW), field("few", 8, INT32),
-))  # fmt: skip
+THING = Struct(
+    "io.test.v1.Thing",
+    (
+        field("name", 1, STRING),
+        field("size", 2, INT64),
+        field("all", 3, ListOf(STRING)),
+        field("map", 4, MapOf(INT64)),
+        field("at", 5, TIME, pointer=True),
+        field("much", 6, QUANTITY),
+        field("raw", 7, RAW),
+        field("few", 8, INT32),
+    ),
+)
 
 
 @pytest.mark.parametrize(
@@ -202,11 +239,16 @@ def test_misfits_of_a_strategic_merge(value: Any, words: str | None) -> None:
 def test_a_merged_object_is_read_as_a_value_and_not_as_text() -> None:
     unknown: list[str] = []
     given = {"size": 2.0, "few": 2**32 + 5, "map": {"a": 2**63}, "raw": {"b": 1.0, "a": [{"d": 1, "c": 2}]}, "x": 1}
-    assert orjson.dumps(restored(THING, given, unknown)) == b'{"size":2,"map":{"a":-9223372036854775808},"raw":{"a":[{"c":2,"d":1}],"b":1},"few":5}'
+    assert (
+        orjson.dumps(restored(THING, given, unknown))
+        == b'{"size":2,"map":{"a":-9223372036854775808},"raw":{"a":[{"c":2,"d":1}],"b":1},"few":5}'
+    )
     assert unknown == ["x"]
 
 
 def test_values_as_go_prints_them() -> None:
     assert go_format({"b": [1, "x", None], "a": {"c": True}}) == "map[a:map[c:true] b:[1 x <nil>]]"
     numbers = [1.5, 1234567.5, 1e6, 123456.0, 2e5, 0.0001, 0.00001, 12345678901234567890.0, -2.5e-7, 0.0]
-    assert go_format(numbers) == "[1.5 1.2345675e+06 1e+06 123456 200000 0.0001 1e-05 1.2345678901234567e+19 -2.5e-07 0]"
+    assert (
+        go_format(numbers) == "[1.5 1.2345675e+06 1e+06 123456 200000 0.0001 1e-05 1.2345678901234567e+19 -2.5e-07 0]"
+    )

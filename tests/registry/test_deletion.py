@@ -16,7 +16,10 @@ MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}
 
 
 def pod(name: str, node: str = "n1", **metadata: Any) -> Json:
-    return {"metadata": {"name": name, **metadata}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": node}}
+    return {
+        "metadata": {"name": name, **metadata},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": node},
+    }
 
 
 def times(obj: Json) -> tuple[Any, Any]:
@@ -63,7 +66,9 @@ def test_finalizers_hold_an_object_until_the_last_is_gone(play: Play) -> None:
         assert times(first.entry.obj) == ("2025-01-02T03:04:05Z", 0)
         again = await world.delete("configmaps", "a")
         assert again.entry.revision == first.entry.revision
-        with pytest.raises(StatusError, match=r'no new finalizers can be added .* found new finalizers \[\]string\{"example.com/g"\}'):
+        with pytest.raises(
+            StatusError, match=r'no new finalizers can be added .* found new finalizers \[\]string\{"example.com/g"\}'
+        ):
             await world.merge("configmaps", "a", {"metadata": {"finalizers": ["example.com/f", "example.com/g"]}})
         with pytest.raises(StatusError, match='object is being deleted: configmaps "a" already exists'):
             await world.create("configmaps", MAP)
@@ -101,11 +106,20 @@ def test_a_later_delete_can_only_shorten_the_period(play: Play) -> None:
     async def scenario(world: Any) -> None:
         await world.create("pods", pod("p"))
         await world.delete("pods", "p", query="gracePeriodSeconds=20")
-        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=25")).entry.obj) == ("2025-01-02T03:04:25Z", 20)
+        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=25")).entry.obj) == (
+            "2025-01-02T03:04:25Z",
+            20,
+        )
         assert times((await world.delete("pods", "p")).entry.obj) == ("2025-01-02T03:04:25Z", 20)
-        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=5")).entry.obj) == ("2025-01-02T03:04:10Z", 5)
+        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=5")).entry.obj) == (
+            "2025-01-02T03:04:10Z",
+            5,
+        )
         world.clock.pass_seconds(60)
-        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=3")).entry.obj) == ("2025-01-02T03:05:05Z", 1)
+        assert times((await world.delete("pods", "p", query="gracePeriodSeconds=3")).entry.obj) == (
+            "2025-01-02T03:05:05Z",
+            1,
+        )
         assert (await world.delete("pods", "p", query="gracePeriodSeconds=0")).gone
 
     play(scenario)
@@ -116,7 +130,10 @@ def test_a_negative_period_is_one_second_and_the_body_wins_over_the_query(play: 
         await world.create("pods", pod("p"))
         await world.create("pods", pod("q"))
         assert times((await world.delete("pods", "p", query="gracePeriodSeconds=-5")).entry.obj)[1] == 1
-        assert times((await world.delete("pods", "q", {"gracePeriodSeconds": 7}, "gracePeriodSeconds=9")).entry.obj)[1] == 7
+        assert (
+            times((await world.delete("pods", "q", {"gracePeriodSeconds": 7}, "gracePeriodSeconds=9")).entry.obj)[1]
+            == 7
+        )
 
     play(scenario)
 
@@ -130,7 +147,9 @@ def test_propagation_policies_are_finalizers_that_replace_each_other(play: Play)
         assert held.entry.obj["metadata"]["finalizers"] == ["orphan"]
         assert (await world.delete("configmaps", "a", query="propagationPolicy=Background")).gone
         await world.create("configmaps", MAP)
-        assert (await world.delete("configmaps", "a", query="orphanDependents=true")).entry.obj["metadata"]["finalizers"] == ["orphan"]
+        assert (await world.delete("configmaps", "a", query="orphanDependents=true")).entry.obj["metadata"][
+            "finalizers"
+        ] == ["orphan"]
         assert (await world.delete("configmaps", "a", {"orphanDependents": False})).gone
 
     play(scenario)
@@ -140,12 +159,21 @@ def test_preconditions_name_the_kind(play: Play) -> None:
     async def scenario(world: Any) -> None:
         made = await world.create("resourceclaims", {"metadata": {"name": "a"}})
         uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
-        with pytest.raises(StatusError, match=r'on ResourceClaim.resource.k8s.io "a": the UID in the precondition \(x\) does not match') as wrong:
+        with pytest.raises(
+            StatusError, match=r'on ResourceClaim.resource.k8s.io "a": the UID in the precondition \(x\) does not match'
+        ) as wrong:
             await world.delete("resourceclaims", "a", {"preconditions": {"uid": "x"}})
         assert wrong.value.details["kind"] == "ResourceClaim"
-        with pytest.raises(StatusError, match=r"the ResourceVersion in the precondition \(1\) does not match .* The object might have been modified"):
+        with pytest.raises(
+            StatusError,
+            match=(
+                r"the ResourceVersion in the precondition \(1\) does not match .* The object might have been modified"
+            ),
+        ):
             await world.delete("resourceclaims", "a", {"preconditions": {"resourceVersion": "1"}})
-        assert (await world.delete("resourceclaims", "a", {"preconditions": {"uid": uid, "resourceVersion": version}})).gone
+        assert (
+            await world.delete("resourceclaims", "a", {"preconditions": {"uid": uid, "resourceVersion": version}})
+        ).gone
 
     play(scenario)
 

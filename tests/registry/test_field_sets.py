@@ -13,8 +13,9 @@ from apiserver.registry.fieldwalk import compare, stated
 from apiserver.registry.settling import written
 
 PORT = Struct(
-    "io.test.v1.Port", (field("number", 1, INT32, required=True), field("protocol", 2, STRING, default="TCP"), field("name", 3, STRING)),
-)  # fmt: skip
+    "io.test.v1.Port",
+    (field("number", 1, INT32, required=True), field("protocol", 2, STRING, default="TCP"), field("name", 3, STRING)),
+)
 LIMITS = Struct("io.test.v1.Limits", (field("soft", 1, INT32), field("hard", 2, INT32)))
 REF = Struct("io.test.v1.Ref", (field("name", 1, STRING), field("uid", 2, STRING)), atomic=True)
 THING = Struct(
@@ -116,7 +117,10 @@ def test_items_of_a_set_are_known_by_their_value() -> None:
 
 def test_atomic_lists_and_structs_are_owned_as_a_whole() -> None:
     old = {"args": ["a"], "ref": {"name": "x"}, "limits": {}}
-    assert compare(THING, old, {"args": ["a", "b"], "ref": {"name": "y"}, "limits": {}}) == ({"f:args": {}, "f:ref": {}}, {})
+    assert compare(THING, old, {"args": ["a", "b"], "ref": {"name": "y"}, "limits": {}}) == (
+        {"f:args": {}, "f:ref": {}},
+        {},
+    )
     assert compare(THING, old, {"limits": {}}) == ({}, {"f:args": {}, "f:ref": {}})
 
 
@@ -125,7 +129,10 @@ def test_items_that_repeat_a_key_are_compared_as_a_group() -> None:
     element = 'k:{"number":80,"protocol":"TCP"}'
     assert compare(THING, EMPTY, twice)[0] == {"f:ports": {".": {}, element: {}}}
     once = {"ports": [{"number": 80, "name": "a"}], "limits": {}}
-    assert compare(THING, twice, once) == ({"f:ports": {element: {".": {}, "f:name": {}, "f:number": {}}}}, {"f:ports": {element: {}}})
+    assert compare(THING, twice, once) == (
+        {"f:ports": {element: {".": {}, "f:name": {}, "f:number": {}}}},
+        {"f:ports": {element: {}}},
+    )
 
 
 def test_a_type_may_hold_itself() -> None:
@@ -139,7 +146,10 @@ def test_characters_that_go_escapes_are_escaped_in_elements() -> None:
 
 
 def test_a_stated_map_owns_its_keys_but_not_itself_unless_it_is_empty() -> None:
-    assert stated(THING, {"labels": {"a": "1"}, "limits": {"soft": 1}}) == {"f:labels": {"f:a": {}}, "f:limits": {"f:soft": {}}}
+    assert stated(THING, {"labels": {"a": "1"}, "limits": {"soft": 1}}) == {
+        "f:labels": {"f:a": {}},
+        "f:limits": {"f:soft": {}},
+    }
     assert stated(THING, {"labels": {}, "extra": {}}) == {"f:extra": {}, "f:labels": {}}
 
 
@@ -152,7 +162,9 @@ def test_a_stated_item_owns_itself() -> None:
 
 
 def test_paths_are_shown_as_upstream_shows_them() -> None:
-    shown = paths({"f:a": {".": {}, "f:b": {}}, "f:ports": {'k:{"number":80,"protocol":"TCP"}': {}}, "f:tags": {'v:"x"': {}}})
+    shown = paths(
+        {"f:a": {".": {}, "f:b": {}}, "f:ports": {'k:{"number":80,"protocol":"TCP"}': {}}, "f:tags": {'v:"x"': {}}}
+    )
     assert shown == [".a", ".a.b", '.ports[number=80,protocol="TCP"]', '.tags[="x"]']
 
 

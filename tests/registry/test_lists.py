@@ -64,7 +64,9 @@ def test_field_selectors(play: Play) -> None:
         assert names(await world.list("pods", "fieldSelector=metadata.name!%3Dp")) == ["q"]
         assert names(await world.list("pods", "fieldSelector=metadata.name%3Dq,spec.nodeName%3Dn1")) == []
         assert names(await world.list("pods", "fieldSelector=metadata.namespace%3Ddefault", namespace="")) == ["p", "q"]
-        with pytest.raises(StatusError, match=r'"spec\.x" is not a known field selector: only "metadata.name", "metadata.namespace"'):
+        with pytest.raises(
+            StatusError, match=r'"spec\.x" is not a known field selector: only "metadata.name", "metadata.namespace"'
+        ):
             await world.list("configmaps", "fieldSelector=spec.x%3D1")
 
     play(scenario)
@@ -113,11 +115,21 @@ def test_versions_that_cannot_be_had(play: Play, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reading, "WAIT_SECONDS", 0.01)
 
     async def scenario(world: Any) -> None:
-        for query in ("resourceVersion=999", "resourceVersion=999&resourceVersionMatch=Exact", "resourceVersion=999&limit=1"):
+        for query in (
+            "resourceVersion=999",
+            "resourceVersion=999&resourceVersionMatch=Exact",
+            "resourceVersion=999&limit=1",
+        ):
             with pytest.raises(StatusError, match="Too large resource version: 999, current: 1") as large:
                 await world.list("configmaps", query)
-            assert (large.value.code, large.value.reason, large.value.details["retryAfterSeconds"]) == (504, "Timeout", 1)
-        with pytest.raises(StatusError, match=r'invalid resource version: resourceVersion: Invalid value: "abc": strconv\.ParseUint') as bad:
+            assert (large.value.code, large.value.reason, large.value.details["retryAfterSeconds"]) == (
+                504,
+                "Timeout",
+                1,
+            )
+        with pytest.raises(
+            StatusError, match=r'invalid resource version: resourceVersion: Invalid value: "abc": strconv\.ParseUint'
+        ) as bad:
             await world.list("configmaps", "resourceVersion=abc")
         assert bad.value.code == 400
         await world.create("configmaps", {"metadata": {"name": "a"}})
@@ -157,9 +169,15 @@ def test_tokens_come_back_as_they_were_made() -> None:
     [
         ("%", "illegal base64 data at input byte 0"),
         ("abc", "invalid character 'i' looking for beginning of value"),
-        (base64.urlsafe_b64encode(b'{"v":"other","rv":5,"start":"a"}').decode().rstrip("="), "server does not recognize this encoded version other"),
+        (
+            base64.urlsafe_b64encode(b'{"v":"other","rv":5,"start":"a"}').decode().rstrip("="),
+            "server does not recognize this encoded version other",
+        ),
         (base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":5,"start":"../a"}').decode().rstrip("="), "../a"),
-        (base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","start":"a"}').decode().rstrip("="), "incorrect encoded start resourceVersion"),
+        (
+            base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","start":"a"}').decode().rstrip("="),
+            "incorrect encoded start resourceVersion",
+        ),
     ],
 )
 def test_wrong_tokens_are_told_in_upstreams_words(token: str, words: str) -> None:
@@ -180,7 +198,9 @@ def test_labels_are_read_from_the_bytes_as_the_object_has_them(play: Play) -> No
             await world.create("configmaps", body)
         for entry in (await world.list("configmaps")).entries:
             assert labels_of(entry) == entry.obj["metadata"].get("labels")
-        await world.create("pods", {"metadata": {"name": "p"}, "spec": {"containers": [], "nodeSelector": {"labels": "x"}}})
+        await world.create(
+            "pods", {"metadata": {"name": "p"}, "spec": {"containers": [], "nodeSelector": {"labels": "x"}}}
+        )
         assert labels_of((await world.list("pods")).entries[0]) is None
 
     play(scenario)

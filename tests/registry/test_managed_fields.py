@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from apiserver.registry.managedfields import MAX_UPDATE_MANAGERS, Manager, Owned, decode, encode, fold_old_updates, manager_name
+from apiserver.registry.managedfields import (
+    MAX_UPDATE_MANAGERS,
+    Manager,
+    Owned,
+    decode,
+    encode,
+    fold_old_updates,
+    manager_name,
+)
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -20,26 +28,40 @@ def owners(obj: Json) -> dict[str, Json]:
 
 def test_a_creator_owns_what_it_sent_but_not_what_the_server_owns(play: Play) -> None:
     async def scenario(world: Any) -> None:
-        made = await world.create("configmaps", {"metadata": {"name": "a", "labels": {"x": "1"}}, "data": {"k": "v"}}, "fieldManager=me")
+        made = await world.create(
+            "configmaps", {"metadata": {"name": "a", "labels": {"x": "1"}}, "data": {"k": "v"}}, "fieldManager=me"
+        )
         assert made["metadata"]["managedFields"] == [
             {
-                "manager": "me", "operation": "Update", "apiVersion": "v1", "time": "2025-01-02T03:04:05Z", "fieldsType": "FieldsV1",
+                "manager": "me",
+                "operation": "Update",
+                "apiVersion": "v1",
+                "time": "2025-01-02T03:04:05Z",
+                "fieldsType": "FieldsV1",
                 "fieldsV1": {"f:data": {".": {}, "f:k": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}},
             }
-        ]  # fmt: skip
+        ]
 
     play(scenario)
 
 
 def test_a_write_takes_changed_fields_from_others(play: Play) -> None:
     async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}, "fieldManager=first")
+        await world.create(
+            "configmaps", {"metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}, "fieldManager=first"
+        )
         world.clock.pass_seconds(2)
         changed = await world.merge("configmaps", "a", {"data": {"b": "2", "c": "3"}}, "fieldManager=second")
-        assert owners(changed) == {"first": {"f:data": {".": {}, "f:a": {}}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
+        assert owners(changed) == {
+            "first": {"f:data": {".": {}, "f:a": {}}},
+            "second": {"f:data": {"f:b": {}, "f:c": {}}},
+        }
         changed = await world.merge("configmaps", "a", {"data": {"a": None}}, "fieldManager=third")
         assert owners(changed) == {"first": {"f:data": {}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
-        assert [entry["time"] for entry in changed["metadata"]["managedFields"]] == ["2025-01-02T03:04:05Z", "2025-01-02T03:04:07Z"]
+        assert [entry["time"] for entry in changed["metadata"]["managedFields"]] == [
+            "2025-01-02T03:04:05Z",
+            "2025-01-02T03:04:07Z",
+        ]
 
     play(scenario)
 
@@ -49,7 +71,9 @@ def test_status_is_managed_apart_and_reset_fields_are_nobodys(play: Play) -> Non
         claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "r"}]}}}
         await world.create("resourceclaims", claim, "fieldManager=user")
         status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
-        changed = await world.update("resourceclaims", "a", {**claim, "status": status}, "fieldManager=controller", subresource="status")
+        changed = await world.update(
+            "resourceclaims", "a", {**claim, "status": status}, "fieldManager=controller", subresource="status"
+        )
         entry = next(entry for entry in changed["metadata"]["managedFields"] if entry["manager"] == "controller")
         assert entry["subresource"] == "status"
         assert list(entry["fieldsV1"]) == ["f:status"]
@@ -62,7 +86,13 @@ def test_status_is_managed_apart_and_reset_fields_are_nobodys(play: Play) -> Non
 def test_managers_can_be_edited_and_forgotten(play: Play) -> None:
     async def scenario(world: Any) -> None:
         await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=me")
-        entry = {"manager": "renamed", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}}}}
+        entry = {
+            "manager": "renamed",
+            "operation": "Apply",
+            "apiVersion": "v1",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {"f:a": {}}},
+        }
         changed = await world.merge("configmaps", "a", {"metadata": {"managedFields": [entry]}})
         assert owners(changed) == {"renamed": {"f:data": {"f:a": {}}}}
         cleared = await world.merge("configmaps", "a", {"metadata": {"managedFields": []}})
@@ -115,7 +145,13 @@ def test_entries_are_sorted_by_operation_time_and_name() -> None:
         {"manager": "x", "operation": "Nope", "apiVersion": "v1", "fieldsType": "FieldsV1"},
         {"manager": "x", "operation": "Update", "fieldsType": "FieldsV1"},
         {"manager": "x", "operation": "Update", "apiVersion": "v1"},
-        {"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"wrong": {}}},
+        {
+            "manager": "x",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"wrong": {}},
+        },
     ],
 )
 def test_entries_that_cannot_be_understood(entry: Json) -> None:

@@ -1,4 +1,6 @@
-"""Two servers on one database: each reads what the other wrote, and writers of one object do not lose each other's writes."""
+"""Two servers on one database: each reads what the other wrote, and writers of one object do not lose each other's
+writes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ def test_two_servers_are_one(postgres_url: str, new_world: Callable[..., Abstrac
             await one.create("configmaps", {"metadata": {"name": "a"}, "data": {"x": "0"}})
             assert (await two.get("configmaps", "a"))["data"] == {"x": "0"}
             assert len((await two.list("configmaps")).entries) == 1
-            writes = [world.merge("configmaps", "a", {"data": {f"{name}{i}": "1"}}) for i in range(10) for name, world in (("p", one), ("q", two))]
+            writes = [
+                world.merge("configmaps", "a", {"data": {f"{name}{i}": "1"}})
+                for i in range(10)
+                for name, world in (("p", one), ("q", two))
+            ]
             await asyncio.gather(*writes)
             assert len((await one.get("configmaps", "a"))["data"]) == 21
             made = [world.create("configmaps", {"metadata": {"name": "b"}}) for world in (one, two)]

@@ -18,7 +18,10 @@ Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}
-CLAIM: Json = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "g"}}]}}}
+CLAIM: Json = {
+    "metadata": {"name": "a"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "g"}}]}},
+}
 
 
 def test_the_server_sets_uid_time_namespace_and_version(play: Play) -> None:
@@ -91,7 +94,6 @@ def test_generated_names_do_not_repeat_when_a_test_seeds_the_shared_randomness()
     assert [new_suffix() for _ in range(4)] != first
 
 
-
 def test_generated_names_are_cut_and_tried_again_when_taken(play: Play) -> None:
     assert generate_name("x" * 80, "abcde") == "x" * 58 + "abcde"
 
@@ -102,7 +104,9 @@ def test_generated_names_are_cut_and_tried_again_when_taken(play: Play) -> None:
         second = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
         assert (first["metadata"]["name"], second["metadata"]["name"]) == ("g-aaaaa", "g-bbbbb")
         world.registry.new_suffix = lambda: "aaaaa"
-        with pytest.raises(StatusError, match='"g-aaaaa" already exists, the server was not able to generate a unique name') as taken:
+        with pytest.raises(
+            StatusError, match='"g-aaaaa" already exists, the server was not able to generate a unique name'
+        ) as taken:
             await world.create("configmaps", {"metadata": {"generateName": "g-"}})
         assert taken.value.details["retryAfterSeconds"] == 1
 
@@ -144,7 +148,9 @@ def test_kinds_may_insist_on_a_version(play: Play) -> None:
         lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
         result = await world.call("update", "leases", "l", lease)
         assert result.created
-        with pytest.raises(StatusError, match=r'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0'):
+        with pytest.raises(
+            StatusError, match=r'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0'
+        ):
             await world.update("leases", "l", lease)
 
     play(scenario)
@@ -182,7 +188,9 @@ def test_a_write_that_changes_nothing_keeps_version_and_managers(play: Play) -> 
 
 def test_the_main_resource_cannot_write_status_nor_status_the_rest(play: Play) -> None:
     async def scenario(world: Any) -> None:
-        made = await world.create("resourceclaims", {**CLAIM, "status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}})
+        made = await world.create(
+            "resourceclaims", {**CLAIM, "status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
+        )
         assert made["status"] == {}
         status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
         sent = {"metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {}, "status": status}
@@ -197,7 +205,9 @@ def test_the_main_resource_cannot_write_status_nor_status_the_rest(play: Play) -
 def test_immutable_metadata_is_named_once_for_each_layer(play: Play) -> None:
     async def scenario(world: Any) -> None:
         await world.create("configmaps", MAP)
-        with pytest.raises(StatusError, match=r"metadata\.deletionTimestamp: Invalid value: .*field is immutable") as refused:
+        with pytest.raises(
+            StatusError, match=r"metadata\.deletionTimestamp: Invalid value: .*field is immutable"
+        ) as refused:
             await world.merge("configmaps", "a", {"metadata": {"deletionTimestamp": "2025-01-01T00:00:00Z"}})
         assert len(refused.value.details["causes"]) == 2
         with pytest.raises(StatusError) as bad_label:
@@ -211,7 +221,9 @@ def test_another_uid_is_refused_in_the_words_of_the_storage(play: Play) -> None:
     async def scenario(world: Any) -> None:
         made = await world.create("configmaps", MAP)
         wrong = {**MAP, "metadata": {"name": "a", "uid": "other"}}
-        with pytest.raises(StatusError, match=f"UID in precondition: other, UID in object meta: {made['metadata']['uid']}"):
+        with pytest.raises(
+            StatusError, match=f"UID in precondition: other, UID in object meta: {made['metadata']['uid']}"
+        ):
             await world.update("configmaps", "a", wrong)
 
     play(scenario)
@@ -248,7 +260,9 @@ def test_an_empty_list_that_is_always_written_is_stored_as_null(play: Play) -> N
 
 
 def test_only_schemas_with_lists_that_are_always_written_are_settled() -> None:
-    item = Struct("io.test.v1.Item", lambda: (field("verbs", 1, ListOf(STRING), omit=False), field("items", 2, ListOf(item))))
+    item = Struct(
+        "io.test.v1.Item", lambda: (field("verbs", 1, ListOf(STRING), omit=False), field("items", 2, ListOf(item)))
+    )
     settle = settler_of(Struct("io.test.v1.Kind", (field("byName", 1, MapOf(item)), field("plain", 2, ListOf(STRING)))))
     assert settle is not None
     obj = {"byName": {"a": {"verbs": ["get"], "items": [{"verbs": []}]}}, "plain": []}

@@ -108,7 +108,9 @@ def test_bookmarks_come_when_nothing_else_does(play: Play, monkeypatch: pytest.M
     monkeypatch.setattr(watching, "BOOKMARK_SECONDS", 0.01)
 
     async def scenario(world: Any) -> None:
-        watch = await world.watch("configmaps", f"allowWatchBookmarks=true&resourceVersion={world.registry.log.revision}")
+        watch = await world.watch(
+            "configmaps", f"allowWatchBookmarks=true&resourceVersion={world.registry.log.revision}"
+        )
         assert (await watch.next()).type == "BOOKMARK"
         await world.create("leases", {"metadata": {"name": "l"}})
         revisions = {(await watch.next()).revision for _ in range(2)}
@@ -122,7 +124,9 @@ def test_a_watch_ends_in_time(play: Play) -> None:
         store = world.store("configmaps")
         ctx = store.context(user=ADMIN, version="v1", verb="watch")
         times = iter((100.0, 129.9, 129.9999, 130.0))
-        batches = watching.open_watch(store, ctx, ListOptions(watch=True, resource_version="999", timeout=30), lambda: next(times))
+        batches = watching.open_watch(
+            store, ctx, ListOptions(watch=True, resource_version="999", timeout=30), lambda: next(times)
+        )
         assert [batch async for batch in batches] == []
         assert list(times) == []
 
@@ -150,8 +154,16 @@ def test_a_version_that_is_gone_is_an_error_event(play: Play) -> None:
         ("resourceVersion=abc", 500, 'resourceVersion: Invalid value: "abc"'),
         ("labelSelector=,", 400, "found ','"),
         ("timeoutSeconds=abc", 400, 'strconv.ParseInt: parsing "abc": invalid syntax'),
-        ("sendInitialEvents=true&resourceVersion=5", 422, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
-        ("resourceVersionMatch=NotOlderThan&resourceVersion=5", 422, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+        (
+            "sendInitialEvents=true&resourceVersion=5",
+            422,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        (
+            "resourceVersionMatch=NotOlderThan&resourceVersion=5",
+            422,
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
     ],
 )
 def test_wrong_options_are_told_before_the_watch_opens(play: Play, query: str, code: int, words: str) -> None:

@@ -31,12 +31,27 @@ class Judge:
         self.allowed: Callable[..., bool] = lambda *_: True
         self.user = User("alice")
 
-    def context(self, resource: Resource, version: str = "", *, subresource: str = "", verb: str = "create", namespace: str = "ns") -> Context:
+    def context(
+        self,
+        resource: Resource,
+        version: str = "",
+        *,
+        subresource: str = "",
+        verb: str = "create",
+        namespace: str = "ns",
+    ) -> Context:
         return Context(
-            now=NOW, user=self.user, features=self.features, resource=resource, version=version or resource.versions[0].name,
-            namespace=namespace if resource.namespaced else "", subresource=subresource, verb=verb,
-            lookup=lambda *key: self.objects.get(key), authorize=self.allowed,
-        )  # fmt: skip
+            now=NOW,
+            user=self.user,
+            features=self.features,
+            resource=resource,
+            version=version or resource.versions[0].name,
+            namespace=namespace if resource.namespaced else "",
+            subresource=subresource,
+            verb=verb,
+            lookup=lambda *key: self.objects.get(key),
+            authorize=self.allowed,
+        )
 
     def decoded(self, resource: Resource, obj: Json, version: str = "") -> Json:
         """The object in hub form, with its defaults."""
@@ -63,7 +78,9 @@ class Judge:
         settle(resource, hub)
         return hub, [error.text for error in errors]
 
-    def update(self, plural: str, old: Json, obj: Json, *, status: bool = False, verb: str = "update") -> tuple[Json, list[str]]:
+    def update(
+        self, plural: str, old: Json, obj: Json, *, status: bool = False, verb: str = "update"
+    ) -> tuple[Json, list[str]]:
         resource = find(plural)
         strategy = resource.strategy
         ctx = self.context(resource, subresource="status" if status else "", verb=verb)
@@ -82,7 +99,9 @@ class Judge:
 
 def settle(resource: Resource, hub: Json) -> None:
     """What the store does to an object last."""
-    settler = settler_of(next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema)
+    settler = settler_of(
+        next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema
+    )
     if settler is not None:
         settler(hub)
 

@@ -24,7 +24,11 @@ def errors(judge: Any, obj: Json, version: str = "") -> list[str]:
 def test_a_request_gets_its_mode_and_count(judge: Any) -> None:
     stored, wrong = judge.create("resourceclaims", claim(request()))
     assert wrong == []
-    assert stored["spec"]["devices"]["requests"][0]["exactly"] == {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 1}
+    assert stored["spec"]["devices"]["requests"][0]["exactly"] == {
+        "deviceClassName": "gpu.example.com",
+        "allocationMode": "ExactCount",
+        "count": 1,
+    }
     assert stored["status"] == {}
 
 
@@ -37,8 +41,13 @@ def test_a_claim_without_requests_is_valid_and_shows_null(judge: Any) -> None:
 def test_empty_lists_are_shown_by_errors_and_gone_from_what_is_stored(judge: Any) -> None:
     stored, _ = judge.create("resourceclaims", claim(request(selectors=[]), constraints=[]))
     assert stored["spec"]["devices"] == judge.create("resourceclaims", claim(request()))[0]["spec"]["devices"]
-    _, wrong = judge.update("resourceclaims", stored, claim(request(tolerations=[], capacity={"requests": {}}), config=[]))
-    assert '"Tolerations":[],"Capacity":{"Requests":{}}},"FirstAvailable":null}],"Constraints":null,"Config":[]}}: field is immutable' in wrong[0]
+    _, wrong = judge.update(
+        "resourceclaims", stored, claim(request(tolerations=[], capacity={"requests": {}}), config=[])
+    )
+    assert (
+        '"Tolerations":[],"Capacity":{"Requests":{}}},"FirstAvailable":null}],"Constraints":null,"Config":[]}}: field'
+        " is immutable" in wrong[0]
+    )
     assert judge.update("resourceclaims", stored, claim(request(selectors=[]), config=[]))[1] == []
 
 
@@ -51,10 +60,15 @@ def test_an_empty_list_makes_a_flat_request_exact(judge: Any) -> None:
 def test_a_request_is_exact_or_a_list_of_alternatives(judge: Any) -> None:
     alternatives = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}
     assert errors(judge, claim(alternatives)) == []
-    assert errors(judge, claim({"name": "r"})) == ["spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required"]
+    assert errors(judge, claim({"name": "r"})) == [
+        "spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required"
+    ]
     both = {**request(), **alternatives}
     assert errors(judge, claim(both)) == [
-        "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
+        (
+            "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or `firstAvailable` is required, but"
+            " multiple fields are set"
+        )
     ]
 
 
@@ -66,7 +80,9 @@ def test_names_of_requests_are_labels_and_unique(judge: Any) -> None:
 
 def test_lists_are_limited_and_too_long_ones_are_not_looked_into(judge: Any) -> None:
     assert errors(judge, claim(*(request(f"r{i}") for i in range(32)))) == []
-    assert errors(judge, claim(*(request("BAD") for _ in range(33)))) == ["spec.devices.requests: Too many: 33: must have at most 32 items"]
+    assert errors(judge, claim(*(request("BAD") for _ in range(33)))) == [
+        "spec.devices.requests: Too many: 33: must have at most 32 items"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -74,9 +90,27 @@ def test_lists_are_limited_and_too_long_ones_are_not_looked_into(judge: Any) -> 
     [
         ("ExactCount", 2, []),
         ("All", 0, []),
-        ("All", 1, ["spec.devices.requests[0].exactly.count: Invalid value: 1: must not be specified when allocationMode is 'All'"]),
+        (
+            "All",
+            1,
+            [
+                (
+                    "spec.devices.requests[0].exactly.count: Invalid value: 1: must not be specified when allocationMode is"
+                    " 'All'"
+                )
+            ],
+        ),
         ("ExactCount", -1, ["spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero"]),
-        ("Some", 1, ['spec.devices.requests[0].exactly.allocationMode: Unsupported value: "Some": supported values: "All", "ExactCount"']),
+        (
+            "Some",
+            1,
+            [
+                (
+                    'spec.devices.requests[0].exactly.allocationMode: Unsupported value: "Some": supported values: "All",'
+                    ' "ExactCount"'
+                )
+            ],
+        ),
     ],
 )
 def test_the_count_belongs_to_the_mode(judge: Any, mode: str, count: int, wrong: list[str]) -> None:
@@ -87,16 +121,27 @@ def test_a_toleration_has_a_value_only_where_values_are_compared(judge: Any) -> 
     fine = {"key": "example.com/a", "operator": "Exists", "effect": "NoSchedule"}
     assert errors(judge, claim(request(tolerations=[fine, {"key": "b", "value": "c"}]))) == []
     assert errors(judge, claim(request(tolerations=[{**fine, "value": "x", "effect": "Bad"}]))) == [
-        'spec.devices.requests[0].exactly.tolerations[0].value: Invalid value: "x": must be empty for operator `Exists`',
-        'spec.devices.requests[0].exactly.tolerations[0].effect: Unsupported value: "Bad": supported values: "NoExecute", "NoSchedule", "None"',
+        (
+            'spec.devices.requests[0].exactly.tolerations[0].value: Invalid value: "x": must be empty for operator'
+            " `Exists`"
+        ),
+        (
+            'spec.devices.requests[0].exactly.tolerations[0].effect: Unsupported value: "Bad": supported values:'
+            ' "NoExecute", "NoSchedule", "None"'
+        ),
     ]
 
 
 def test_selectors_are_compiled(judge: Any) -> None:
     assert errors(judge, claim(request(selectors=[{"cel": {"expression": 'device.driver == "a"'}}]))) == []
-    assert errors(judge, claim(request(selectors=[{}]))) == ["spec.devices.requests[0].exactly.selectors[0].cel: Required value"]
+    assert errors(judge, claim(request(selectors=[{}]))) == [
+        "spec.devices.requests[0].exactly.selectors[0].cel: Required value"
+    ]
     (wrong,) = errors(judge, claim(request(selectors=[{"cel": {"expression": "nope"}}])))
-    assert wrong.startswith('spec.devices.requests[0].exactly.selectors[0].cel.expression: Invalid value: "nope": compilation failed: ERROR: ')
+    assert wrong.startswith(
+        'spec.devices.requests[0].exactly.selectors[0].cel.expression: Invalid value: "nope": compilation failed:'
+        " ERROR: "
+    )
     (wrong,) = errors(judge, claim(request(selectors=[{"cel": {"expression": "1"}}])))
     assert wrong.endswith("must evaluate to bool or the unknown type, not int")
 
@@ -113,7 +158,9 @@ def test_constraints_name_requests_of_the_claim(judge: Any) -> None:
     fine = {"requests": ["r"], "matchAttribute": "example.com/a"}
     assert errors(judge, claim(request(), constraints=[fine])) == []
     (wrong,) = errors(judge, claim(request(), constraints=[{**fine, "requests": ["x"]}]))
-    assert wrong.startswith('spec.devices.constraints[0].requests[0]: Invalid value: "x": must be the name of a request in the claim')
+    assert wrong.startswith(
+        'spec.devices.constraints[0].requests[0]: Invalid value: "x": must be the name of a request in the claim'
+    )
     assert errors(judge, claim(request(), constraints=[{**fine, "requests": ["r", "r"]}])) == [
         'spec.devices.constraints[0].requests[1]: Duplicate value: "r"'
     ]
@@ -130,10 +177,15 @@ def test_a_constraint_has_an_attribute_with_a_domain(judge: Any, judge_with: Any
     (wrong,) = errors(judge, claim(request(), constraints=[{"matchAttribute": "a"}]))
     assert wrong.endswith('"a": a fully qualified name must be a domain and a name separated by a slash')
     assert errors(judge, claim(request(), constraints=[{}])) == [
-        'spec.devices.constraints[0]: Required value: exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        (
+            'spec.devices.constraints[0]: Required value: exactly one of "matchAttribute" or "distinctAttribute" is'
+            " required, but multiple fields are set"
+        )
     ]
     without = judge_with(DRAConsumableCapacity=False)
-    assert errors(without, claim(request(), constraints=[{}])) == ["spec.devices.constraints[0].matchAttribute: Required value"]
+    assert errors(without, claim(request(), constraints=[{}])) == [
+        "spec.devices.constraints[0].matchAttribute: Required value"
+    ]
 
 
 def test_configuration_is_a_driver_and_an_object(judge: Any) -> None:
@@ -151,7 +203,10 @@ def test_the_spec_never_changes_but_may_be_written_differently(judge: Any) -> No
     stored, _ = judge.create("resourceclaims", claim(request(capacity={"requests": {"m": "1Gi"}})))
     assert judge.update("resourceclaims", stored, claim(request(capacity={"requests": {"m": "1024Mi"}})))[1] == []
     (wrong,) = judge.update("resourceclaims", stored, claim(request(count=2)))[1]
-    assert wrong.startswith('spec: Invalid value: {"Devices":{"Requests":[{"Name":"r","Exactly":{"DeviceClassName":"gpu.example.com","Selectors":null,')
+    assert wrong.startswith(
+        "spec: Invalid value:"
+        ' {"Devices":{"Requests":[{"Name":"r","Exactly":{"DeviceClassName":"gpu.example.com","Selectors":null,'
+    )
     assert wrong.endswith("field is immutable")
 
 
@@ -164,11 +219,18 @@ def test_the_main_resource_ignores_status(judge: Any) -> None:
 
 def test_admin_access_needs_a_label_on_the_namespace(judge: Any) -> None:
     wanted = claim(request(), request("admin", adminAccess=True))
-    judge.objects["namespaces", "", "ns"] = {"metadata": {"name": "ns", "labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    judge.objects["namespaces", "", "ns"] = {
+        "metadata": {"name": "ns", "labels": {"resource.kubernetes.io/admin-access": "true"}}
+    }
     assert errors(judge, wanted) == []
-    judge.objects["namespaces", "", "ns"] = {"metadata": {"name": "ns", "labels": {"resource.kubernetes.io/admin-access": "yes"}}}
+    judge.objects["namespaces", "", "ns"] = {
+        "metadata": {"name": "ns", "labels": {"resource.kubernetes.io/admin-access": "yes"}}
+    }
     (wrong,) = errors(judge, wanted)
-    assert wrong.startswith("spec.devices.requests[1].adminAccess: Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true`")
+    assert wrong.startswith(
+        "spec.devices.requests[1].adminAccess: Forbidden: admin access to devices requires the"
+        " `resource.kubernetes.io/admin-access: true`"
+    )
 
 
 def test_a_flat_request_of_v1beta1_is_the_same_request(judge: Any) -> None:

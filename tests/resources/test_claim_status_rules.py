@@ -38,7 +38,9 @@ def update(judge: Any, old: Json, **status: Any) -> tuple[Json, list[str]]:
 def test_an_allocation_names_requests_of_the_claim(judge: Any) -> None:
     assert update(judge, stored(judge), allocation=allocation())[1] == []
     (wrong,) = update(judge, stored(judge), allocation=allocation({**RESULT, "request": "x"}))[1]
-    assert wrong.startswith('status.allocation.devices.results[0].request: Invalid value: "x": must be the name of a request')
+    assert wrong.startswith(
+        'status.allocation.devices.results[0].request: Invalid value: "x": must be the name of a request'
+    )
 
 
 def test_an_allocation_is_checked_when_it_is_set_only(judge: Any) -> None:
@@ -50,7 +52,9 @@ def test_an_allocation_is_checked_when_it_is_set_only(judge: Any) -> None:
 def test_an_allocation_does_not_change_but_may_go(judge: Any) -> None:
     old = stored(judge, allocation=allocation())
     (wrong,) = update(judge, old, allocation=allocation({**RESULT, "device": "d1"}))[1]
-    assert wrong.startswith('status.allocation: Invalid value: {"Devices":{"Results":[{"Request":"r","Driver":"gpu.example.com",')
+    assert wrong.startswith(
+        'status.allocation: Invalid value: {"Devices":{"Results":[{"Request":"r","Driver":"gpu.example.com",'
+    )
     assert wrong.endswith('"NodeSelector":null,"AllocationTimestamp":null}: field is immutable')
     assert update(judge, old)[1] == []
 
@@ -66,8 +70,12 @@ def test_consumers_are_complete_unique_and_limited(judge: Any) -> None:
     old = stored(judge, allocation=allocation())
     many = [{**CONSUMER, "uid": f"u{i}"} for i in range(257)]
     assert update(judge, old, allocation=allocation(), reservedFor=many[:256])[1] == []
-    assert update(judge, old, allocation=allocation(), reservedFor=many)[1] == ["status.reservedFor: Too many: 257: must have at most 256 items"]
-    assert update(judge, old, allocation=allocation(), reservedFor=[CONSUMER, CONSUMER])[1] == ['status.reservedFor[1]: Duplicate value: "u1"']
+    assert update(judge, old, allocation=allocation(), reservedFor=many)[1] == [
+        "status.reservedFor: Too many: 257: must have at most 256 items"
+    ]
+    assert update(judge, old, allocation=allocation(), reservedFor=[CONSUMER, CONSUMER])[1] == [
+        'status.reservedFor[1]: Duplicate value: "u1"'
+    ]
     assert update(judge, old, allocation=allocation(), reservedFor=[{"resource": "pods"}])[1] == [
         "status.reservedFor[0].name: Required value", "status.reservedFor[0].uid: Required value",
     ]  # fmt: skip
@@ -80,7 +88,10 @@ def test_a_claim_under_deletion_takes_no_new_consumers(judge: Any) -> None:
     assert judge.update("resourceclaims", old, keep, status=True)[1] == []
     more = with_status(allocation=allocation(), reservedFor=[CONSUMER, {**CONSUMER, "uid": "u2"}])
     assert judge.update("resourceclaims", old, more, status=True)[1] == [
-        "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        (
+            "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or"
+            " `deletionTimestamp` are set"
+        )
     ]
 
 
@@ -88,7 +99,10 @@ def test_reported_devices_are_allocated_ones(judge: Any) -> None:
     old = stored(judge, allocation=allocation())
     assert update(judge, old, allocation=allocation(), devices=[DEVICE])[1] == []
     assert update(judge, old, allocation=allocation(), devices=[{**DEVICE, "device": "d1"}])[1] == [
-        'status.devices[0]: Invalid value: {"Driver":"gpu.example.com","Pool":"p","Device":"d1","ShareID":""}: must be an allocated device in the claim'
+        (
+            'status.devices[0]: Invalid value: {"Driver":"gpu.example.com","Pool":"p","Device":"d1","ShareID":""}: must be'
+            " an allocated device in the claim"
+        )
     ]
 
 
@@ -103,14 +117,33 @@ def test_what_was_reported_goes_with_the_allocation(judge: Any) -> None:
     ("network", "wrong"),
     [
         ({"ips": ["10.9.8.7/24", "2001:db8::1/64"]}, []),
-        ({"ips": ["10.9.8.7"]}, ['ips[0]: Invalid value: "10.9.8.7": must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)']),
-        ({"ips": ["010.9.8.7/24"]}, ['ips[0]: Invalid value: "010.9.8.7/24": must be in canonical form ("10.9.8.7/24")']),
-        ({"ips": ["2001:DB8::1/64"]}, ['ips[0]: Invalid value: "2001:DB8::1/64": must be in canonical form ("2001:db8::1/64")']),
+        (
+            {"ips": ["10.9.8.7"]},
+            [
+                (
+                    'ips[0]: Invalid value: "10.9.8.7": must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or'
+                    " 2001:db8::1/64)"
+                )
+            ],
+        ),
+        (
+            {"ips": ["010.9.8.7/24"]},
+            ['ips[0]: Invalid value: "010.9.8.7/24": must be in canonical form ("10.9.8.7/24")'],
+        ),
+        (
+            {"ips": ["2001:DB8::1/64"]},
+            ['ips[0]: Invalid value: "2001:DB8::1/64": must be in canonical form ("2001:db8::1/64")'],
+        ),
         ({"interfaceName": "x" * 257}, ["interfaceName: Too long: may not be more than 256 bytes"]),
     ],
 )
 def test_network_data_is_in_canonical_form(judge: Any, network: Json, wrong: list[str]) -> None:
-    found = update(judge, stored(judge, allocation=allocation()), allocation=allocation(), devices=[{**DEVICE, "networkData": network}])[1]
+    found = update(
+        judge,
+        stored(judge, allocation=allocation()),
+        allocation=allocation(),
+        devices=[{**DEVICE, "networkData": network}],
+    )[1]
     assert found == [f"status.devices[0].networkData.{text}" for text in wrong]
 
 
@@ -123,11 +156,25 @@ def test_a_share_is_named_by_a_normal_uuid(judge: Any) -> None:
 
 
 def test_conditions_of_a_device_are_complete(judge: Any) -> None:
-    good = {"type": "Ready", "status": "True", "reason": "Ok", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    good = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Ok",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
     old = stored(judge, allocation=allocation())
     assert update(judge, old, allocation=allocation(), devices=[{**DEVICE, "conditions": [good]}])[1] == []
-    assert update(judge, old, allocation=allocation(), devices=[{**DEVICE, "conditions": [{**good, "status": "Maybe", "reason": ""}]}])[1] == [
-        'status.devices[0].conditions[0].status: Unsupported value: "Maybe": supported values: "False", "True", "Unknown"',
+    assert update(
+        judge,
+        old,
+        allocation=allocation(),
+        devices=[{**DEVICE, "conditions": [{**good, "status": "Maybe", "reason": ""}]}],
+    )[1] == [
+        (
+            'status.devices[0].conditions[0].status: Unsupported value: "Maybe": supported values: "False", "True",'
+            ' "Unknown"'
+        ),
         "status.devices[0].conditions[0].reason: Required value",
     ]
 
@@ -137,17 +184,25 @@ def test_binding_conditions_come_in_both_kinds_and_do_not_overlap(judge: Any) ->
     assert update(judge, stored(judge), allocation=allocation(both))[1] == []
     path = "status.allocation.devices.results[0]"
     assert update(judge, stored(judge), allocation=allocation({**both, "bindingFailureConditions": ["a"]}))[1] == [
-        f'{path}.bindingFailureConditions[0]: Invalid value: "a": bindingFailureConditions must not overlap with bindingConditions'
+        (
+            f'{path}.bindingFailureConditions[0]: Invalid value: "a": bindingFailureConditions must not overlap with'
+            " bindingConditions"
+        )
     ]
     assert update(judge, stored(judge), allocation=allocation({**RESULT, "bindingConditions": ["a"]}))[1] == [
-        f"{path}.bindingFailureConditions: Invalid value: null: bindingFailureConditions are required to use bindingConditions"
+        (
+            f"{path}.bindingFailureConditions: Invalid value: null: bindingFailureConditions are required to use"
+            " bindingConditions"
+        )
     ]
 
 
 def test_spec_and_metadata_stay_when_the_status_is_written(judge: Any) -> None:
     old = stored(judge)
     old["metadata"]["labels"] = {"a": "b"}
-    new, _ = judge.update("resourceclaims", old, {"metadata": {"labels": {"c": "d"}}, "spec": {}, "status": {}}, status=True)
+    new, _ = judge.update(
+        "resourceclaims", old, {"metadata": {"labels": {"c": "d"}}, "spec": {}, "status": {}}, status=True
+    )
     assert new["spec"] == old["spec"]
     assert new["metadata"]["labels"] == {"a": "b"}
 
@@ -162,21 +217,32 @@ def test_allocating_needs_the_binding_permission_cluster_wide(judge: Any) -> Non
     judge.allowed = deny
     (wrong,) = update(judge, stored(judge), allocation=allocation())[1]
     assert asked == [("update", "resource.k8s.io", "resourceclaims", "binding", "", "")]
-    assert wrong == (
-        'status.allocation: Forbidden: changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb="update" '
-        'permission: resourceclaims.resource.k8s.io is forbidden: User "alice" cannot update resource "resourceclaims/binding" in API group '
-        '"resource.k8s.io" at the cluster scope'
+    assert (
+        wrong == "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires"
+        ' resource="resourceclaims/binding", verb="update" permission: resourceclaims.resource.k8s.io is forbidden:'
+        ' User "alice" cannot update resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster'
+        " scope"
     )
 
 
 def test_reporting_on_devices_needs_the_drivers_permission(judge: Any) -> None:
     old = stored(judge, allocation=allocation())
-    judge.allowed = lambda verb, _group, _resource, subresource, *_: subresource == "driver" and verb == "arbitrary-node:update"
+    judge.allowed = lambda verb, _group, _resource, subresource, *_: (
+        subresource == "driver" and verb == "arbitrary-node:update"
+    )
     assert update(judge, old, allocation=allocation(), devices=[DEVICE])[1] == []
     judge.allowed = lambda *_: False
     (wrong,) = update(judge, old, allocation=allocation(), devices=[DEVICE])[1]
-    assert wrong.startswith('status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver", verb="[arbitrary-node:update]"')
-    assert update(judge, stored(judge, allocation=allocation(), devices=[DEVICE]), allocation=allocation(), devices=[DEVICE])[1] == []
+    assert wrong.startswith(
+        'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver",'
+        ' verb="[arbitrary-node:update]"'
+    )
+    assert (
+        update(
+            judge, stored(judge, allocation=allocation(), devices=[DEVICE]), allocation=allocation(), devices=[DEVICE]
+        )[1]
+        == []
+    )
 
 
 def test_without_the_gate_the_status_permission_is_enough(judge_with: Any) -> None:

@@ -15,7 +15,11 @@ def create(judge: Any, plural: str, spec: Json, **metadata: Any) -> tuple[Json, 
 
 
 def test_a_class_has_selectors_configuration_and_a_resource_name(judge: Any) -> None:
-    spec = {"selectors": [{"cel": {"expression": "true"}}], "config": [CONFIG], "extendedResourceName": "example.com/gpu"}
+    spec = {
+        "selectors": [{"cel": {"expression": "true"}}],
+        "config": [CONFIG],
+        "extendedResourceName": "example.com/gpu",
+    }
     assert create(judge, "deviceclasses", spec)[1] == []
     assert create(judge, "deviceclasses", {"extendedResourceName": "gpu"})[1] == [
         'spec.extendedResourceName: Invalid value: "gpu": must be a valid extended resource name'
@@ -81,7 +85,9 @@ def test_a_taint_rule_selects_devices_and_taints_them(judge: Any) -> None:
     stored, wrong = create(judge, "devicetaintrules", spec)
     assert wrong == []
     assert stored["spec"]["taint"]["timeAdded"] == "2026-01-02T03:04:05Z"
-    assert create(judge, "devicetaintrules", {"deviceSelector": {"driver": ""}, "taint": {"key": "a", "effect": "Bad"}})[1] == [
+    assert create(
+        judge, "devicetaintrules", {"deviceSelector": {"driver": ""}, "taint": {"key": "a", "effect": "Bad"}}
+    )[1] == [
         "spec.deviceSelector.driver: Required value",
         'spec.taint.effect: Unsupported value: "Bad": supported values: "NoExecute", "NoSchedule", "None"',
     ]
@@ -93,7 +99,9 @@ def test_a_taint_with_another_effect_is_a_new_taint(judge: Any) -> None:
     changed, _ = judge.update("devicetaintrules", stored, {"spec": {"taint": {**spec["taint"], "effect": "NoExecute"}}})
     assert changed["spec"]["taint"]["timeAdded"] == "2026-01-02T03:04:05Z"
     explicit, _ = judge.update(
-        "devicetaintrules", stored, {"spec": {"taint": {"key": "a", "effect": "NoExecute", "timeAdded": "2021-01-01T00:00:00Z"}}}
+        "devicetaintrules",
+        stored,
+        {"spec": {"taint": {"key": "a", "effect": "NoExecute", "timeAdded": "2021-01-01T00:00:00Z"}}},
     )
     assert explicit["spec"]["taint"]["timeAdded"] == "2021-01-01T00:00:00Z"
 
@@ -105,9 +113,13 @@ def test_a_question_about_pools_is_answered_once(judge: Any) -> None:
     assert create(judge, "resourcepoolstatusrequests", {"driver": "", "limit": 1001})[1] == [
         "spec.driver: Required value", "spec.limit: Invalid value: 1001: must be less than or equal to 1000",
     ]  # fmt: skip
-    answered, wrong = judge.update("resourcepoolstatusrequests", stored, {"spec": {}, "status": {"poolCount": 1}}, status=True)
+    answered, wrong = judge.update(
+        "resourcepoolstatusrequests", stored, {"spec": {}, "status": {"poolCount": 1}}, status=True
+    )
     assert wrong == []
-    (wrong,) = judge.update("resourcepoolstatusrequests", answered, {"spec": {}, "status": {"poolCount": 2}}, status=True)[1]
+    (wrong,) = judge.update(
+        "resourcepoolstatusrequests", answered, {"spec": {}, "status": {"poolCount": 2}}, status=True
+    )[1]
     assert wrong == 'status: Invalid value: {"PoolCount":2,"Pools":null,"Conditions":null}: field is immutable'
 
 
@@ -122,6 +134,10 @@ def test_a_time_with_a_fraction_is_a_change_each_time_it_is_sent(judge: Any) -> 
 
 def test_an_answer_that_may_not_be_replaced_is_still_checked(judge: Any) -> None:
     stored, _ = judge.create("resourcepoolstatusrequests", {"spec": {"driver": "gpu.example.com"}})
-    answered, _ = judge.update("resourcepoolstatusrequests", stored, {"spec": {}, "status": {"poolCount": 1}}, status=True)
-    _, wrong = judge.update("resourcepoolstatusrequests", answered, {"spec": {}, "status": {"poolCount": -1}}, status=True)
+    answered, _ = judge.update(
+        "resourcepoolstatusrequests", stored, {"spec": {}, "status": {"poolCount": 1}}, status=True
+    )
+    _, wrong = judge.update(
+        "resourcepoolstatusrequests", answered, {"spec": {}, "status": {"poolCount": -1}}, status=True
+    )
     assert [text.partition(":")[0] for text in wrong] == ["status", "status.poolCount"]

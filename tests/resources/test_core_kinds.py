@@ -35,8 +35,10 @@ def test_finalizers_of_a_namespace_only_change_through_finalize(judge: Any) -> N
     assert new["spec"]["finalizers"] == ["kubernetes"]
     resource = find("namespaces")
     ctx = judge.context(resource, subresource="finalize")
-    assert resource.strategy.validate_subresource(ctx, "finalize", {"spec": {"finalizers": ["bad"]}}, stored)[0].text == (
-        'spec.finalizers[0]: Invalid value: "bad": name is neither a standard finalizer name nor is it fully qualified'
+    assert (
+        resource.strategy.validate_subresource(ctx, "finalize", {"spec": {"finalizers": ["bad"]}}, stored)[0].text
+        == 'spec.finalizers[0]: Invalid value: "bad": name is neither a standard finalizer name nor is it fully'
+        " qualified"
     )
 
 
@@ -50,7 +52,10 @@ def test_a_nodes_taints_are_checked_under_the_path_that_clients_know(judge: Any)
     taint = {"key": "a", "effect": "NoSchedule"}
     assert judge.create("nodes", {"spec": {"taints": [taint]}})[1] == []
     assert judge.create("nodes", {"spec": {"taints": [taint, taint]}})[1] == [
-        'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoSchedule","TimeAdded":null}: taints must be unique by key and effect pair'
+        (
+            'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoSchedule","TimeAdded":null}: taints'
+            " must be unique by key and effect pair"
+        )
     ]
 
 
@@ -74,7 +79,9 @@ def test_keys_of_a_config_map_are_file_names(judge: Any) -> None:
 
 def test_a_config_map_is_limited_in_size(judge: Any) -> None:
     assert judge.create("configmaps", {"data": {"a": "x" * (1 << 20)}})[1] == []
-    assert judge.create("configmaps", {"data": {"a": "x" * (1 << 20), "b": "y"}})[1] == ["[]: Too long: may not be more than 1048576 bytes"]
+    assert judge.create("configmaps", {"data": {"a": "x" * (1 << 20), "b": "y"}})[1] == [
+        "[]: Too long: may not be more than 1048576 bytes"
+    ]
 
 
 @pytest.mark.parametrize(("plural", "data"), [("configmaps", {"a": "b"}), ("secrets", {"a": "Yg=="})])
@@ -82,8 +89,9 @@ def test_what_is_immutable_stays_so(judge: Any, plural: str, data: Json) -> None
     stored, _ = judge.create(plural, {"immutable": True, "data": data})
     assert judge.update(plural, stored, {"immutable": True, "data": data})[1] == []
     assert judge.update(plural, stored, {"data": {}})[1][:2] == [
-        "immutable: Forbidden: field is immutable when `immutable` is set", "data: Forbidden: field is immutable when `immutable` is set",
-    ]  # fmt: skip
+        "immutable: Forbidden: field is immutable when `immutable` is set",
+        "data: Forbidden: field is immutable when `immutable` is set",
+    ]
 
 
 def test_a_secrets_text_becomes_data(judge: Any) -> None:
@@ -109,7 +117,9 @@ def test_a_secret_of_a_known_type_holds_what_the_type_needs(judge: Any, kind: st
 
 def test_a_secrets_type_does_not_change(judge: Any) -> None:
     stored, _ = judge.create("secrets", {})
-    assert judge.update("secrets", stored, {"type": "example.com/own"})[1] == ['type: Invalid value: "example.com/own": field is immutable']
+    assert judge.update("secrets", stored, {"type": "example.com/own"})[1] == [
+        'type: Invalid value: "example.com/own": field is immutable'
+    ]
 
 
 def test_a_service_has_ports_and_no_address_of_its_own(judge: Any) -> None:
@@ -134,7 +144,9 @@ def test_an_external_name_has_a_name_and_no_address(judge: Any) -> None:
 
 def test_a_lease_has_a_positive_duration(judge: Any) -> None:
     assert judge.create("leases", {"spec": {"leaseDurationSeconds": 1}})[1] == []
-    assert judge.create("leases", {"spec": {"leaseDurationSeconds": 0}})[1] == ["spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"]
+    assert judge.create("leases", {"spec": {"leaseDurationSeconds": 0}})[1] == [
+        "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"
+    ]
 
 
 def test_a_service_account_keeps_only_names_of_secrets(judge: Any) -> None:
@@ -144,22 +156,34 @@ def test_a_service_account_keeps_only_names_of_secrets(judge: Any) -> None:
 
 
 EVENT: Json = {
-    "regarding": {"kind": "Pod", "name": "p", "namespace": "ns"}, "reason": "Started", "note": "hello", "type": "Normal", "action": "Start",
-    "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/c", "reportingInstance": "c-1",
-}  # fmt: skip
+    "regarding": {"kind": "Pod", "name": "p", "namespace": "ns"},
+    "reason": "Started",
+    "note": "hello",
+    "type": "Normal",
+    "action": "Start",
+    "eventTime": "2026-01-01T00:00:00.000000Z",
+    "reportingController": "example.com/c",
+    "reportingInstance": "c-1",
+}
 
 
 def test_an_event_is_the_same_event_in_both_groups(judge: Any) -> None:
     stored, wrong = judge.create("events.k8s.io/events", EVENT)
     assert wrong == []
-    assert (stored["message"], stored["involvedObject"]["name"], stored["reportingComponent"]) == ("hello", "p", "example.com/c")
+    assert (stored["message"], stored["involvedObject"]["name"], stored["reportingComponent"]) == (
+        "hello",
+        "p",
+        "example.com/c",
+    )
     assert to_hub(from_hub(stored)) == stored
 
 
 def test_core_events_may_be_of_any_type_and_new_ones_may_not(judge: Any) -> None:
     core = {"involvedObject": {"namespace": "ns"}, "type": "Strange"}
     assert judge.create("/events", core)[1] == []
-    assert judge.create("events.k8s.io/events", {**EVENT, "type": "Strange"})[1] == ['type: Invalid value: "": has invalid value: Strange']
+    assert judge.create("events.k8s.io/events", {**EVENT, "type": "Strange"})[1] == [
+        'type: Invalid value: "": has invalid value: Strange'
+    ]
 
 
 def test_an_event_is_in_the_namespace_of_its_object(judge: Any) -> None:
@@ -171,4 +195,6 @@ def test_an_event_is_in_the_namespace_of_its_object(judge: Any) -> None:
 def test_a_new_event_does_not_change(judge: Any) -> None:
     stored, _ = judge.create("events.k8s.io/events", EVENT)
     assert judge.update("events.k8s.io/events", stored, EVENT)[1] == []
-    assert judge.update("events.k8s.io/events", stored, {**EVENT, "note": "other"})[1] == ['message: Invalid value: "other": field is immutable']
+    assert judge.update("events.k8s.io/events", stored, {**EVENT, "note": "other"})[1] == [
+        'message: Invalid value: "other": field is immutable'
+    ]

@@ -20,7 +20,17 @@ def cron_job(job: Json | None = None, **spec: Any) -> Json:
 
 @pytest.mark.parametrize(
     "schedule",
-    ["* * * * *", "?/5 0-23/2 1,15 jan-MAR mon", "@daily", "@every 1h30m", "@every -1.5s", "0 0 1 1 0", "TZ=UTC 0 0 * * *", "5/10 * * * *", ", * * * *"],
+    [
+        "* * * * *",
+        "?/5 0-23/2 1,15 jan-MAR mon",
+        "@daily",
+        "@every 1h30m",
+        "@every -1.5s",
+        "0 0 1 1 0",
+        "TZ=UTC 0 0 * * *",
+        "5/10 * * * *",
+        ", * * * *",
+    ],
 )
 def test_a_schedule_has_five_fields_or_a_name(schedule: str) -> None:
     check_schedule(schedule)
@@ -54,7 +64,10 @@ def test_what_is_no_schedule_is_told_why(schedule: str, error: str) -> None:
 
 def test_time_zones_have_names() -> None:
     check_location("Europe/Berlin")
-    for name, error in (("/etc/passwd", "time: invalid location name"), ("europe/berlin", "unknown time zone europe/berlin")):
+    for name, error in (
+        ("/etc/passwd", "time: invalid location name"),
+        ("europe/berlin", "unknown time zone europe/berlin"),
+    ):
         with pytest.raises(ScheduleError, match=error):
             check_location(name)
 
@@ -86,7 +99,12 @@ def test_a_spec_that_makes_no_sense_is_refused(judge: Judge, spec: Json, job: Js
 
 def test_a_cron_job_says_how_jobs_go_together_but_not_how_a_job_runs(judge: Judge) -> None:
     spec = judge.create("cronjobs", cron_job())[0]["spec"]
-    assert (spec["concurrencyPolicy"], spec["suspend"], spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"]) == ("Allow", False, 3, 1)
+    assert (
+        spec["concurrencyPolicy"],
+        spec["suspend"],
+        spec["successfulJobsHistoryLimit"],
+        spec["failedJobsHistoryLimit"],
+    ) == ("Allow", False, 3, 1)
     assert spec["jobTemplate"]["spec"].keys() == {"template"}
     assert spec["jobTemplate"]["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
 
@@ -98,5 +116,7 @@ def test_names_leave_room_for_those_of_jobs_and_old_zones_stay(judge: Judge) -> 
     old["spec"]["schedule"] = "TZ=UTC 0 0 * * *"
     assert judge.update("cronjobs", old, deepcopy(old))[1] == []
     zoned = {**deepcopy(old), "spec": {**deepcopy(old["spec"]), "timeZone": "Etc/UTC"}}
-    assert judge.update("cronjobs", old, zoned)[1][0].endswith("cannot use both timeZone field and TZ or CRON_TZ in schedule")
+    assert judge.update("cronjobs", old, zoned)[1][0].endswith(
+        "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+    )
     assert judge.update("cronjobs", old, zoned)[0]["metadata"]["generation"] == 2

@@ -1,4 +1,6 @@
-"""Every field of every rule of dropping, for each of its gates: dropped from a new object, kept where the stored one has it, there with its gate."""
+"""Every field of every rule of dropping, for each of its gates: dropped from a new object, kept where the stored one
+has it, there with its gate.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,13 @@ COMPANIONS: dict[str, Json] = {"DynamicResourceAllocation": {"resourceClaims": [
 POD_SPECS: dict[str, tuple[str, ...]] = {"pods": ("spec",), "jobs": ("spec", "template", "spec")}
 #: Fields with a gate that nothing drops: the scheduler alone writes them.
 KEPT = {("allocation", "allocationTimestamp"), ("allocation", "devices", "results", ITEMS, "tolerations")}
-CASES = [(plural, gate, section + steps) for plural, section, rules in TABLES for gates, _, fields, _ in rules for gate in gates for steps in fields]
+CASES = [
+    (plural, gate, section + steps)
+    for plural, section, rules in TABLES
+    for gates, _, fields, _ in rules
+    for gate in gates
+    for steps in fields
+]
 
 
 class Without(Features):
@@ -91,8 +99,12 @@ def judge_with(features: Features) -> Judge:
     return judge
 
 
-@pytest.mark.parametrize(("plural", "gate", "steps"), CASES, ids=[f"{plural}-{gate}-{'.'.join(steps)}" for plural, gate, steps in CASES])
-def test_a_gated_field_is_dropped_from_what_is_new_and_kept_where_it_is_stored(plural: str, gate: str, steps: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("plural", "gate", "steps"), CASES, ids=[f"{plural}-{gate}-{'.'.join(steps)}" for plural, gate, steps in CASES]
+)
+def test_a_gated_field_is_dropped_from_what_is_new_and_kept_where_it_is_stored(
+    plural: str, gate: str, steps: tuple[str, ...]
+) -> None:
     schema = find(plural).versions[0].schema
     with_it, without_it = holder(schema, steps, leaf=True), holder(schema, steps, leaf=False)
     on, off = judge_with(Without("")), judge_with(Without(gate))
@@ -102,7 +114,11 @@ def test_a_gated_field_is_dropped_from_what_is_new_and_kept_where_it_is_stored(p
     base = on.create(plural, together({"spec": {} if status else with_it["spec"]}, plural, companion))[0]
 
     def write(judge: Judge, old: Json, obj: Json) -> Any:
-        sent = deepcopy({**obj, "spec": old["spec"]}) if status else together(obj, plural, companion if old is stored else {})
+        sent = (
+            deepcopy({**obj, "spec": old["spec"]})
+            if status
+            else together(obj, plural, companion if old is stored else {})
+        )
         return at_the_end(judge.update(plural, deepcopy(old), sent, status=status)[0], steps)
 
     stored = on.update(plural, base, deepcopy({**with_it, "spec": base["spec"]}), status=True)[0] if status else base
@@ -118,14 +134,24 @@ def test_every_gate_of_the_rules_is_in_the_table_of_gates() -> None:
     assert {gate for _, gate, _ in CASES} <= set(GATES)
 
 
-@pytest.mark.parametrize(("plural", "section", "rules"), CLAIM_TABLES, ids=[f"{plural}-{'.'.join(section)}" for plural, section, _ in CLAIM_TABLES])
-def test_fields_that_the_schema_calls_gated_have_a_rule(plural: str, section: tuple[str, ...], rules: tuple[Rule, ...]) -> None:
+@pytest.mark.parametrize(
+    ("plural", "section", "rules"),
+    CLAIM_TABLES,
+    ids=[f"{plural}-{'.'.join(section)}" for plural, section, _ in CLAIM_TABLES],
+)
+def test_fields_that_the_schema_calls_gated_have_a_rule(
+    plural: str, section: tuple[str, ...], rules: tuple[Rule, ...]
+) -> None:
     ruled = {steps for _, _, fields, _ in rules for steps in fields}
     schema: Type = find(plural).versions[0].schema
     for step in section:
         assert isinstance(schema, Struct)
         schema = schema.fields[step].type
-    missing = [".".join(steps) for steps in _gated(schema, ()) if steps not in KEPT and not any(steps[: len(known)] == known for known in ruled)]
+    missing = [
+        ".".join(steps)
+        for steps in _gated(schema, ())
+        if steps not in KEPT and not any(steps[: len(known)] == known for known in ruled)
+    ]
     assert missing == []
 
 

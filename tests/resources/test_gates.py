@@ -24,40 +24,75 @@ TAINT: Json = {"key": "a", "effect": "NoSchedule", "timeAdded": "2020-01-01T00:0
 #: gate · resource · object with the field · object without it
 CASES = [
     ("DRAPrioritizedList", "resourceclaims", claim({"firstAvailable": [{"name": "s", **EXACTLY}]}), claim({})),
-    ("DRADeviceTaints", "resourceclaims", claim({"exactly": {**EXACTLY, "tolerations": [{"operator": "Exists"}]}}), claim({"exactly": EXACTLY})),
-    ("DRAConsumableCapacity", "resourceclaims", claim({"exactly": {**EXACTLY, "capacity": {"requests": {"m": "1"}}}}), claim({"exactly": EXACTLY})),
     (
-        "DRAConsumableCapacity", "resourceclaims", claim({"exactly": EXACTLY}, constraints=[{"distinctAttribute": "a/b"}]),
+        "DRADeviceTaints",
+        "resourceclaims",
+        claim({"exactly": {**EXACTLY, "tolerations": [{"operator": "Exists"}]}}),
+        claim({"exactly": EXACTLY}),
+    ),
+    (
+        "DRAConsumableCapacity",
+        "resourceclaims",
+        claim({"exactly": {**EXACTLY, "capacity": {"requests": {"m": "1"}}}}),
+        claim({"exactly": EXACTLY}),
+    ),
+    (
+        "DRAConsumableCapacity",
+        "resourceclaims",
+        claim({"exactly": EXACTLY}, constraints=[{"distinctAttribute": "a/b"}]),
         claim({"exactly": EXACTLY}, constraints=[{}]),
     ),
     ("DRADeviceTaints", "resourceslices", slice_of({"taints": [TAINT]}), slice_of({})),
-    ("DRAPartitionableDevices", "resourceslices", slice_of({"consumesCounters": [{"counterSet": "s", "counters": {"m": {"value": "1"}}}]}), slice_of({})),
+    (
+        "DRAPartitionableDevices",
+        "resourceslices",
+        slice_of({"consumesCounters": [{"counterSet": "s", "counters": {"m": {"value": "1"}}}]}),
+        slice_of({}),
+    ),
     ("DRAPartitionableDevices", "resourceslices", slice_of({}, perDeviceNodeSelection=True), slice_of({})),
     (
-        "DRADeviceBindingConditions", "resourceslices", slice_of({"bindingConditions": ["a"], "bindingFailureConditions": ["b"], "bindsToNode": True}),
+        "DRADeviceBindingConditions",
+        "resourceslices",
+        slice_of({"bindingConditions": ["a"], "bindingFailureConditions": ["b"], "bindsToNode": True}),
         slice_of({}),
     ),
     ("DRAConsumableCapacity", "resourceslices", slice_of({"allowMultipleAllocations": True}), slice_of({})),
     (
-        "DRAConsumableCapacity", "resourceslices", slice_of({"capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}}}),
+        "DRAConsumableCapacity",
+        "resourceslices",
+        slice_of({"capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}}}),
         slice_of({"capacity": {"m": {"value": "1"}}}),
     ),
-    ("DRANodeAllocatableResources", "resourceslices", slice_of({"nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}}}), slice_of({})),
-    ("DRAListTypeAttributes", "resourceslices", slice_of({"attributes": {"a": {"ints": [1]}}}), slice_of({"attributes": {"a": {}}})),
+    (
+        "DRANodeAllocatableResources",
+        "resourceslices",
+        slice_of({"nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}}}),
+        slice_of({}),
+    ),
+    (
+        "DRAListTypeAttributes",
+        "resourceslices",
+        slice_of({"attributes": {"a": {"ints": [1]}}}),
+        slice_of({"attributes": {"a": {}}}),
+    ),
     ("DRAExtendedResource", "deviceclasses", {"spec": {"extendedResourceName": "example.com/gpu"}}, {"spec": {}}),
-]  # fmt: skip
+]
 NAMES = [f"{gate}-{plural}-{index}" for index, (gate, plural, _, _) in enumerate(CASES)]
 
 
 @pytest.mark.parametrize(("gate", "plural", "used", "unused"), CASES, ids=NAMES)
-def test_a_disabled_gate_drops_its_fields_on_create(judge_with: Any, gate: str, plural: str, used: Json, unused: Json) -> None:
+def test_a_disabled_gate_drops_its_fields_on_create(
+    judge_with: Any, gate: str, plural: str, used: Json, unused: Json
+) -> None:
     on, off = judge_with(**{gate: True}), judge_with(**{gate: False, **_dependent(gate)})
     assert off.create(plural, used)[0]["spec"] == on.create(plural, unused)[0]["spec"]
     assert on.create(plural, used)[0]["spec"] != on.create(plural, unused)[0]["spec"]
 
 
 @pytest.mark.parametrize(("gate", "plural", "used", "unused"), CASES, ids=NAMES)
-def test_what_the_stored_object_uses_is_kept_on_update(judge_with: Any, gate: str, plural: str, used: Json, unused: Json) -> None:
+def test_what_the_stored_object_uses_is_kept_on_update(
+    judge_with: Any, gate: str, plural: str, used: Json, unused: Json
+) -> None:
     on, off = judge_with(**{gate: True}), judge_with(**{gate: False, **_dependent(gate)})
     stored = on.create(plural, used)[0]
     assert off.update(plural, deepcopy(stored), used)[0]["spec"] == stored["spec"]
@@ -98,10 +133,17 @@ def test_a_disabled_gate_drops_its_fields_of_the_status(judge_with: Any, gate: s
 
 
 def test_reported_devices_are_dropped_without_their_gate(judge_with: Any) -> None:
-    off = judge_with(DRAResourceClaimDeviceStatus=False, DRADeviceBindingConditions=False, DRAResourceClaimGranularStatusAuthorization=False)
+    off = judge_with(
+        DRAResourceClaimDeviceStatus=False,
+        DRADeviceBindingConditions=False,
+        DRAResourceClaimGranularStatusAuthorization=False,
+    )
     plain = off.create("resourceclaims", claim({"exactly": EXACTLY}))[0]
     base = {"driver": "d", "pool": "p", "device": "x"}
-    wanted = {**plain, "status": {"allocation": {"devices": {"results": [{"request": "r", **base}]}}, "devices": [base]}}
+    wanted = {
+        **plain,
+        "status": {"allocation": {"devices": {"results": [{"request": "r", **base}]}}, "devices": [base]},
+    }
     assert "devices" not in off.update("resourceclaims", plain, wanted, status=True)[0]["status"]
 
 

@@ -29,7 +29,12 @@ def changed(judge: Judge, old: Json, **spec: Any) -> list[str]:
 def test_a_job_selects_its_pods_by_its_own_uid(judge: Judge) -> None:
     stored, wrong = judge.create("jobs", job())
     assert wrong == []
-    keys = {"controller-uid": "u", "batch.kubernetes.io/controller-uid": "u", "job-name": "a", "batch.kubernetes.io/job-name": "a"}
+    keys = {
+        "controller-uid": "u",
+        "batch.kubernetes.io/controller-uid": "u",
+        "job-name": "a",
+        "batch.kubernetes.io/job-name": "a",
+    }
     assert stored["spec"]["template"]["metadata"]["labels"] == keys
     assert stored["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
     assert stored["metadata"]["generation"] == 1
@@ -48,12 +53,16 @@ def test_labels_of_somebody_else_are_no_selector(judge: Judge) -> None:
     given = job()
     given["spec"]["template"]["metadata"] = {"labels": {"controller-uid": "other"}}
     labels = '{"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"a","controller-uid":"other","job-name":"a"}'
-    assert refused(judge, given) == [f"spec.template.metadata.labels[controller-uid]: Invalid value: {labels}: must be 'u'"]
+    assert refused(judge, given) == [
+        f"spec.template.metadata.labels[controller-uid]: Invalid value: {labels}: must be 'u'"
+    ]
 
 
 def test_with_a_manual_selector_nothing_is_made_up(judge: Judge) -> None:
     given = job(manualSelector=True, selector={"matchLabels": {"app": "x"}})
-    assert refused(judge, given) == ["spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"]
+    assert refused(judge, given) == [
+        "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"
+    ]
     given["spec"]["template"]["metadata"] = {"labels": {"app": "x"}}
     assert refused(judge, given) == []
 
@@ -62,16 +71,28 @@ def test_with_a_manual_selector_nothing_is_made_up(judge: Judge) -> None:
     ("spec", "error"),
     [
         ({"parallelism": -1}, "spec.parallelism: Invalid value: -1: must be greater than or equal to 0"),
-        ({"completionMode": "Indexed", "parallelism": 1}, "spec.completions: Required value: when completion mode is Indexed"),
+        (
+            {"completionMode": "Indexed", "parallelism": 1},
+            "spec.completions: Required value: when completion mode is Indexed",
+        ),
         ({"backoffLimitPerIndex": 1}, "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode"),
-        ({"managedBy": "me"}, 'spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")'),
+        (
+            {"managedBy": "me"},
+            'spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")',
+        ),
         (
             {"podFailurePolicy": {"rules": [{"action": "Stop", "onPodConditions": [{"type": "X"}]}]}},
-            'spec.podFailurePolicy.rules[0].action: Unsupported value: "Stop": supported values: "Count", "FailIndex", "FailJob", "Ignore"',
+            (
+                'spec.podFailurePolicy.rules[0].action: Unsupported value: "Stop": supported values: "Count",'
+                ' "FailIndex", "FailJob", "Ignore"'
+            ),
         ),
         (
             {"podFailurePolicy": {"rules": [{"action": "Count"}]}},
-            "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+            (
+                "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is"
+                " required"
+            ),
         ),
         (
             {"podFailurePolicy": {"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": [3, 0]}}]}},
@@ -79,10 +100,17 @@ def test_with_a_manual_selector_nothing_is_made_up(judge: Judge) -> None:
         ),
         (
             {"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [{"succeededIndexes": "1-4"}]}},
-            'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "1-4": error parsing succeededIndexes: too large index: "4"',
+            (
+                'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "1-4": error parsing succeededIndexes:'
+                ' too large index: "4"'
+            ),
         ),
         (
-            {"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [{"succeededIndexes": "0,2", "succeededCount": 3}]}},
+            {
+                "completionMode": "Indexed",
+                "completions": 3,
+                "successPolicy": {"rules": [{"succeededIndexes": "0,2", "succeededCount": 3}]},
+            },
             (
                 "spec.successPolicy.rules[0].succeededCount: Invalid value: 3: must be less than or equal to 2 "
                 "(the number of indexes in the specified succeededIndexes field)"
@@ -95,11 +123,18 @@ def test_a_spec_that_makes_no_sense_is_refused(judge: Judge, spec: Json, error: 
 
 
 def test_pods_of_a_job_end(judge: Judge) -> None:
-    assert refused(judge, job({"restartPolicy": "Always"})) == ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"']
+    assert refused(judge, job({"restartPolicy": "Always"})) == [
+        'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
+    ]
 
 
 def test_the_template_has_the_rules_of_pods_below_its_own_path(judge: Judge) -> None:
-    given = job({"ephemeralContainers": [{"name": "e", "image": "i"}], "resourceClaims": [{"name": "C", "resourceClaimName": "x"}]})
+    given = job(
+        {
+            "ephemeralContainers": [{"name": "e", "image": "i"}],
+            "resourceClaims": [{"name": "C", "resourceClaimName": "x"}],
+        }
+    )
     given["spec"]["template"]["metadata"] = {"labels": {"-": "v"}}
     assert [text.partition(":")[0] for text in refused(judge, given)] == [
         "spec.template.labels", "spec.template.spec.resourceClaims[0].name", "spec.template.spec.ephemeralContainers",
@@ -126,7 +161,9 @@ def test_completions_of_an_indexed_job_go_along_with_its_parallelism(judge: Judg
     plain = judge.create("jobs", job(completions=2))[0]
     assert changed(judge, plain, completions=3) == ["spec.completions: Invalid value: 3: field is immutable"]
     indexed = judge.create("jobs", job(completionMode="Indexed", completions=2, parallelism=2))[0]
-    assert changed(judge, indexed, completions=3) == ["spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"]
+    assert changed(judge, indexed, completions=3) == [
+        "spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"
+    ]
     assert changed(judge, indexed, completions=3, parallelism=3) == []
 
 
@@ -162,7 +199,9 @@ def ends(*kinds: str, **more: Any) -> Json:
         ),
     ],
 )  # fmt: skip
-def test_a_jobs_status_makes_sense_and_an_end_is_an_end(judge: Judge, before: Json, status: Json, errors: list[str]) -> None:
+def test_a_jobs_status_makes_sense_and_an_end_is_an_end(
+    judge: Judge, before: Json, status: Json, errors: list[str]
+) -> None:
     stored = judge.create("jobs", job())[0] | {"status": before}
     assert judge.update("jobs", stored, {**stored, "status": status}, status=True)[1] == errors
 
@@ -174,7 +213,9 @@ def test_indexes_are_lists_that_rise_and_exclude_each_other(judge: Judge) -> Non
         return judge.update("jobs", stored, {**stored, "status": status}, status=True)[1]
 
     assert wrong(completedIndexes="0-2,5", failedIndexes="3,7-8") == []
-    assert wrong(completedIndexes="2,1")[0].endswith("error parsing completedIndexes: non-increasing order, previous: 2, current: 1")
+    assert wrong(completedIndexes="2,1")[0].endswith(
+        "error parsing completedIndexes: non-increasing order, previous: 2, current: 1"
+    )
     assert wrong(completedIndexes="0-5", failedIndexes="1-2,4") == [
         'status.failedIndexes: Invalid value: "1-2,4": failedIndexes and completedIndexes overlap at index: 1'
     ]
@@ -184,7 +225,9 @@ def test_who_deletes_a_job_and_not_its_pods_is_told(judge: Judge) -> None:
     resource = find("jobs")
     ctx = judge.context(resource, verb="delete")
     assert resource.strategy.garbage_collection == "orphan"
-    assert resource.strategy.warnings_on_delete(ctx, DeleteOptions())[0].startswith("child pods are preserved by default when jobs are deleted; ")
+    assert resource.strategy.warnings_on_delete(ctx, DeleteOptions())[0].startswith(
+        "child pods are preserved by default when jobs are deleted; "
+    )
     assert resource.strategy.warnings_on_delete(ctx, DeleteOptions(propagation="Orphan")) == []
     assert resource.strategy.warnings_on_delete(ctx, DeleteOptions(orphan=False)) == []
 
@@ -202,7 +245,9 @@ def test_old_annotations_of_templates_are_told(judge: Judge) -> None:
     given["spec"]["template"]["metadata"] = {"annotations": {key: "unconfined"}}
     resource = find("jobs")
     told = resource.strategy.warnings_on_create(judge.context(resource), judge.create("jobs", given)[0])
-    assert told == [f'spec.template.metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead']
+    assert told == [
+        f'spec.template.metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+    ]
     given["spec"]["template"]["spec"]["securityContext"] = {"appArmorProfile": {"type": "Unconfined"}}
     assert resource.strategy.warnings_on_create(judge.context(resource), judge.create("jobs", given)[0]) == []
 

@@ -25,7 +25,9 @@ def endpoints(*addresses: str, **port: Any) -> Json:
 ])  # fmt: skip
 def test_endpoints_are_addresses_that_others_reach(judge: Judge, address: str, wrong: str) -> None:
     path = "subsets[0].addresses[0].ip"
-    assert judge.create("endpoints", endpoints(address))[1] == ([f'{path}: Invalid value: "{address}": {wrong}'] if wrong else [])
+    assert judge.create("endpoints", endpoints(address))[1] == (
+        [f'{path}: Invalid value: "{address}": {wrong}'] if wrong else []
+    )
 
 
 def test_older_releases_take_every_form_of_an_address_and_say_what_is_odd(judge_with: Any) -> None:
@@ -36,7 +38,9 @@ def test_older_releases_take_every_form_of_an_address_and_say_what_is_odd(judge_
         'subsets[0].addresses[0].ip: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"',
         'subsets[0].addresses[1].ip: IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format ("2001:db8::1")',
     ]
-    assert row_of(find("endpoints"), made, NOW)["cells"][1] == "010.0.0.1:80,2001:DB8::1:80".replace("2001:DB8::1", "[2001:DB8::1]")
+    assert row_of(find("endpoints"), made, NOW)["cells"][1] == "010.0.0.1:80,2001:DB8::1:80".replace(
+        "2001:DB8::1", "[2001:DB8::1]"
+    )
 
 
 def test_subsets_that_stay_are_not_judged_again(judge: Judge) -> None:
@@ -54,7 +58,10 @@ def test_a_changed_template_is_a_new_generation(judge: Judge) -> None:
 
 
 def test_defaults_of_a_container_follow_from_its_bounds(judge: Judge) -> None:
-    made, errors = judge.create("limitranges", {"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1", "memory": "1Mi"}}]}})
+    made, errors = judge.create(
+        "limitranges",
+        {"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1", "memory": "1Mi"}}]}},
+    )
     limit = made["spec"]["limits"][0]
     assert (limit["default"], limit["defaultRequest"], errors) == ({"cpu": "2"}, {"cpu": "2", "memory": "1Mi"}, [])
 
@@ -73,10 +80,14 @@ def test_bounds_of_a_limit_range_fit_together(judge: Judge, limit: Json, wrong: 
 
 
 def test_scopes_of_a_quota_are_about_what_it_counts_and_stay(judge: Judge) -> None:
-    made, errors = judge.create("resourcequotas", {"spec": {"hard": {"pods": "2", "cpu": "1"}, "scopes": ["NotBestEffort"]}})
+    made, errors = judge.create(
+        "resourcequotas", {"spec": {"hard": {"pods": "2", "cpu": "1"}, "scopes": ["NotBestEffort"]}}
+    )
     assert errors == []
     new = {**deepcopy(made), "spec": {**made["spec"], "scopes": ["Terminating"]}}
-    assert judge.update("resourcequotas", made, new)[1] == ['spec.scopes: Invalid value: ["Terminating"]: field is immutable']
+    assert judge.update("resourcequotas", made, new)[1] == [
+        'spec.scopes: Invalid value: ["Terminating"]: field is immutable'
+    ]
     assert judge.create("resourcequotas", {"spec": {"hard": {"services": "1"}, "scopes": ["BestEffort"]}})[1] == [
         'spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource'
     ]

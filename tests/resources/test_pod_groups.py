@@ -1,4 +1,6 @@
-"""Workloads and PodGroups: what they may hold, what never changes, what disabled gates drop, and when they are served at all."""
+"""Workloads and PodGroups: what they may hold, what never changes, what disabled gates drop, and when they are served
+at all.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,12 @@ ALL = {
 BASIC: Json = {"schedulingPolicy": {"basic": {}}}
 CLAIMS: list[Json] = [{"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimTemplateName": "t"}]
 GATED: Json = {
-    "schedulingConstraints": {"topology": [{"key": "topology.kubernetes.io/rack"}]}, "resourceClaims": CLAIMS, "disruptionMode": "PodGroup",
-    "priorityClassName": "high", "priority": 7,
-}  # fmt: skip
+    "schedulingConstraints": {"topology": [{"key": "topology.kubernetes.io/rack"}]},
+    "resourceClaims": CLAIMS,
+    "disruptionMode": "PodGroup",
+    "priorityClassName": "high",
+    "priority": 7,
+}
 GATE_OF = {
     "schedulingConstraints": "TopologyAwareWorkloadScheduling", "resourceClaims": "DRAWorkloadResourceClaims",
     **dict.fromkeys(("disruptionMode", "priorityClassName", "priority"), "WorkloadAwarePreemption"),
@@ -77,21 +82,39 @@ def workload(*templates: Json, **spec: Any) -> Json:
         ({"podGroupTemplateRef": {}}, ['spec.podGroupTemplateRef: Invalid value: "": must specify one of: `workload`']),
         (
             {"podGroupTemplateRef": {"workload": {}}},
-            [f"spec.podGroupTemplateRef.workload.{field}: Required value" for field in ("workloadName", "podGroupTemplateName")],
+            [
+                f"spec.podGroupTemplateRef.workload.{field}: Required value"
+                for field in ("workloadName", "podGroupTemplateName")
+            ],
         ),
-        ({"schedulingConstraints": {"topology": [{"key": "a"}] * 2}}, ["spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item"]),
+        (
+            {"schedulingConstraints": {"topology": [{"key": "a"}] * 2}},
+            ["spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item"],
+        ),
         ({"schedulingConstraints": {"topology": [{}]}}, ["spec.schedulingConstraints.topology[0].key: Required value"]),
         ({"resourceClaims": CLAIMS * 3}, ["spec.resourceClaims: Too many: 6: must have at most 4 items"]),
-        ({"resourceClaims": CLAIMS + CLAIMS[:1]}, ['spec.resourceClaims[2]: Duplicate value: {"name":"a","resourceClaimName":"c"}']),
+        (
+            {"resourceClaims": CLAIMS + CLAIMS[:1]},
+            ['spec.resourceClaims[2]: Duplicate value: {"name":"a","resourceClaimName":"c"}'],
+        ),
         (
             {"resourceClaims": [{}]},
             [
-                'spec.resourceClaims[0]: Invalid value: "": must specify one of: `resourceClaimName`, `resourceClaimTemplateName`',
+                (
+                    'spec.resourceClaims[0]: Invalid value: "": must specify one of: `resourceClaimName`,'
+                    " `resourceClaimTemplateName`"
+                ),
                 "spec.resourceClaims[0].name: Required value",
             ],
         ),
-        ({"disruptionMode": "All"}, ['spec.disruptionMode: Unsupported value: "All": supported values: "Pod", "PodGroup"']),
-        ({"priority": 1_000_000_001}, ["spec.priority: Invalid value: 1000000001: must be less than or equal to 1000000000"]),
+        (
+            {"disruptionMode": "All"},
+            ['spec.disruptionMode: Unsupported value: "All": supported values: "Pod", "PodGroup"'],
+        ),
+        (
+            {"priority": 1_000_000_001},
+            ["spec.priority: Invalid value: 1000000001: must be less than or equal to 1000000000"],
+        ),
     ],
 )
 def test_what_a_group_may_not_hold(on: Judge, spec: Json, wrong: list[str]) -> None:
@@ -126,10 +149,13 @@ def test_no_field_of_a_group_changes(on: Judge) -> None:
     assert on.update("podgroups", stored, group(**GATED, **reference))[1] == []
     plain = {"schedulingPolicy": {"gang": {"minCount": 1}}, "resourceClaims": CLAIMS * 3}
     assert on.update("podgroups", stored, group(**plain))[1] == [
-        f"spec.podGroupTemplateRef: {IMMUTABLE}", f"spec.schedulingPolicy: {IMMUTABLE}", f"spec.schedulingConstraints: {IMMUTABLE}",
-        f"spec.resourceClaims: {IMMUTABLE}", "spec.resourceClaims: Too many: 6: must have at most 4 items",
+        f"spec.podGroupTemplateRef: {IMMUTABLE}",
+        f"spec.schedulingPolicy: {IMMUTABLE}",
+        f"spec.schedulingConstraints: {IMMUTABLE}",
+        f"spec.resourceClaims: {IMMUTABLE}",
+        "spec.resourceClaims: Too many: 6: must have at most 4 items",
         *(f"spec.{name}: {IMMUTABLE}" for name in ("disruptionMode", "priorityClassName", "priority")),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_stored_field_of_a_disabled_gate_may_go_but_not_change(on: Judge, off: Judge) -> None:
@@ -145,8 +171,10 @@ def test_no_field_of_a_workload_changes(on: Judge) -> None:
     stored = on.create("workloads", workload({"name": "t", **BASIC}))[0]
     assert on.update("workloads", stored, workload({"name": "t", **BASIC}))[1] == []
     assert on.update("workloads", stored, workload(controllerRef={"kind": "Job", "name": "j"}))[1] == [
-        f"spec.controllerRef: {IMMUTABLE}", f"spec.podGroupTemplates: {IMMUTABLE}", "spec.podGroupTemplates: Required value",
-    ]  # fmt: skip
+        f"spec.controllerRef: {IMMUTABLE}",
+        f"spec.podGroupTemplates: {IMMUTABLE}",
+        "spec.podGroupTemplates: Required value",
+    ]
 
 
 # The status.
@@ -157,14 +185,32 @@ def with_status(obj: Json, **status: Any) -> Json:
 
 
 def test_claims_of_the_status_are_those_of_the_spec(on: Judge) -> None:
-    stored = on.create("podgroups", {**group(resourceClaims=CLAIMS), "status": {"resourceClaimStatuses": [{"name": "b"}]}})[0]
+    stored = on.create(
+        "podgroups", {**group(resourceClaims=CLAIMS), "status": {"resourceClaimStatuses": [{"name": "b"}]}}
+    )[0]
     assert stored["status"] == {}
-    named = on.update("podgroups", stored, with_status(stored, resourceClaimStatuses=[{"name": "b", "resourceClaimName": "x"}]), status=True)
+    named = on.update(
+        "podgroups",
+        stored,
+        with_status(stored, resourceClaimStatuses=[{"name": "b", "resourceClaimName": "x"}]),
+        status=True,
+    )
     assert named == ({**stored, "status": {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "x"}]}}, [])
-    wrong = on.update("podgroups", stored, with_status(stored, resourceClaimStatuses=[{"name": "z", "resourceClaimName": "X_"}] * 2), status=True)[1]
+    wrong = on.update(
+        "podgroups",
+        stored,
+        with_status(stored, resourceClaimStatuses=[{"name": "z", "resourceClaimName": "X_"}] * 2),
+        status=True,
+    )[1]
     assert [text.partition(": a lower")[0] for text in wrong] == [
-        'status.resourceClaimStatuses[0].name: Invalid value: "z": must match the name of an entry in `spec.resourceClaims`',
-        'status.resourceClaimStatuses[1].name: Invalid value: "z": must match the name of an entry in `spec.resourceClaims`',
+        (
+            'status.resourceClaimStatuses[0].name: Invalid value: "z": must match the name of an entry in'
+            " `spec.resourceClaims`"
+        ),
+        (
+            'status.resourceClaimStatuses[1].name: Invalid value: "z": must match the name of an entry in'
+            " `spec.resourceClaims`"
+        ),
         'status.resourceClaimStatuses[1]: Duplicate value: {"name":"z","resourceClaimName":"X_"}',
         'status.resourceClaimStatuses[0].resourceClaimName: Invalid value: "X_"',
         'status.resourceClaimStatuses[1].resourceClaimName: Invalid value: "X_"',
@@ -174,16 +220,26 @@ def test_claims_of_the_status_are_those_of_the_spec(on: Judge) -> None:
 def test_claims_of_the_status_are_kept_while_the_spec_has_any(on: Judge, off: Judge) -> None:
     statuses = [{"name": "b", "resourceClaimName": "x"}]
     stored = on.create("podgroups", group(resourceClaims=CLAIMS))[0]
-    assert off.update("podgroups", stored, with_status(stored, resourceClaimStatuses=statuses), status=True)[0]["status"]["resourceClaimStatuses"] == statuses
+    assert (
+        off.update("podgroups", stored, with_status(stored, resourceClaimStatuses=statuses), status=True)[0]["status"][
+            "resourceClaimStatuses"
+        ]
+        == statuses
+    )
     plain = off.create("podgroups", group())[0]
-    assert off.update("podgroups", plain, with_status(plain, resourceClaimStatuses=statuses), status=True) == (plain, [])
+    assert off.update("podgroups", plain, with_status(plain, resourceClaimStatuses=statuses), status=True) == (
+        plain,
+        [],
+    )
 
 
 # Gates.
 
 
 @pytest.mark.parametrize("name", GATED)
-def test_a_field_of_a_disabled_gate_is_dropped_where_the_stored_object_has_none(on: Judge, off: Judge, name: str) -> None:
+def test_a_field_of_a_disabled_gate_is_dropped_where_the_stored_object_has_none(
+    on: Judge, off: Judge, name: str
+) -> None:
     value = {name: GATED[name]}
     without = {"disruptionMode": "Pod"}
     assert off.create("podgroups", group(**value))[0]["spec"] == {"podGroupTemplateRef": None, **BASIC, **without}
@@ -200,7 +256,11 @@ def test_a_field_of_a_disabled_gate_is_dropped_where_the_stored_object_has_none(
 def test_everything_survives_json_and_protobuf() -> None:
     for plural in ("podgroups", "workloads", "priorityclasses"):
         schema = find(plural).versions[0].schema
-        obj = {name: value for name, value in decode(schema, full(schema)).obj.items() if name not in ("kind", "apiVersion")}
+        obj = {
+            name: value
+            for name, value in decode(schema, full(schema)).obj.items()
+            if name not in ("kind", "apiVersion")
+        }
         assert decode(schema, json.loads(encode(obj))).obj == obj
         assert from_protobuf(schema, to_protobuf(schema, obj)) == obj
 
@@ -208,11 +268,22 @@ def test_everything_survives_json_and_protobuf() -> None:
 def test_they_are_served_with_the_gate_and_the_version_switched_on() -> None:
     def names(release: tuple[int, int], gate: bool, text: str) -> set[str]:
         features = Features(release, {"GenericWorkload": True} if gate else {})
-        return {resource.plural for resource, _ in served(CATALOG, features, parse_runtime_config(text)) if resource.group == "scheduling.k8s.io"}
+        return {
+            resource.plural
+            for resource, _ in served(CATALOG, features, parse_runtime_config(text))
+            if resource.group == "scheduling.k8s.io"
+        }
 
     everything = {"podgroups", "priorityclasses", "workloads"}
-    assert names((1, 36), True, "scheduling.k8s.io/v1alpha2=true") == names((1, 35), True, "api/alpha=true") == everything
-    assert names((1, 36), True, "") == names((1, 36), False, "api/all=true") == names((1, 33), False, "scheduling.k8s.io/v1alpha2=true") == {"priorityclasses"}
+    assert (
+        names((1, 36), True, "scheduling.k8s.io/v1alpha2=true") == names((1, 35), True, "api/alpha=true") == everything
+    )
+    assert (
+        names((1, 36), True, "")
+        == names((1, 36), False, "api/all=true")
+        == names((1, 33), False, "scheduling.k8s.io/v1alpha2=true")
+        == {"priorityclasses"}
+    )
 
 
 # On a server.
@@ -231,14 +302,19 @@ def test_a_new_group_has_the_finalizer_and_what_it_lost_is_told(server: Running)
     assert made.json["metadata"]["finalizers"] == [FINALIZER]
     assert made.json["spec"] == {"podGroupTemplateRef": None, **BASIC, "disruptionMode": "Pod"}
     (loss,) = wire.get("/-/dropped?kind=PodGroup&name=g").json
-    assert {field["path"]: field["gate"] for field in loss["fields"]} == {f"spec.{name}": gate for name, gate in GATE_OF.items()}
+    assert {field["path"]: field["gate"] for field in loss["fields"]} == {
+        f"spec.{name}": gate for name, gate in GATE_OF.items()
+    }
     wire.post(GROUPS, {"metadata": {"name": "plain"}, **group()})
     assert wire.get("/-/dropped?name=plain").json == []
 
 
 def test_the_workload_that_a_group_refers_to_exists(server: Running) -> None:
     wire = server.wire()
-    body = {"metadata": {"name": "x"}, **group(podGroupTemplateRef={"workload": {"workloadName": "w", "podGroupTemplateName": "t"}})}
+    body = {
+        "metadata": {"name": "x"},
+        **group(podGroupTemplateRef={"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}),
+    }
     start = 'podgroups.scheduling.k8s.io "x" is forbidden: PodGroup rejected: '
     assert wire.post(GROUPS, body).json["message"] == start + 'Workload "w" not found'
     made = {"metadata": {"name": "w", "finalizers": ["example.com/held"]}, **workload({"name": "other", **BASIC})}
@@ -253,14 +329,25 @@ def test_a_row_of_a_group_tells_policy_and_state(server: Running) -> None:
     wire.post(GROUPS, {"metadata": {"name": "row"}, **group(schedulingPolicy={"gang": {"minCount": 2}})})
 
     def cells() -> list[Any]:
-        answer = wire.request("GET", f"{GROUPS}/row", headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"})
+        answer = wire.request(
+            "GET", f"{GROUPS}/row", headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        )
         row: list[Any] = answer.json["rows"][0]["cells"]
         return row[:4]
 
     def condition(kind: str, status: str, reason: str) -> None:
-        entry = {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        entry = {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
         answer = wire.request(
-            "PATCH", f"{GROUPS}/row/status", {"status": {"conditions": [entry]}}, headers={"Content-Type": "application/strategic-merge-patch+json"}
+            "PATCH",
+            f"{GROUPS}/row/status",
+            {"status": {"conditions": [entry]}},
+            headers={"Content-Type": "application/strategic-merge-patch+json"},
         )
         assert answer.status == 200, answer.text
 
@@ -281,5 +368,8 @@ def test_a_group_gets_its_priority_by_its_class_with_preemption_of_groups() -> N
         made = wire.post(GROUPS, {"metadata": {"name": "g"}, **group(priorityClassName="high")})
         assert list(made.json["spec"].items())[-2:] == [("priorityClassName", "high"), ("priority", 9)]
         refused = wire.post(GROUPS, {"metadata": {"name": "h"}, **group(priority=3)})
-        text = "priority set in the pod group (3) must match the priority computed (0) based on the priority class set in the spec"
+        text = (
+            "priority set in the pod group (3) must match the priority computed (0) based on the priority class set in"
+            " the spec"
+        )
         assert refused.json["message"] == f'podgroups.scheduling.k8s.io "h" is forbidden: {text}'

@@ -25,13 +25,23 @@ def test_a_minimal_pod_gets_upstreams_defaults(judge: Any) -> None:
     stored, wrong = judge.create("pods", pod())
     assert wrong == []
     assert stored["spec"] == {
-        "containers": [{
-            "name": "c", "image": "img:1", "resources": {}, "imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log",
-            "terminationMessagePolicy": "File",
-        }],
-        "enableServiceLinks": True, "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "securityContext": {},
-        "terminationGracePeriodSeconds": 30, "schedulerName": "default-scheduler",
-    }  # fmt: skip
+        "containers": [
+            {
+                "name": "c",
+                "image": "img:1",
+                "resources": {},
+                "imagePullPolicy": "IfNotPresent",
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+            }
+        ],
+        "enableServiceLinks": True,
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Always",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+        "schedulerName": "default-scheduler",
+    }
     assert stored["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
     assert stored["metadata"]["generation"] == 1
 
@@ -125,7 +135,10 @@ def test_init_containers_have_probes_only_as_sidecars(judge: Any) -> None:
     probe = {"readinessProbe": {"exec": {"command": ["x"]}}}
     assert errors(judge, pod(initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always", **probe}])) == []
     assert errors(judge, pod(initContainers=[{"name": "i", "image": "i", **probe}])) == [
-        "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without restartPolicy=Always"
+        (
+            "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without"
+            " restartPolicy=Always"
+        )
     ]
 
 
@@ -133,10 +146,19 @@ def test_init_containers_have_probes_only_as_sidecars(judge: Any) -> None:
     ("volume", "wrong"),
     [
         ({"name": "V"}, '.name: Invalid value: "V": a lowercase RFC 1123 label'),
-        ({"name": "v", "hostPath": {"path": "/a/../b"}}, ".hostPath.path: Invalid value: \"/a/../b\": must not contain '..'"),
+        (
+            {"name": "v", "hostPath": {"path": "/a/../b"}},
+            ".hostPath.path: Invalid value: \"/a/../b\": must not contain '..'",
+        ),
         ({"name": "v", "configMap": {}}, ".configMap.name: Required value"),
-        ({"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}, ".secret: Forbidden: may not specify more than 1 volume type"),
-        ({"name": "v", "secret": {"secretName": "s", "defaultMode": 512}}, ".secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777"),
+        (
+            {"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}},
+            ".secret: Forbidden: may not specify more than 1 volume type",
+        ),
+        (
+            {"name": "v", "secret": {"secretName": "s", "defaultMode": 512}},
+            ".secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777",
+        ),
     ],
 )
 def test_a_volume_has_one_source(judge: Any, volume: Json, wrong: str) -> None:
@@ -190,25 +212,33 @@ def test_a_container_uses_claims_of_its_pod_each_once(judge: Any) -> None:
     assert errors(judge, pod({"resources": {"claims": [{"name": "h"}]}}, resourceClaims=[CLAIM])) == [
         'spec.containers[0].resources.claims[0]: Not found: "h": must be one of the names in pod.spec.resourceClaims: g'
     ]
-    assert errors(judge, pod({"resources": {"claims": [{"name": "g"}, {"name": "g", "request": "r"}]}}, resourceClaims=[CLAIM])) == [
-        'spec.containers[0].resources.claims[1]: Duplicate value: "g"'
-    ]
+    assert errors(
+        judge, pod({"resources": {"claims": [{"name": "g"}, {"name": "g", "request": "r"}]}}, resourceClaims=[CLAIM])
+    ) == ['spec.containers[0].resources.claims[1]: Duplicate value: "g"']
 
 
 def test_a_pods_claim_has_one_source(judge: Any) -> None:
     assert errors(judge, pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])) == []
     assert errors(judge, pod(resourceClaims=[{"name": "g"}])) == [
-        ('spec.resourceClaims[0]: Invalid value: {"Name":"g","ResourceClaimName":null,"ResourceClaimTemplateName":null}: '
-        "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+        (
+            'spec.resourceClaims[0]: Invalid value: {"Name":"g","ResourceClaimName":null,"ResourceClaimTemplateName":null}:'
+            " must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        )
     ]
 
 
 def test_a_gated_pod_waits_with_a_condition(judge: Any) -> None:
     stored, _ = judge.create("pods", pod(schedulingGates=[{"name": "example.com/g"}]))
-    assert stored["status"]["conditions"] == [{
-        "type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": "2026-01-02T03:04:05Z", "reason": "SchedulingGated",
-        "message": "Scheduling is blocked due to non-empty scheduling gates",
-    }]  # fmt: skip
+    assert stored["status"]["conditions"] == [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": None,
+            "lastTransitionTime": "2026-01-02T03:04:05Z",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }
+    ]
 
 
 def test_an_image_may_change_and_counts_as_a_generation(judge: Any) -> None:
@@ -223,8 +253,8 @@ def test_anything_else_may_not_change_and_the_difference_is_shown(judge: Any) ->
     (wrong,) = judge.update("pods", stored, pod({"resources": {"requests": {"cpu": "300m"}}}))[1]
     assert wrong.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,")
     assert wrong.endswith(
-        '\n@@ -14,7 +14,7 @@\n    "Resources": {\n     "Limits": null,\n     "Requests": {\n-     "cpu": "200m"\n+     "cpu": "300m"\n     },\n'
-        '     "Claims": null\n    },\n'
+        '\n@@ -14,7 +14,7 @@\n    "Resources": {\n     "Limits": null,\n     "Requests": {\n-     "cpu": "200m"\n+    '
+        ' "cpu": "300m"\n     },\n     "Claims": null\n    },\n'
     )
 
 
@@ -242,13 +272,17 @@ def test_tolerations_are_only_added_and_gates_only_removed(judge: Any) -> None:
 def test_the_number_of_containers_does_not_change(judge: Any) -> None:
     stored, _ = judge.create("pods", pod())
     two = {"spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]}}
-    assert judge.update("pods", stored, two)[1] == ["spec.containers: Forbidden: pod updates may not add or remove containers"]
+    assert judge.update("pods", stored, two)[1] == [
+        "spec.containers: Forbidden: pod updates may not add or remove containers"
+    ]
 
 
 def test_a_status_keeps_spec_owners_and_quality_of_service(judge: Any) -> None:
     stored, _ = judge.create("pods", pod())
     stored["metadata"]["ownerReferences"] = [{"uid": "u"}]
-    new, wrong = judge.update("pods", stored, {"metadata": {"labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Running"}}, status=True)
+    new, wrong = judge.update(
+        "pods", stored, {"metadata": {"labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Running"}}, status=True
+    )
     assert wrong == []
     assert new["spec"] == stored["spec"]
     assert new["status"] == {"phase": "Running", "qosClass": "BestEffort"}
@@ -260,7 +294,9 @@ def test_the_address_of_a_pod_is_the_first_of_its_addresses(judge: Any) -> None:
     stored, _ = judge.create("pods", pod())
     new, _ = judge.update("pods", stored, {**pod(), "status": {"podIPs": [{"ip": "10.0.0.1"}]}}, status=True)
     assert new["status"]["podIP"] == "10.0.0.1"
-    (wrong,) = judge.update("pods", stored, {**pod(), "status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]}}, status=True)[1]
+    (wrong,) = judge.update(
+        "pods", stored, {**pod(), "status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]}}, status=True
+    )[1]
     assert wrong.endswith("may specify no more than one IP for each IP family")
 
 
@@ -268,8 +304,13 @@ def test_claim_statuses_belong_to_claims_of_the_pod(judge: Any) -> None:
     stored, _ = judge.create("pods", pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}]))
     fine = {"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "a-g-x"}]}
     assert judge.update("pods", stored, {**pod(), "status": fine}, status=True)[1] == []
-    assert judge.update("pods", stored, {**pod(), "status": {"resourceClaimStatuses": [{"name": "h"}]}}, status=True)[1] == [
-        'status.resourceClaimStatuses[0].name: Invalid value: "h": must match the name of an entry in `spec.resourceClaims`'
+    assert judge.update("pods", stored, {**pod(), "status": {"resourceClaimStatuses": [{"name": "h"}]}}, status=True)[
+        1
+    ] == [
+        (
+            'status.resourceClaimStatuses[0].name: Invalid value: "h": must match the name of an entry in'
+            " `spec.resourceClaims`"
+        )
     ]
 
 
@@ -289,9 +330,17 @@ def test_what_has_ended_for_good_stays_ended(judge: Any) -> None:
 
 @pytest.mark.parametrize(
     ("node", "phase", "requested", "grace"),
-    [("n", "Running", None, 30), ("n", "Running", 5, 5), ("n", "Running", -1, 1), ("", "Pending", None, 0), ("n", "Succeeded", 5, 0)],
+    [
+        ("n", "Running", None, 30),
+        ("n", "Running", 5, 5),
+        ("n", "Running", -1, 1),
+        ("", "Pending", None, 0),
+        ("n", "Succeeded", 5, 0),
+    ],
 )
-def test_a_pod_that_runs_is_given_time_to_end(judge: Any, node: str, phase: str, requested: int | None, grace: int) -> None:
+def test_a_pod_that_runs_is_given_time_to_end(
+    judge: Any, node: str, phase: str, requested: int | None, grace: int
+) -> None:
     resource = find("pods")
     obj = {"metadata": {}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}, "status": {"phase": phase}}
     assert resource.strategy.deletion_grace(judge.context(resource), deepcopy(obj), requested) == grace
@@ -299,10 +348,16 @@ def test_a_pod_that_runs_is_given_time_to_end(judge: Any, node: str, phase: str,
 
 def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
     resource = find("pods")
-    obj = pod({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, nodeSelector={"beta.kubernetes.io/os": "linux"})
+    obj = pod(
+        {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]},
+        nodeSelector={"beta.kubernetes.io/os": "linux"},
+    )
     obj["metadata"] = {"name": "a.b"}
     assert resource.strategy.warnings_on_create(judge.context(resource), obj) == [
-        "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
+        (
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is"
+            " recommended: [must not contain dots]"
+        ),
         'spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead',
         'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
     ]
@@ -311,26 +366,44 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
 @pytest.mark.parametrize(
     ("spec", "error"),
     [
-        ({"securityContext": {"runAsUser": -1}}, "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive"),
+        (
+            {"securityContext": {"runAsUser": -1}},
+            "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+        ),
         (
             {"securityContext": {"supplementalGroups": [1, -2]}},
-            "spec.securityContext.supplementalGroups[1]: Invalid value: -2: must be between 0 and 2147483647, inclusive",
+            (
+                "spec.securityContext.supplementalGroups[1]: Invalid value: -2: must be between 0 and 2147483647,"
+                " inclusive"
+            ),
         ),
         (
             {"securityContext": {"sysctls": [{"name": "net.core.x", "value": "1"}]}, "hostNetwork": True},
-            "spec.securityContext.sysctls[0].name: Invalid value: \"net.core.x\": may not be specified when 'hostNetwork' is true",
+            (
+                'spec.securityContext.sysctls[0].name: Invalid value: "net.core.x": may not be specified when'
+                " 'hostNetwork' is true"
+            ),
         ),
         (
             {"securityContext": {"fsGroupChangePolicy": "X"}},
-            'spec.securityContext.fsGroupChangePolicy: Unsupported value: "X": supported values: "Always", "OnRootMismatch"',
+            (
+                'spec.securityContext.fsGroupChangePolicy: Unsupported value: "X": supported values: "Always",'
+                ' "OnRootMismatch"'
+            ),
         ),
         (
             {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
-            "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost",
+            (
+                "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is"
+                " Localhost"
+            ),
         ),
         (
             {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}},
-            'spec.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with whitespace',
+            (
+                'spec.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with'
+                " whitespace"
+            ),
         ),
         (
             {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
@@ -338,7 +411,10 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
         ),
         (
             {"containers": [{"name": "c", "image": "i", "securityContext": {"procMount": "Unmasked"}}]},
-            'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`',
+            (
+                'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to'
+                " use `Unmasked`"
+            ),
         ),
     ],
 )
@@ -349,11 +425,16 @@ def test_security_contexts_make_sense(judge: Any, spec: Json, error: str) -> Non
 def test_search_domains_are_names(judge: Any) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}], "dnsConfig": {"searches": [".", "a_b.c.", "a b"]}}
     [error] = judge.create("pods", {"spec": spec})[1]
-    assert error.startswith('spec.dnsConfig.searches[2]: Invalid value: "a b": a lowercase RFC 1123 subdomain must consist of')
+    assert error.startswith(
+        'spec.dnsConfig.searches[2]: Invalid value: "a b": a lowercase RFC 1123 subdomain must consist of'
+    )
 
 
 def test_an_address_without_a_port_of_the_host_is_told(judge: Any) -> None:
-    stored = judge.create("pods", {"spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostIP": "1.2.3.4"}]}]}})[0]
+    stored = judge.create(
+        "pods",
+        {"spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostIP": "1.2.3.4"}]}]}},
+    )[0]
     resource = find("pods")
     shown = "{Name: HostPort:0 ContainerPort:80 Protocol:TCP HostIP:1.2.3.4}"
     told = resource.strategy.warnings_on_create(judge.context(resource), stored)

@@ -13,7 +13,9 @@ Json = dict[str, Any]
 
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PODS = "/api/v1/namespaces/default/pods"
-RESERVED = "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
+RESERVED = (
+    "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +38,18 @@ def test_a_class_preempts_unless_it_says_otherwise(judge: Any) -> None:
     [
         ({"value": 1_000_000_001}, "value: Forbidden: maximum allowed value of a user defined priority is 1000000000"),
         (priority_class("system-mine", 1), RESERVED + "system-mine is not a known system priority class"),
-        (priority_class("system-node-critical", 1), RESERVED + "value of system-node-critical PriorityClass must be 2000001000"),
+        (
+            priority_class("system-node-critical", 1),
+            RESERVED + "value of system-node-critical PriorityClass must be 2000001000",
+        ),
         (
             priority_class("system-cluster-critical", 2_000_000_000, globalDefault=True),
             RESERVED + "globalDefault of system-cluster-critical PriorityClass must be false",
         ),
-        ({"preemptionPolicy": "Maybe"}, 'preemptionPolicy: Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"'),
+        (
+            {"preemptionPolicy": "Maybe"},
+            'preemptionPolicy: Unsupported value: "Maybe": supported values: "PreemptLowerPriority", "Never"',
+        ),
         ({"preemptionPolicy": ""}, "preemptionPolicy: Required value"),
     ],
 )
@@ -55,7 +63,10 @@ def test_value_and_policy_never_change(judge: Any) -> None:
         "value: Forbidden: may not be changed in an update.",
         'preemptionPolicy: Invalid value: "PreemptLowerPriority": field is immutable',
     ]
-    assert judge.update("priorityclasses", stored, {"value": 7, "preemptionPolicy": "Never", "globalDefault": True})[1] == []
+    assert (
+        judge.update("priorityclasses", stored, {"value": 7, "preemptionPolicy": "Never", "globalDefault": True})[1]
+        == []
+    )
 
 
 def test_the_systems_classes_are_there_from_the_start_and_cannot_be_deleted(server: Running) -> None:
@@ -64,7 +75,10 @@ def test_the_systems_classes_are_there_from_the_start_and_cannot_be_deleted(serv
         "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000,
     }  # fmt: skip
     refused = wire.request("DELETE", f"{PATH}/system-node-critical")
-    text = 'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted'
+    text = (
+        'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and'
+        " cannot be deleted"
+    )
     assert (refused.status, refused.json["message"]) == (403, text)
 
 
@@ -74,23 +88,41 @@ def test_a_reset_brings_the_systems_classes_back_as_they_were(server: Running) -
     assert wire.request("DELETE", PATH).status == 200
     assert wire.get(PATH).json["items"] == []
     assert wire.post("/-/reset", {}).status == 200
-    assert [item["metadata"]["name"] for item in wire.get(PATH).json["items"]] == ["system-cluster-critical", "system-node-critical"]
+    assert [item["metadata"]["name"] for item in wire.get(PATH).json["items"]] == [
+        "system-cluster-critical",
+        "system-node-critical",
+    ]
 
 
 def test_pods_get_the_number_of_their_class_and_there_is_one_default(server: Running) -> None:
     wire = server.wire()
 
     def pod(name: str, **spec: Any) -> Any:
-        return wire.post(PODS, {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}).json
+        return wire.post(
+            PODS, {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+        ).json
 
     assert pod("plain")["spec"]["priority"] == 0
     assert pod("system", priorityClassName="system-node-critical")["spec"]["priority"] == 2_000_001_000
-    assert pod("lost", priorityClassName="lost")["message"] == 'pods "lost" is forbidden: no PriorityClass with name lost was found'
+    assert (
+        pod("lost", priorityClassName="lost")["message"]
+        == 'pods "lost" is forbidden: no PriorityClass with name lost was found'
+    )
     assert wire.post(PATH, priority_class("low", 5, globalDefault=True, preemptionPolicy="Never")).status == 201
     spec = pod("default")["spec"]
     assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == ("low", 5, "Never")
     second = wire.post(PATH, priority_class("second", 6, globalDefault=True))
-    text = 'priorityclasses.scheduling.k8s.io "second" is forbidden: PriorityClass low is already marked as default. Only one default can exist'
+    text = (
+        'priorityclasses.scheduling.k8s.io "second" is forbidden: PriorityClass low is already marked as default. Only'
+        " one default can exist"
+    )
     assert (second.status, second.json["message"]) == (403, text)
-    assert wire.request("PUT", f"{PATH}/low", priority_class("low", 5, globalDefault=True, preemptionPolicy="Never", description="still")).status == 200
+    assert (
+        wire.request(
+            "PUT",
+            f"{PATH}/low",
+            priority_class("low", 5, globalDefault=True, preemptionPolicy="Never", description="still"),
+        ).status
+        == 200
+    )
     assert wire.request("DELETE", f"{PATH}/low").json["kind"] == "Status"

@@ -1,4 +1,6 @@
-"""Claims that are reserved for a workload: the reference in the spec, the mark in the allocation, and the gate of both."""
+"""Claims that are reserved for a workload: the reference in the spec, the mark in the allocation, and the gate of
+both.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ PLAIN: Json = {"devices": {"requests": [REQUEST]}}
 RESERVED: Json = {**PLAIN, "reservedFor": JOB}
 RESULT: Json = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d0"}
 FOR_ANY_POD: Json = {"allocation": {"devices": {"results": [RESULT]}, "reservedForAnyPod": True}, "reservedFor": [JOB]}
-KINDS = pytest.mark.parametrize(("plural", "path"), [("resourceclaims", "spec"), ("resourceclaimtemplates", "spec.spec")])
+KINDS = pytest.mark.parametrize(
+    ("plural", "path"), [("resourceclaims", "spec"), ("resourceclaimtemplates", "spec.spec")]
+)
 
 
 @pytest.fixture
@@ -61,7 +65,15 @@ def test_the_reference_is_kept_with_the_gate_and_dropped_without(judge: Any, on:
 def test_the_reference_names_resource_name_and_uid(on: Any, plural: str, path: str) -> None:
     missing = [f"{path}.reservedFor.{field}: Required value" for field in ("resource", "name", "uid")]
     assert on.create(plural, with_spec(plural, {**PLAIN, "reservedFor": {}}))[1] == missing
-    assert on.create(plural, with_spec(plural, {**PLAIN, "reservedFor": {"apiGroup": "any", "resource": "any", "name": "n", "uid": "u"}}))[1] == []
+    assert (
+        on.create(
+            plural,
+            with_spec(
+                plural, {**PLAIN, "reservedFor": {"apiGroup": "any", "resource": "any", "name": "n", "uid": "u"}}
+            ),
+        )[1]
+        == []
+    )
 
 
 @KINDS
@@ -88,13 +100,17 @@ def test_a_stored_reference_stays_when_the_gate_is_off_again(judge: Any, on: Any
 
 def test_errors_about_claims_without_the_fields_do_not_speak_of_them(judge: Any) -> None:
     stored = judge.create("resourceclaims", {"spec": PLAIN})[0]
-    (wrong,) = judge.update("resourceclaims", deepcopy(stored), {"spec": {"devices": {"requests": [{**REQUEST, "name": "x"}]}}})[1]
+    (wrong,) = judge.update(
+        "resourceclaims", deepcopy(stored), {"spec": {"devices": {"requests": [{**REQUEST, "name": "x"}]}}}
+    )[1]
     assert wrong.endswith('"Constraints":null,"Config":null}}: field is immutable')
 
 
 def test_the_mark_is_set_with_the_allocation_and_stays_as_it_is(judge: Any, on: Any) -> None:
     claim = on.create("resourceclaims", {"spec": RESERVED})[0]
-    stored, wrong = on.update("resourceclaims", deepcopy(claim), {**deepcopy(claim), "status": FOR_ANY_POD}, status=True)
+    stored, wrong = on.update(
+        "resourceclaims", deepcopy(claim), {**deepcopy(claim), "status": FOR_ANY_POD}, status=True
+    )
     assert wrong == []
     assert stored["status"] == FOR_ANY_POD
     kept, wrong = judge.update("resourceclaims", deepcopy(stored), deepcopy(stored), status=True)
@@ -106,7 +122,9 @@ def test_the_mark_is_set_with_the_allocation_and_stays_as_it_is(judge: Any, on: 
 
 def test_the_mark_is_dropped_without_the_gate(judge: Any) -> None:
     claim = judge.create("resourceclaims", {"spec": PLAIN})[0]
-    made, wrong = judge.update("resourceclaims", deepcopy(claim), {**deepcopy(claim), "status": FOR_ANY_POD}, status=True)
+    made, wrong = judge.update(
+        "resourceclaims", deepcopy(claim), {**deepcopy(claim), "status": FOR_ANY_POD}, status=True
+    )
     assert wrong == []
     assert made["status"] == {"allocation": {"devices": {"results": [RESULT]}}, "reservedFor": [JOB]}
 

@@ -22,14 +22,42 @@ Json = dict[str, Any]
 # The first compilation sets up the engine, which is no business of a single example.
 compile_expression("true", device_environment((1, 36), {}, stored=False))
 
-_WORDS = st.sampled_from(["", "a", "a-b", "A", "a/b", "example.com/x", "gpu.example.com", "r", "r/s", "All", "Exists", "In", "true", "1", "é", "x" * 70])
+_WORDS = st.sampled_from(
+    [
+        "",
+        "a",
+        "a-b",
+        "A",
+        "a/b",
+        "example.com/x",
+        "gpu.example.com",
+        "r",
+        "r/s",
+        "All",
+        "Exists",
+        "In",
+        "true",
+        "1",
+        "é",
+        "x" * 70,
+    ]
+)
 _SCALARS: dict[str, st.SearchStrategy[Any]] = {
-    "string": _WORDS, "bool": st.booleans(), "int32": st.integers(-2, 300), "int64": st.integers(-2, 300), "float64": st.integers(0, 9),
-    "quantity": st.sampled_from(["0", "1", "-1", "1500m", "2Gi", "1e3"]), "time": st.just("2026-01-01T00:00:00Z"),
-    "microTime": st.just("2026-01-01T00:00:00.000000Z"), "duration": st.just("1s"), "intOrString": st.one_of(_WORDS, st.integers(-1, 70000)),
+    "string": _WORDS,
+    "bool": st.booleans(),
+    "int32": st.integers(-2, 300),
+    "int64": st.integers(-2, 300),
+    "float64": st.integers(0, 9),
+    "quantity": st.sampled_from(["0", "1", "-1", "1500m", "2Gi", "1e3"]),
+    "time": st.just("2026-01-01T00:00:00Z"),
+    "microTime": st.just("2026-01-01T00:00:00.000000Z"),
+    "duration": st.just("1s"),
+    "intOrString": st.one_of(_WORDS, st.integers(-1, 70000)),
     "bytes": st.sampled_from(["", "AA=="]),
-}  # fmt: skip
-_ANY = st.one_of(st.none(), st.booleans(), st.dictionaries(_WORDS, st.integers(-(1 << 63), (1 << 63) - 1), max_size=2), st.just([1]))
+}
+_ANY = st.one_of(
+    st.none(), st.booleans(), st.dictionaries(_WORDS, st.integers(-(1 << 63), (1 << 63) - 1), max_size=2), st.just([1])
+)
 
 
 def _values(kind: Type, depth: int) -> st.SearchStrategy[Any]:
@@ -46,7 +74,9 @@ def _objects(kind: Struct, depth: int) -> st.SearchStrategy[Any]:
     """Some fields of a struct; the deeper, the fewer."""
     if depth <= 0:
         return st.just({})
-    fields = {name: field.type for name, field in kind.fields.items() if name not in ("managedFields", "kind", "apiVersion")}
+    fields = {
+        name: field.type for name, field in kind.fields.items() if name not in ("managedFields", "kind", "apiVersion")
+    }
 
     @st.composite
     def build(draw: Callable[..., Any]) -> Json:

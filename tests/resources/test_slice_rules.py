@@ -29,8 +29,13 @@ def test_a_slice_says_in_one_way_where_its_devices_are(judge: Any) -> None:
     assert errors(judge, slice_of()) == []
     one = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
     assert errors(judge, slice_of(nodeName=None)) == [f"spec: Required value: {one}"]
-    assert errors(judge, slice_of(allNodes=True)) == [f'spec: Invalid value: "{{`nodeName`, `allNodes`}}": {one}, but multiple fields are set']
-    assert errors(judge, slice_of(nodeName=None, allNodes=False))[0] == "spec.allNodes: Invalid value: false: must be either unset or set to true"
+    assert errors(judge, slice_of(allNodes=True)) == [
+        f'spec: Invalid value: "{{`nodeName`, `allNodes`}}": {one}, but multiple fields are set'
+    ]
+    assert (
+        errors(judge, slice_of(nodeName=None, allNodes=False))[0]
+        == "spec.allNodes: Invalid value: false: must be either unset or set to true"
+    )
 
 
 def test_a_node_selector_has_exactly_one_term(judge: Any) -> None:
@@ -86,17 +91,22 @@ def test_an_attribute_has_one_value(judge: Any, attribute: Json, wrong: list[str
 
 def test_two_values_are_shown_as_the_server_holds_them(judge: Any) -> None:
     (wrong,) = of_device(judge, attributes={"a": {"int": 1, "bool": True}})
-    assert wrong == (
-        '.attributes[a]: Invalid value: {"IntValue":1,"BoolValue":true,"StringValue":null,"VersionValue":null,"IntValues":null,"BoolValues":null,'
-        '"StringValues":null,"VersionValues":null}: exactly one value must be specified'
+    assert (
+        wrong == ".attributes[a]: Invalid value:"
+        ' {"IntValue":1,"BoolValue":true,"StringValue":null,"VersionValue":null,"IntValues":null,"BoolValues":null,"StringValues":null,"VersionValues":null}:'
+        " exactly one value must be specified"
     )
 
 
 def test_list_attributes_are_gated_and_not_empty(judge: Any, judge_with: Any) -> None:
     on = judge_with(DRAListTypeAttributes=True)
     assert of_device(on, attributes={"a": {"ints": [1, 2]}}) == []
-    assert of_device(on, attributes={"a": {"ints": []}}) == [".attributes[a].ints: Invalid value: []: must not be empty if specified"]
-    assert of_device(judge, attributes={"a": {"ints": [1]}}) == ['.attributes[a]: Invalid value: "": exactly one value must be specified']
+    assert of_device(on, attributes={"a": {"ints": []}}) == [
+        ".attributes[a].ints: Invalid value: []: must not be empty if specified"
+    ]
+    assert of_device(judge, attributes={"a": {"ints": [1]}}) == [
+        '.attributes[a]: Invalid value: "": exactly one value must be specified'
+    ]
 
 
 def test_attributes_and_capacities_are_limited_together(judge: Any) -> None:
@@ -109,7 +119,9 @@ def test_attributes_and_capacities_are_limited_together(judge: Any) -> None:
 
 def test_names_of_attributes_are_identifiers_with_an_optional_domain(judge: Any) -> None:
     assert of_device(judge, attributes={"example.com/a_b": {"int": 1}}) == []
-    assert of_device(judge, attributes={"/a": {"int": 1}}) == ['.attributes: Invalid value: "": the domain must not be empty']
+    assert of_device(judge, attributes={"/a": {"int": 1}}) == [
+        '.attributes: Invalid value: "": the domain must not be empty'
+    ]
     (wrong,) = of_device(judge, attributes={"a-b": {"int": 1}})
     assert wrong.startswith('.attributes: Invalid value: "a-b": a valid C identifier')
 
@@ -137,7 +149,9 @@ def test_valid_values_are_sorted_and_hold_the_default(judge: Any) -> None:
 
 def test_a_range_has_a_minimum_and_steps_that_fit(judge: Any) -> None:
     assert policy(judge, default="1Gi", validRange={"min": "1Gi", "max": "3Gi", "step": "1Gi"}) == []
-    assert policy(judge, default="1Gi", validRange={"max": "2Gi"}) == [".validRange.min: Required value: required when validRange is defined"]
+    assert policy(judge, default="1Gi", validRange={"max": "2Gi"}) == [
+        ".validRange.min: Required value: required when validRange is defined"
+    ]
     assert policy(judge, default="1536Mi", validRange={"min": "1Gi", "step": "1Gi"}) == [
         '.validRange.step: Invalid value: "1536Mi": value is not a multiple of a given step (1Gi) from (1Gi)'
     ]
@@ -147,7 +161,9 @@ def test_a_range_has_a_minimum_and_steps_that_fit(judge: Any) -> None:
 
 
 def test_taints_get_their_time_and_are_checked(judge: Any) -> None:
-    stored, wrong = judge.create("resourceslices", slice_of({"name": "d0", "taints": [{"key": "a", "effect": "NoExecute"}]}))
+    stored, wrong = judge.create(
+        "resourceslices", slice_of({"name": "d0", "taints": [{"key": "a", "effect": "NoExecute"}]})
+    )
     assert wrong == []
     assert stored["spec"]["devices"][0]["taints"][0]["timeAdded"] == "2026-01-02T03:04:05Z"
     assert of_device(judge, taints=[{"key": "a"}]) == [".taints[0].effect: Required value"]
@@ -162,7 +178,9 @@ def test_counters_are_named_and_limited(judge: Any) -> None:
     assert errors(judge, slice_of(sharedCounters=[{"name": "", "counters": {}}])) == [
         "spec.sharedCounters[0].name: Required value", "spec.sharedCounters[0].counters: Required value",
     ]  # fmt: skip
-    assert of_device(judge, consumesCounters=[{"counterSet": "s", "counters": counters}] * 2) == ['.consumesCounters[1]: Duplicate value: "s"']
+    assert of_device(judge, consumesCounters=[{"counterSet": "s", "counters": counters}] * 2) == [
+        '.consumesCounters[1]: Duplicate value: "s"'
+    ]
 
 
 def test_a_device_says_where_it_is_only_when_the_slice_leaves_it_to_devices(judge: Any) -> None:
@@ -176,10 +194,16 @@ def test_a_device_says_where_it_is_only_when_the_slice_leaves_it_to_devices(judg
 
 def test_driver_pool_and_node_do_not_change(judge: Any) -> None:
     stored, _ = judge.create("resourceslices", slice_of())
-    assert judge.update("resourceslices", stored, slice_of(pool={"name": "p", "generation": 2, "resourceSliceCount": 1}))[1] == []
+    assert (
+        judge.update("resourceslices", stored, slice_of(pool={"name": "p", "generation": 2, "resourceSliceCount": 1}))[
+            1
+        ]
+        == []
+    )
     assert judge.update("resourceslices", stored, slice_of(driver="other", nodeName="m"))[1] == [
-        'spec.driver: Invalid value: "other": field is immutable', 'spec.nodeName: Invalid value: "m": field is immutable',
-    ]  # fmt: skip
+        'spec.driver: Invalid value: "other": field is immutable',
+        'spec.nodeName: Invalid value: "m": field is immutable',
+    ]
 
 
 def test_the_generation_counts_changes_of_the_spec(judge: Any) -> None:
@@ -193,4 +217,6 @@ def test_the_generation_counts_changes_of_the_spec(judge: Any) -> None:
 
 def test_a_device_of_v1beta1_has_its_properties_under_basic(judge: Any) -> None:
     old = slice_of({"name": "d0", "basic": {"attributes": {"a": {"int": 1}}}})
-    assert judge.create("resourceslices", old, "v1beta1") == judge.create("resourceslices", slice_of({"name": "d0", "attributes": {"a": {"int": 1}}}))
+    assert judge.create("resourceslices", old, "v1beta1") == judge.create(
+        "resourceslices", slice_of({"name": "d0", "attributes": {"a": {"int": 1}}})
+    )

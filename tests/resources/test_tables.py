@@ -36,7 +36,11 @@ def cells(plural: str, obj: Json) -> dict[str, Any]:
     ],
 )
 def test_a_claims_state_says_how_far_it_is(metadata: Json, status: Json, state: str) -> None:
-    assert cells("resourceclaims", {"metadata": metadata, "spec": {}, "status": status}) == {"Name": "a", "State": state, "Age": "10m"}
+    assert cells("resourceclaims", {"metadata": metadata, "spec": {}, "status": status}) == {
+        "Name": "a",
+        "State": state,
+        "Age": "10m",
+    }
 
 
 def waiting(reason: str) -> Json:
@@ -66,21 +70,47 @@ RUNNING: Json = {"name": "c", "ready": True, "state": {"running": {}}}
     ],
 )  # fmt: skip
 def test_a_pods_status_is_the_most_telling_word(status: Json, word: str) -> None:
-    spec = {"containers": [{"name": "c"}], "initContainers": [{"name": "c"}] if "initContainerStatuses" in status else []}
+    spec = {
+        "containers": [{"name": "c"}],
+        "initContainers": [{"name": "c"}] if "initContainerStatuses" in status else [],
+    }
     assert cells("pods", {"spec": spec, "status": status})["Status"] == word
 
 
 def test_a_pod_that_is_being_deleted_is_terminating_unless_it_is_done() -> None:
     deleted = {"deletionTimestamp": CREATED}
-    assert cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Running"}})["Status"] == "Terminating"
-    assert cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Succeeded"}})["Status"] == "Succeeded"
-    assert cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Running", "reason": "NodeLost"}})["Status"] == "Unknown"
+    assert (
+        cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Running"}})["Status"]
+        == "Terminating"
+    )
+    assert (
+        cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Succeeded"}})["Status"]
+        == "Succeeded"
+    )
+    assert (
+        cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Running", "reason": "NodeLost"}})[
+            "Status"
+        ]
+        == "Unknown"
+    )
 
 
 def test_restarts_tell_when_the_last_one_was() -> None:
     status = {**RUNNING, "restartCount": 2, "lastState": {"terminated": {"finishedAt": "2026-01-01T00:05:00Z"}}}
-    shown = cells("pods", {"spec": {"containers": [{"name": "c"}], "nodeName": "n"}, "status": {"containerStatuses": [status], "podIPs": [{"ip": "1.2.3.4"}]}})
-    assert (shown["Ready"], shown["Restarts"], shown["IP"], shown["Node"], shown["Nominated Node"]) == ("1/1", "2 (5m ago)", "1.2.3.4", "n", "<none>")
+    shown = cells(
+        "pods",
+        {
+            "spec": {"containers": [{"name": "c"}], "nodeName": "n"},
+            "status": {"containerStatuses": [status], "podIPs": [{"ip": "1.2.3.4"}]},
+        },
+    )
+    assert (shown["Ready"], shown["Restarts"], shown["IP"], shown["Node"], shown["Nominated Node"]) == (
+        "1/1",
+        "2 (5m ago)",
+        "1.2.3.4",
+        "n",
+        "<none>",
+    )
 
 
 def test_sidecars_count_among_the_containers() -> None:
@@ -97,17 +127,26 @@ def test_a_finished_pods_row_says_so_in_its_conditions() -> None:
 
 
 def test_a_node_shows_readiness_roles_and_addresses() -> None:
-    shown = cells("nodes", {
-        "metadata": {"labels": {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge"}},
-        "spec": {"unschedulable": True},
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True"}], "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
-            "nodeInfo": {"kubeletVersion": "v1.36.2", "kernelVersion": "6.1", "architecture": "amd64"},
+    shown = cells(
+        "nodes",
+        {
+            "metadata": {"labels": {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge"}},
+            "spec": {"unschedulable": True},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+                "nodeInfo": {"kubeletVersion": "v1.36.2", "kernelVersion": "6.1", "architecture": "amd64"},
+            },
         },
-    })  # fmt: skip
+    )
     assert shown["Status"] == "Ready,SchedulingDisabled"
     assert shown["Roles"] == "edge,worker"
-    assert (shown["Internal-IP"], shown["External-IP"], shown["Kernel-Version"], shown["OS-Image"]) == ("10.0.0.1", "<none>", "6.1 (amd64)", "<unknown>")
+    assert (shown["Internal-IP"], shown["External-IP"], shown["Kernel-Version"], shown["OS-Image"]) == (
+        "10.0.0.1",
+        "<none>",
+        "6.1 (amd64)",
+        "<unknown>",
+    )
 
 
 def test_an_event_shows_when_it_was_seen_and_how_often() -> None:
@@ -116,9 +155,21 @@ def test_an_event_shows_when_it_was_seen_and_how_often() -> None:
         "source": {"component": "kubelet", "host": "n"},
         "firstTimestamp": CREATED, "lastTimestamp": "2026-01-01T00:09:00Z", "count": 3,
     })  # fmt: skip
-    assert (shown["Last Seen"], shown["First Seen"], shown["Object"], shown["Source"], shown["Message"], shown["Count"]) == (
-        "60s", "10m", "pod/p", "kubelet, n", "ok", 3,
-    )  # fmt: skip
+    assert (
+        shown["Last Seen"],
+        shown["First Seen"],
+        shown["Object"],
+        shown["Source"],
+        shown["Message"],
+        shown["Count"],
+    ) == (
+        "60s",
+        "10m",
+        "pod/p",
+        "kubelet, n",
+        "ok",
+        3,
+    )
 
 
 def test_a_table_describes_its_columns_once() -> None:

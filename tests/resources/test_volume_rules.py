@@ -26,7 +26,9 @@ def claim(**spec: Any) -> Json:
 
 
 def changed(judge: Judge, plural: str, old: Json, **spec: Any) -> list[str]:
-    return judge.update(plural, old, {"metadata": deepcopy(old["metadata"]), "spec": {**deepcopy(old["spec"]), **spec}})[1]
+    return judge.update(
+        plural, old, {"metadata": deepcopy(old["metadata"]), "spec": {**deepcopy(old["spec"]), **spec}}
+    )[1]
 
 
 def test_a_new_volume_is_pending_since_now_whatever_its_author_says_of_its_status(judge: Judge) -> None:
@@ -72,20 +74,33 @@ def test_the_source_of_a_volume_stays_and_one_secret_may_be_added_once(judge: Ju
 
 def test_a_label_of_the_node_affinity_may_become_its_successor_only(judge: Judge) -> None:
     def affinity(key: str) -> Json:
-        return {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": ["x"]}]}]}}
+        return {
+            "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": ["x"]}]}]}
+        }
 
-    made, _ = judge.create("persistentvolumes", volume(csi=CSI, nodeAffinity=affinity("failure-domain.beta.kubernetes.io/zone")))
+    made, _ = judge.create(
+        "persistentvolumes", volume(csi=CSI, nodeAffinity=affinity("failure-domain.beta.kubernetes.io/zone"))
+    )
     assert changed(judge, "persistentvolumes", made, nodeAffinity=affinity("topology.kubernetes.io/zone")) == []
     assert changed(judge, "persistentvolumes", made, nodeAffinity=affinity("topology.kubernetes.io/region")) != []
-    assert changed(Judge(gates={"MutablePVNodeAffinity": True}), "persistentvolumes", made, nodeAffinity=affinity("any")) == []
+    assert (
+        changed(Judge(gates={"MutablePVNodeAffinity": True}), "persistentvolumes", made, nodeAffinity=affinity("any"))
+        == []
+    )
 
 
 def test_a_change_of_phase_is_stamped_unless_the_client_stamps_it(judge: Judge) -> None:
-    old = {"metadata": {"name": "a"}, "spec": volume()["spec"], "status": {"phase": "Pending", "lastPhaseTransitionTime": "2020-01-01T00:00:00Z"}}
+    old = {
+        "metadata": {"name": "a"},
+        "spec": volume()["spec"],
+        "status": {"phase": "Pending", "lastPhaseTransitionTime": "2020-01-01T00:00:00Z"},
+    }
 
     def stamped(**status: Any) -> str | None:
         new = {"metadata": dict(old["metadata"]), "spec": old["spec"], "status": {**old["status"], **status}}
-        moment: str | None = judge.update("persistentvolumes", old, new, status=True)[0]["status"].get("lastPhaseTransitionTime")
+        moment: str | None = judge.update("persistentvolumes", old, new, status=True)[0]["status"].get(
+            "lastPhaseTransitionTime"
+        )
         return moment
 
     assert stamped(phase="Bound") == STAMP
@@ -103,7 +118,11 @@ def test_both_fields_for_the_source_of_a_claim_say_the_same(judge: Judge) -> Non
     assert "dataSourceRef" not in elsewhere["spec"]
     crossing = Judge(gates={"CrossNamespaceVolumeDataSource": True})
     elsewhere, errors = crossing.create("persistentvolumeclaims", claim(dataSourceRef={**other, "namespace": "n"}))
-    assert (elsewhere["spec"]["dataSourceRef"]["namespace"], "dataSource" in elsewhere["spec"], errors) == ("n", False, [])
+    assert (elsewhere["spec"]["dataSourceRef"]["namespace"], "dataSource" in elsewhere["spec"], errors) == (
+        "n",
+        False,
+        [],
+    )
 
 
 def test_a_claim_asks_for_some_storage(judge: Judge) -> None:
@@ -117,7 +136,9 @@ def test_of_a_claim_the_volume_may_be_said_once_and_of_a_bound_one_the_size(judg
     made, _ = judge.create("persistentvolumeclaims", claim())
     assert changed(judge, "persistentvolumeclaims", made, volumeName="v", storageClassName="s") == []
     bigger = {"requests": {"storage": "2Gi"}}
-    assert changed(judge, "persistentvolumeclaims", made, resources=bigger)[0].startswith("spec: Forbidden: spec is immutable after creation except ")
+    assert changed(judge, "persistentvolumeclaims", made, resources=bigger)[0].startswith(
+        "spec: Forbidden: spec is immutable after creation except "
+    )
     bound = deepcopy(made)
     bound["spec"]["volumeName"] = "v"
     bound["status"] = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
@@ -129,18 +150,33 @@ def test_of_a_claim_the_volume_may_be_said_once_and_of_a_bound_one_the_size(judg
     assert changed(judge, "persistentvolumeclaims", bound, resources={"requests": {"storage": "1Gi"}}) == [
         "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
     ]
-    assert changed(Judge((1, 33), {"RecoverVolumeExpansionFailure": False}), "persistentvolumeclaims", bound, resources=less) == [
-        "spec.resources.requests.storage: Forbidden: field can not be less than previous value"
-    ]
+    assert changed(
+        Judge((1, 33), {"RecoverVolumeExpansionFailure": False}), "persistentvolumeclaims", bound, resources=less
+    ) == ["spec.resources.requests.storage: Forbidden: field can not be less than previous value"]
 
 
 def test_rows_of_volumes_and_claims_are_short(judge: Judge) -> None:
-    made, _ = judge.create("persistentvolumes", volume(csi=CSI, claimRef={"namespace": "ns", "name": "c"}, storageClassName="fast"))
-    assert row_of(find("persistentvolumes"), made, NOW)["cells"][1:9] == ["1Gi", "RWO", "Retain", "Pending", "ns/c", "fast", "<unset>", ""]
+    made, _ = judge.create(
+        "persistentvolumes", volume(csi=CSI, claimRef={"namespace": "ns", "name": "c"}, storageClassName="fast")
+    )
+    assert row_of(find("persistentvolumes"), made, NOW)["cells"][1:9] == [
+        "1Gi",
+        "RWO",
+        "Retain",
+        "Pending",
+        "ns/c",
+        "fast",
+        "<unset>",
+        "",
+    ]
     wanted, _ = judge.create("persistentvolumeclaims", claim())
     assert row_of(find("persistentvolumeclaims"), wanted, NOW)["cells"][1:7] == ["Pending", "", "", "", "", "<unset>"]
     wanted["spec"]["volumeName"] = "v"
-    wanted["status"] = {"phase": "Bound", "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "capacity": {"storage": "2Gi"}}
+    wanted["status"] = {
+        "phase": "Bound",
+        "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+        "capacity": {"storage": "2Gi"},
+    }
     assert row_of(find("persistentvolumeclaims"), wanted, NOW)["cells"][1:5] == ["Bound", "v", "2Gi", "RWO,RWX"]
 
 

@@ -1,4 +1,6 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions: defaults, what is refused, generations, status."""
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions: defaults, what is refused, generations,
+status.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ LABELS = {"app": "x"}
 
 
 def workload(pod: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
-    template = {"metadata": {"labels": LABELS if labels is None else labels}, "spec": {"containers": [{"name": "c", "image": "img:1"}], **(pod or {})}}
+    template = {
+        "metadata": {"labels": LABELS if labels is None else labels},
+        "spec": {"containers": [{"name": "c", "image": "img:1"}], **(pod or {})},
+    }
     return {"spec": {"selector": {"matchLabels": LABELS}, "template": template, **spec}}
 
 
@@ -33,11 +38,20 @@ def changed(judge: Judge, plural: str, old: Json, **spec: Any) -> tuple[Json, li
 def test_a_workload_says_how_it_is_updated() -> None:
     judge = Judge()
     made = {plural: judge.create(plural, workload())[0]["spec"] for plural in KINDS}
-    assert made["deployments"]["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
+    assert made["deployments"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+    }
     assert (made["deployments"]["replicas"], made["deployments"]["progressDeadlineSeconds"]) == (1, 600)
-    assert made["daemonsets"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    assert made["daemonsets"]["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0},
+    }
     assert made["statefulsets"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-    assert made["statefulsets"]["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert made["statefulsets"]["persistentVolumeClaimRetentionPolicy"] == {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    }
     assert made["replicasets"]["template"]["spec"]["restartPolicy"] == "Always"
 
 
@@ -46,11 +60,15 @@ def test_a_workload_selects_the_pods_of_its_template(judge: Judge, plural: str) 
     error = 'spec.template.metadata.labels: Invalid value: {"other":"y"}: `selector` does not match template `labels`'
     assert refused(judge, plural, workload(labels={"other": "y"})) == [error]
     everything = workload(selector={})
-    assert refused(judge, plural, everything)[0].startswith("spec.selector: Invalid value: {}: empty selector is invalid for ")
+    assert refused(judge, plural, everything)[0].startswith(
+        "spec.selector: Invalid value: {}: empty selector is invalid for "
+    )
     assert refused(judge, plural, workload()) == []
 
 
-@pytest.mark.parametrize(("plural", "kind"), list(zip(KINDS, ("ReplicaSet", "ReplicaSet", "StatefulSet", "DaemonSet"), strict=True)))
+@pytest.mark.parametrize(
+    ("plural", "kind"), list(zip(KINDS, ("ReplicaSet", "ReplicaSet", "StatefulSet", "DaemonSet"), strict=True))
+)
 def test_pods_of_a_workload_do_not_end(judge: Judge, plural: str, kind: str) -> None:
     assert refused(judge, plural, workload({"restartPolicy": "Never", "activeDeadlineSeconds": 5})) == [
         'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
@@ -116,12 +134,23 @@ def test_only_some_fields_of_a_stateful_set_change(judge: Judge) -> None:
 
 
 def test_a_claim_of_a_stateful_set_is_a_volume_of_its_pods(judge: Judge) -> None:
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
-    mounted = {"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}], "hostname": "Not A Name"}
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    mounted = {
+        "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}],
+        "hostname": "Not A Name",
+    }
     stored, wrong = judge.create("statefulsets", workload(mounted, volumeClaimTemplates=[claim]))
     assert wrong == []
     [kept] = stored["spec"]["volumeClaimTemplates"]
-    assert (kept["kind"], kept["apiVersion"], kept["spec"]["volumeMode"], kept["status"]) == ("PersistentVolumeClaim", "v1", "Filesystem", {"phase": "Pending"})
+    assert (kept["kind"], kept["apiVersion"], kept["spec"]["volumeMode"], kept["status"]) == (
+        "PersistentVolumeClaim",
+        "v1",
+        "Filesystem",
+        {"phase": "Pending"},
+    )
     assert refused(judge, "statefulsets", workload(mounted))[0].endswith('volumeMounts[0].name: Not found: "data"')
 
 
@@ -130,7 +159,9 @@ def test_specs_and_for_deployments_annotations_make_generations(judge: Judge) ->
         old = judge.create(plural, workload())[0]
         assert changed(judge, plural, old)[0]["metadata"]["generation"] == 1
         assert changed(judge, plural, old, minReadySeconds=1)[0]["metadata"]["generation"] == 2
-        annotated = judge.update(plural, old, {**deepcopy(old), "metadata": {**old["metadata"], "annotations": {"a": "b"}}})[0]
+        annotated = judge.update(
+            plural, old, {**deepcopy(old), "metadata": {**old["metadata"], "annotations": {"a": "b"}}}
+        )[0]
         assert annotated["metadata"]["generation"] == (2 if plural == "deployments" else 1)
 
 
@@ -150,15 +181,33 @@ def test_a_daemon_set_counts_its_templates_in_an_annotation(judge: Judge) -> Non
 @pytest.mark.parametrize(
     ("plural", "status", "errors"),
     [
-        ("deployments", {"replicas": 1, "readyReplicas": 2}, ["status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas"]),
-        ("replicasets", {"replicas": 2, "availableReplicas": 1}, ["status.availableReplicas: Invalid value: 1: cannot be greater than readyReplicas"]),
-        ("statefulsets", {"replicas": 2, "availableReplicas": 1}, ["status.availableReplicas: Invalid value: 1: cannot be greater than status.readyReplicas"]),
-        ("daemonsets", {"numberReady": -1}, ["status.numberReady: Invalid value: -1: must be greater than or equal to 0"]),
+        (
+            "deployments",
+            {"replicas": 1, "readyReplicas": 2},
+            ["status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas"],
+        ),
+        (
+            "replicasets",
+            {"replicas": 2, "availableReplicas": 1},
+            ["status.availableReplicas: Invalid value: 1: cannot be greater than readyReplicas"],
+        ),
+        (
+            "statefulsets",
+            {"replicas": 2, "availableReplicas": 1},
+            ["status.availableReplicas: Invalid value: 1: cannot be greater than status.readyReplicas"],
+        ),
+        (
+            "daemonsets",
+            {"numberReady": -1},
+            ["status.numberReady: Invalid value: -1: must be greater than or equal to 0"],
+        ),
         ("deployments", {"collisionCount": 1}, ["status.collisionCount: Invalid value: 1: cannot be decremented"]),
     ],
 )
 def test_counts_of_a_status_go_together(judge: Judge, plural: str, status: Json, errors: list[str]) -> None:
-    stored = judge.create(plural, workload())[0] | {"status": {"collisionCount": 2} if "collisionCount" in status else {}}
+    stored = judge.create(plural, workload())[0] | {
+        "status": {"collisionCount": 2} if "collisionCount" in status else {}
+    }
     assert judge.update(plural, stored, {**deepcopy(stored), "status": status}, status=True)[1] == errors
 
 
@@ -169,20 +218,31 @@ def test_gated_fields_of_workloads(judge: Judge) -> None:
         sent = {**deepcopy(stored), "status": {"terminatingReplicas": 1}}
         assert server.update("deployments", stored, sent, status=True)[0]["status"] == kept
     rolling = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}
-    assert "maxUnavailable" not in judge.create("statefulsets", workload(**rolling))[0]["spec"]["updateStrategy"]["rollingUpdate"]
+    assert (
+        "maxUnavailable"
+        not in judge.create("statefulsets", workload(**rolling))[0]["spec"]["updateStrategy"]["rollingUpdate"]
+    )
     gated = Judge(gates={"MaxUnavailableStatefulSet": True})
-    assert gated.create("statefulsets", workload(**rolling))[0]["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == 2
+    assert (
+        gated.create("statefulsets", workload(**rolling))[0]["spec"]["updateStrategy"]["rollingUpdate"][
+            "maxUnavailable"
+        ]
+        == 2
+    )
     assert gated.create("statefulsets", workload())[0]["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == 1
 
 
 def test_the_past_is_an_object_and_does_not_change(judge: Judge) -> None:
     assert refused(judge, "controllerrevisions", {"revision": 1}) == ["data: Required value: data is mandatory"]
     assert refused(judge, "controllerrevisions", {"revision": -1, "data": [1]}) == [
-        "revision: Invalid value: -1: must be greater than or equal to 0", "data: Required value: data must be a valid JSON object",
-    ]  # fmt: skip
+        "revision: Invalid value: -1: must be greater than or equal to 0",
+        "data: Required value: data must be a valid JSON object",
+    ]
     old = judge.create("controllerrevisions", {"revision": 1, "data": {"a": 1}})[0]
     assert judge.update("controllerrevisions", old, {"revision": 2, "data": {"a": 1}})[1] == []
-    assert judge.update("controllerrevisions", old, {"revision": 2, "data": {"a": 2}})[1] == ['data: Invalid value: {"a":2}: field is immutable']
+    assert judge.update("controllerrevisions", old, {"revision": 2, "data": {"a": 2}})[1] == [
+        'data: Invalid value: {"a":2}: field is immutable'
+    ]
 
 
 def test_tables_show_replicas_and_templates(judge: Judge) -> None:

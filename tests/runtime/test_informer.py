@@ -36,7 +36,14 @@ def end_of_initial(version: int) -> bytes:
 
 
 def a_status(code: int, reason: str) -> Json:
-    return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": reason, "reason": reason, "code": code}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": reason,
+        "reason": reason,
+        "code": code,
+    }
 
 
 class Script:
@@ -108,7 +115,12 @@ def follow(prepare: Callable[[Script], Script]) -> tuple[Informer, Script, list[
 
 
 def test_the_first_sync_is_one_watch_whose_bookmark_ends_the_present_objects() -> None:
-    whole = line("ADDED", a_pod("a", 1)) + line("ADDED", a_pod("b", 2)) + end_of_initial(7) + line("MODIFIED", a_pod("a", 8))
+    whole = (
+        line("ADDED", a_pod("a", 1))
+        + line("ADDED", a_pod("b", 2))
+        + end_of_initial(7)
+        + line("MODIFIED", a_pod("a", 8))
+    )
     for cut in (1, 50, len(whole) - 1):
         informer, script, calls = follow(lambda s, cut=cut: s.answer(whole[:cut], whole[cut:], stays_open=True))  # type: ignore[misc]
         assert informer.synced
@@ -137,13 +149,19 @@ def test_a_server_without_streaming_lists_gets_a_list_and_a_watch_from_its_versi
     def without_type(pod: Json) -> Json:
         return {"metadata": pod["metadata"]}
 
-    page = {"kind": "PodList", "metadata": {"resourceVersion": "5", "continue": "t"}, "items": [without_type(a_pod("a", 1))]}
+    page = {
+        "kind": "PodList",
+        "metadata": {"resourceVersion": "5", "continue": "t"},
+        "items": [without_type(a_pod("a", 1))],
+    }
     rest = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [without_type(a_pod("b", 2))]}
     informer, script, calls = follow(
-        lambda s: s.answer(json.dumps(a_status(422, "Invalid")).encode(), status=422)
-        .answer(json.dumps(page).encode())
-        .answer(json.dumps(rest).encode())
-        .answer(line("ADDED", a_pod("c", 6)), stays_open=True)
+        lambda s: (
+            s.answer(json.dumps(a_status(422, "Invalid")).encode(), status=422)
+            .answer(json.dumps(page).encode())
+            .answer(json.dumps(rest).encode())
+            .answer(line("ADDED", a_pod("c", 6)), stays_open=True)
+        )
     )
     assert calls == [("added", "a@1"), ("added", "b@2"), ("added", "c@6")]
     assert script.asked[1][2]["resourceVersion"] == ["0"]
@@ -178,9 +196,9 @@ def test_a_name_taken_by_another_object_while_no_watch_ran_is_a_deletion_and_an_
     other = a_pod("a", 9)
     other["metadata"]["uid"] = "other"
     _, _, calls = follow(
-        lambda s: s.answer(line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", a_status(410, "Expired"))).answer(
-            line("ADDED", other), end_of_initial(10), stays_open=True
-        )
+        lambda s: s.answer(
+            line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", a_status(410, "Expired"))
+        ).answer(line("ADDED", other), end_of_initial(10), stays_open=True)
     )
     assert calls[1:] == [("deleted", "a@1"), ("added", "a@9")]
 

@@ -27,7 +27,12 @@ Json = dict[str, Any]
 
 
 def config_map(name: str) -> Json:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"a": "b"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+        "data": {"a": "b"},
+    }
 
 
 def speak(cluster: Cluster, scenario: Callable[[Client], Awaitable[None]]) -> None:
@@ -55,7 +60,9 @@ def test_requests_errors_and_watches_work_over_tls_with_a_kubeconfigs_token(tmp_
         assert (caught.value.code, caught.value.reason) == (409, "AlreadyExists")
         changed = await client.patch(CONFIG_MAPS, "one", {"data": {"a": "c"}}, "default", type="merge")
         since = made["metadata"]["resourceVersion"]
-        async with aclosing(client.watch(CONFIG_MAPS, "default", resource_version=since, field_selector="metadata.name=one")) as batches:
+        async with aclosing(
+            client.watch(CONFIG_MAPS, "default", resource_version=since, field_selector="metadata.name=one")
+        ) as batches:
             async for [event, *_] in batches:
                 assert (event.type, event.object) == ("MODIFIED", changed)
                 break
@@ -104,7 +111,11 @@ def test_the_components_run_as_a_process_of_their_own(tmp_path: Path) -> None:
             await client.create(PODS, {**pod, "spec": {"containers": [{"name": "c", "image": "i"}]}})
             async with aclosing(client.watch(PODS, initial_events=True)) as batches:
                 async for batch in batches:
-                    if any(key_of(e.object) == "default/p" and e.object["spec"].get("nodeName") for e in batch if e.type != "BOOKMARK"):
+                    if any(
+                        key_of(e.object) == "default/p" and e.object["spec"].get("nodeName")
+                        for e in batch
+                        if e.type != "BOOKMARK"
+                    ):
                         break
 
         try:
@@ -132,7 +143,9 @@ def test_components_are_chosen_as_in_kube_controller_manager() -> None:
         (["--kubeconfig", "/nowhere"], "/nowhere: "),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_exit_code_two(flags: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_flag_is_one_line_and_exit_code_two(
+    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(flags) == 2
     errors = capsys.readouterr().err
     assert said in errors
@@ -144,8 +157,9 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     cases = {
         "a: b": "no current-context",
         "current-context: c": "contexts has no 'c'",
-        "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {server: 'http://x'}}]\n"
-        "users: [{name: u, user: {exec: {command: x}}}]": "user 'u': exec is not supported",
+        "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {server: 'http://x'}}]\nusers: [{name: u, user: {exec: {command: x}}}]": (
+            "user 'u': exec is not supported"
+        ),
     }
     for text, said in cases.items():
         path.write_text(text)

@@ -206,4 +206,6 @@ def test_work_that_has_to_wait_is_tried_again_without_a_traceback(caplog: pytest
         assert calls == ["a", "a", "a"]
 
     asyncio.run(main())
-    assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [("INFO", "test: a: no template", None)] * 2
+    assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [
+        ("INFO", "test: a: no template", None)
+    ] * 2

@@ -74,10 +74,20 @@ def a_class(name: str = "gpu") -> Json:
 
 
 def a_claim(name: str, *, count: int = 1, owner: Json | None = None, namespace: str = "ns", **status: Any) -> Json:
-    metadata: Json = {"name": name, "namespace": namespace, "uid": f"claim-{name}", "resourceVersion": str(next(_numbers))}
+    metadata: Json = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"claim-{name}",
+        "resourceVersion": str(next(_numbers)),
+    }
     if owner is not None:
         metadata["ownerReferences"] = [
-            {"apiVersion": "v1", "kind": "Pod", "controller": True, **{k: owner["metadata"][k] for k in ("name", "uid")}}
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "controller": True,
+                **{k: owner["metadata"][k] for k in ("name", "uid")},
+            }
         ]
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}}
     return {

@@ -17,7 +17,12 @@ NOWHERE = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "oper
 
 def a_group(name: str) -> Json:
     spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [ENTRY]}
-    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": name, "namespace": "ns"}, "spec": spec}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": spec,
+    }
 
 
 def a_member(name: str, group: str = "g") -> Json:
@@ -77,9 +82,17 @@ def test_a_group_without_a_place_gives_up_an_allocation_that_keeps_it_off_every_
         async with World("scheduler", gates=GATES) as world:
             await with_one_device(world)
             group = await world.create(POD_GROUPS, a_group("g"))
-            consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": group["metadata"]["uid"]}
+            consumer = {
+                "apiGroup": "scheduling.k8s.io",
+                "resource": "podgroups",
+                "name": "g",
+                "uid": group["metadata"]["uid"],
+            }
             result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
-            status = {"allocation": {"devices": {"results": [result]}, "nodeSelector": NOWHERE}, "reservedFor": [consumer]}
+            status = {
+                "allocation": {"devices": {"results": [result]}, "nodeSelector": NOWHERE},
+                "reservedFor": [consumer],
+            }
             await world.client.update_status(RESOURCE_CLAIMS, {**await world.claim("c"), "status": status})
             await world.create(PODS, a_member("a"))
             assert "ResourceClaim unreserved for PodGroup" in await world.unschedulable("a")

@@ -65,7 +65,11 @@ def node_affinity(*terms: Json) -> Json:
 
 def near(app: str, key: str = "zone", anti: bool = False, weight: int = 0) -> Json:
     wanted = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
-    field = "preferredDuringSchedulingIgnoredDuringExecution" if weight else "requiredDuringSchedulingIgnoredDuringExecution"
+    field = (
+        "preferredDuringSchedulingIgnoredDuringExecution"
+        if weight
+        else "requiredDuringSchedulingIgnoredDuringExecution"
+    )
     item = {"weight": weight, "podAffinityTerm": wanted} if weight else wanted
     return {"podAntiAffinity" if anti else "podAffinity": {field: [item]}}
 
@@ -81,8 +85,9 @@ def test_reasons_are_counted_by_text_and_sorted_as_text() -> None:
         a_node("small-2", cpu="1", memory="1Gi"),
         *(a_node(f"full-{n}", pods="0") for n in range(10)),
     )
-    assert cluster.refusal(info(requests={"cpu": "2", "memory": "2Gi"})) == (
-        "0/14 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), "
+    assert (
+        cluster.refusal(info(requests={"cpu": "2", "memory": "2Gi"}))
+        == "0/14 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), "
         "1 node(s) were unschedulable, 10 Too many pods, 2 Insufficient cpu."
     )
 
@@ -128,8 +133,9 @@ def test_a_pod_that_names_its_node_by_field_is_only_tried_there() -> None:
     cluster = Cluster(a_node("a"), a_node("b"), a_node("c"))
     assert cluster.place(info(affinity=node_affinity(fields))) == "b"
     cluster.cache.set_node(a_node("b", cpu="0"))
-    assert cluster.refusal(info(affinity=node_affinity(fields), requests={"cpu": "1"})) == (
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    assert (
+        cluster.refusal(info(affinity=node_affinity(fields), requests={"cpu": "1"}))
+        == "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
     )
 
 
@@ -167,7 +173,9 @@ def test_scores_of_resources_are_upstreams() -> None:
 
 def test_taints_that_only_prefer_count_against_a_node() -> None:
     soft = [{"key": "k", "effect": "PreferNoSchedule"}]
-    cluster = Cluster(a_node("soft", taints=soft), a_node("busy")).on("busy", a_pod(requests={"cpu": "3", "memory": "6Gi"}))
+    cluster = Cluster(a_node("soft", taints=soft), a_node("busy")).on(
+        "busy", a_pod(requests={"cpu": "3", "memory": "6Gi"})
+    )
     totals = cluster.totals(info())
     assert totals["busy"] - totals["soft"] > 200
     assert cluster.place(info(tolerations=[{"key": "k", "operator": "Exists"}])) == "soft"
@@ -186,8 +194,9 @@ ZONES = [a_node("a", labels={"zone": "1"}), a_node("b", labels={"zone": "1"}), a
 def test_required_affinity_follows_the_other_pods_domain() -> None:
     cluster = Cluster(*ZONES).on("c", a_pod(labels={"app": "x"}))
     assert cluster.place(info(affinity=near("x"))) == "c"
-    assert cluster.refusal(info(affinity=near("y"))) == (
-        "0/3 nodes are available: 3 node(s) didn't match pod affinity rules."
+    assert (
+        cluster.refusal(info(affinity=near("y")))
+        == "0/3 nodes are available: 3 node(s) didn't match pod affinity rules."
     )
     assert cluster.place(info(affinity=near("y"), labels={"app": "y"})) in {"a", "b", "c"}
 
@@ -197,12 +206,14 @@ def test_anti_affinity_holds_in_both_directions() -> None:
     assert cluster.place(info(affinity=near("x", anti=True))) == "c"
     assert cluster.place(info(labels={"app": "y"})) == "c"
     cluster.on("c", a_pod(labels={"app": "x"}))
-    assert cluster.refusal(info(labels={"app": "y"}, affinity=near("x", anti=True))) == (
-        "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules."
+    assert (
+        cluster.refusal(info(labels={"app": "y"}, affinity=near("x", anti=True)))
+        == "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules."
     )
     cluster = Cluster(ZONES[0], ZONES[1]).on("a", a_pod(affinity=near("y", anti=True)))
-    assert cluster.refusal(info(labels={"app": "y"})) == (
-        "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."
+    assert (
+        cluster.refusal(info(labels={"app": "y"}))
+        == "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."
     )
 
 
@@ -217,19 +228,24 @@ def test_preferred_affinity_scores_by_weight_in_both_directions() -> None:
 
 def spread(skew: int = 1, action: str = "DoNotSchedule", **more: Any) -> Json:
     constraint = {"maxSkew": skew, "topologyKey": "zone", "whenUnsatisfiable": action, **more}
-    return {"topologySpreadConstraints": [{"labelSelector": {"matchLabels": {"app": "x"}}, **constraint}], "labels": {"app": "x"}}
+    return {
+        "topologySpreadConstraints": [{"labelSelector": {"matchLabels": {"app": "x"}}, **constraint}],
+        "labels": {"app": "x"},
+    }
 
 
 def test_a_spread_constraint_keeps_domains_level() -> None:
     cluster = Cluster(*ZONES).on("a", a_pod(labels={"app": "x"}))
     assert cluster.place(info(**spread())) == "c"
     cluster.cache.set_node(a_node("c", labels={"zone": "2"}, pods="0"))
-    assert cluster.refusal(info(**spread())) == (
-        "0/3 nodes are available: 1 Too many pods, 2 node(s) didn't match pod topology spread constraints."
+    assert (
+        cluster.refusal(info(**spread()))
+        == "0/3 nodes are available: 1 Too many pods, 2 node(s) didn't match pod topology spread constraints."
     )
     cluster.cache.set_node(a_node("c"))
-    assert cluster.refusal(info(**spread(minDomains=2))) == (
-        "0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label), "
+    assert (
+        cluster.refusal(info(**spread(minDomains=2)))
+        == "0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label), "
         "2 node(s) didn't match pod topology spread constraints."
     )
 
@@ -277,8 +293,9 @@ def test_a_reserved_device_is_taken_until_it_is_given_back() -> None:
     assert cycle.dynamic is not None
     assert cluster.devices.reserve(cycle.dynamic, node)
     assert cluster.refusal(with_claim("two")) == "0/1 nodes are available: 1 cannot allocate all claims."
-    assert cluster.refusal(with_claim("one")) == (
-        "0/1 nodes are available: resource claim ns/one is in the process of being allocated."
+    assert (
+        cluster.refusal(with_claim("one"))
+        == "0/1 nodes are available: resource claim ns/one is in the process of being allocated."
     )
     cluster.devices.unreserve(cycle.dynamic)
     assert cluster.place(with_claim("two")) == "n0"
@@ -291,8 +308,10 @@ def test_an_allocated_claim_binds_its_pods_to_the_nodes_that_reach_it() -> None:
     allocation = {"devices": {"results": [result]}, "nodeSelector": here}
     cluster.claims.added(a_claim("claim", allocation=allocation))
     assert cluster.place(with_claim()) == "n1"
-    assert cluster.refusal(with_claim(nodeSelector={"kubernetes.io/hostname": "n0"})) == (
-        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 resourceclaim not available on the node."
+    assert (
+        cluster.refusal(with_claim(nodeSelector={"kubernetes.io/hostname": "n0"}))
+        == "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 resourceclaim not available"
+        " on the node."
     )
 
 
@@ -306,7 +325,9 @@ def test_an_allocated_claim_binds_its_pods_to_the_nodes_that_reach_it() -> None:
     ],
     ids=["missing", "being deleted", "unknown class"],
 )  # fmt: skip
-def test_a_claim_that_cannot_be_used_rejects_the_pod_before_any_node_is_looked_at(claim: Json | None, text: str) -> None:
+def test_a_claim_that_cannot_be_used_rejects_the_pod_before_any_node_is_looked_at(
+    claim: Json | None, text: str
+) -> None:
     cluster = devices(1, 1)
     if claim is not None:
         whole = a_claim("claim")

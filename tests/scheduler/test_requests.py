@@ -38,7 +38,9 @@ def test_sidecars_add_to_the_containers_and_to_the_init_containers_after_them() 
 
 
 def test_pod_level_requests_replace_those_of_containers_and_overhead_comes_on_top() -> None:
-    found = total(a_container(cpu="2", **{"example.com/x": "1"}), resources={"requests": {"cpu": "1"}}, overhead={"cpu": "100m"})
+    found = total(
+        a_container(cpu="2", **{"example.com/x": "1"}), resources={"requests": {"cpu": "1"}}, overhead={"cpu": "100m"}
+    )
     assert found == {"cpu": 1100, "example.com/x": 1}
 
 
@@ -47,10 +49,14 @@ def test_scoring_assumes_something_of_containers_that_do_not_say() -> None:
     assert pod_requests(pod, ASSUMED) == {"cpu": 1100, "memory": 2 * 200 * 2**20}
 
 
-@pytest.mark.parametrize(("conditions", "cpu"), [([], 2000), ([{"type": "PodResizePending", "reason": "Infeasible"}], 1000)])
+@pytest.mark.parametrize(
+    ("conditions", "cpu"), [([], 2000), ([{"type": "PodResizePending", "reason": "Infeasible"}], 1000)]
+)
 def test_a_resize_counts_in_full_until_it_is_found_infeasible(conditions: list[Json], cpu: int) -> None:
     status = {
-        "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"}}],
+        "containerStatuses": [
+            {"name": "c", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"}}
+        ],
         "conditions": conditions,
     }
     assert pod_requests({"spec": {"containers": [a_container(cpu="2")]}, "status": status}) == {"cpu": cpu}

@@ -70,7 +70,10 @@ def test_a_claim_is_protected_then_allocated_and_reserved_before_its_pod_is_boun
             pod = await world.bound("p")
             steps = []
             since = made["metadata"]["resourceVersion"]
-            async with asyncio.timeout(10), aclosing(world.client.watch(RESOURCE_CLAIMS, resource_version=since)) as batches:
+            async with (
+                asyncio.timeout(10),
+                aclosing(world.client.watch(RESOURCE_CLAIMS, resource_version=since)) as batches,
+            ):
                 async for batch in batches:
                     steps += [event.object for event in batch if event.type != "BOOKMARK"]
                     if len(steps) == 2:
@@ -229,8 +232,9 @@ def test_more_important_pods_push_out_less_important_ones_and_say_so() -> None:
             await world.create(PODS, a_pod("low", requests={"cpu": "2"}, priority=0, terminationGracePeriodSeconds=0))
             await world.bound("low")
             await world.create(PODS, a_pod("equal", requests={"cpu": "2"}, priority=0))
-            assert await world.unschedulable("equal") == (
-                "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+            assert (
+                await world.unschedulable("equal")
+                == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
                 "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
             )
             await world.create(PODS, a_pod("high", requests={"cpu": "2"}, priorityClassName="system-cluster-critical"))
@@ -250,8 +254,9 @@ def test_a_node_that_comes_later_takes_the_waiting_pod() -> None:
         async with World("scheduler") as world:
             await world.add_nodes(a_node("small", cpu="1"))
             await world.create(PODS, a_pod("p", requests={"cpu": "2"}))
-            assert await world.unschedulable("p") == (
-                "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+            assert (
+                await world.unschedulable("p")
+                == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
                 "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
             )
             await world.add_nodes(a_node("big", cpu="4"))
@@ -285,7 +290,9 @@ def test_without_nodes_a_pod_is_unschedulable_and_tried_again_when_one_comes() -
     run(scenario)
 
 
-@pytest.mark.parametrize(("release", "gates"), [("1.33", ""), ("1.33", "DynamicResourceAllocation=true"), ("1.34", ""), ("1.35", "")])
+@pytest.mark.parametrize(
+    ("release", "gates"), [("1.33", ""), ("1.33", "DynamicResourceAllocation=true"), ("1.34", ""), ("1.35", "")]
+)
 def test_older_releases_are_scheduled_for_with_the_api_that_they_serve(release: str, gates: str) -> None:
     async def scenario() -> None:
         async with World("scheduler", release=release, gates=gates) as world:
@@ -294,7 +301,11 @@ def test_older_releases_are_scheduled_for_with_the_api_that_they_serve(release: 
             await world.bound("plain")
             if release == "1.33" and not gates:
                 return
-            for kind, obj in ((DEVICE_CLASSES, a_class()), (RESOURCE_SLICES, a_slice("n1", 1)), (RESOURCE_CLAIMS, a_claim("c"))):
+            for kind, obj in (
+                (DEVICE_CLASSES, a_class()),
+                (RESOURCE_SLICES, a_slice("n1", 1)),
+                (RESOURCE_CLAIMS, a_claim("c")),
+            ):
                 await world.create(kind, obj)
             await world.create(PODS, a_pod("p", **named_claim("c")))
             await world.bound("p")

@@ -28,7 +28,15 @@ class World:
 
     def __init__(self, *components: str, clock: Clock | None = None, release: str = "1.36", gates: str = "") -> None:
         self._components = components
-        self._settings = read(["--storage", "memory", f"--emulated-version={release}", f"--feature-gates={gates}", "--runtime-config=api/all=true"])
+        self._settings = read(
+            [
+                "--storage",
+                "memory",
+                f"--emulated-version={release}",
+                f"--feature-gates={gates}",
+                "--runtime-config=api/all=true",
+            ]
+        )
         self.clock = clock or RealClock()
 
     async def __aenter__(self) -> Self:
@@ -36,14 +44,21 @@ class World:
         features = self._settings.features
         self.release = features.release
         self.client = Client(InProcess(self.server.handle, ADMIN), self.clock, "test", release=features.release)
-        self.manager = Manager(self.client, self.clock, Options(seed=1, emulated_version=features.release, gates=features.settings), self._components)
+        self.manager = Manager(
+            self.client,
+            self.clock,
+            Options(seed=1, emulated_version=features.release, gates=features.settings),
+            self._components,
+        )
         self._running = asyncio.create_task(self.manager.run())
         async with asyncio.timeout(20):
             await self.manager.wait_ready()
         await self.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         failed = self._running.done() and not self._running.cancelled()
         self._running.cancel()
         results = await asyncio.gather(self._running, return_exceptions=True)
@@ -62,7 +77,9 @@ class World:
         """Creates nodes and takes off the taint that new nodes have."""
         for node in nodes:
             made = await self.create(NODES, node)
-            made = await self.client.update(NODES, {**made, "spec": {**made.get("spec", {}), "taints": node["spec"].get("taints")}})
+            made = await self.client.update(
+                NODES, {**made, "spec": {**made.get("spec", {}), "taints": node["spec"].get("taints")}}
+            )
             await self.client.update_status(NODES, {**made, "status": node["status"]})
 
     async def until(self, kind: Kind, key: str, holds: Callable[[Json], object]) -> Json:

@@ -91,7 +91,9 @@ _VALUES = st.from_regex(r"([a-z0-9]([-a-z0-9]{0,5}[a-z0-9])?)?", fullmatch=True)
 
 
 @given(labels=st.dictionaries(_KEYS, _VALUES, max_size=4), others=st.dictionaries(_KEYS, _VALUES, max_size=4))
-def test_a_selector_made_of_labels_selects_exactly_their_supersets(labels: dict[str, str], others: dict[str, str]) -> None:
+def test_a_selector_made_of_labels_selects_exactly_their_supersets(
+    labels: dict[str, str], others: dict[str, str]
+) -> None:
     selector = parse_labels(",".join(f"{key}={value}" for key, value in labels.items()))
     merged = {**others, **labels}
     assert selector.matches(merged)

@@ -15,7 +15,9 @@ def test_a_dns_label_is_lower_case_letters_digits_and_inner_hyphens(value: str) 
 @pytest.mark.parametrize(
     ("value", "start"),
     [
-        ("", "a lowercase RFC 1123 label"), ("A", "a lowercase RFC 1123 label"), ("a.b", "must not contain dots"),
+        ("", "a lowercase RFC 1123 label"),
+        ("A", "a lowercase RFC 1123 label"),
+        ("a.b", "must not contain dots"),
         ("a" * 64, "must be no more than 63 characters"),
     ],
 )

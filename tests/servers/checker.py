@@ -2,14 +2,18 @@
 
     python -m tests.servers.checker [--kills 200] [--seed N] [--servers 2] [--compaction 1s] [--keep DIR]
 
-Writers, watchers and readers work over real HTTP on two or more servers while servers are killed (SIGKILL, SIGTERM), put to sleep and cut off,
-and the database is restarted or crashes. Afterwards `history.judge` holds everything that any client saw against the table of the log:
+Writers, watchers and readers work over real HTTP on two or more servers while servers are killed (SIGKILL, SIGTERM),
+put to sleep and cut off, and the database is restarted or crashes. Afterwards `history.judge` holds everything that any
+client saw against the table of the log:
 
-    writes     an answered write is there, once, at its revision, and replaced what it was to replace; a refused one is not; one without an
+    writes     an answered write is there, once, at its revision, and replaced what it was to replace; a refused one is
+               not; one without an
                answer is there once or not at all
-    reads      linearizable: get and list show a state of the time of the read, on whichever server; at a version, not older, or exactly it
+    reads      linearizable: get and list show a state of the time of the read, on whichever server; at a version, not
+               older, or exactly it
     watches    exactly the events that happened, in order, across all resumptions on other servers
-    errors     none but those that a client can repeat: 503 with Retry-After, 409, 410 and a new list, a connection that ended with its server
+    errors     none but those that a client can repeat: 503 with Retry-After, 409, 410 and a new list, a connection that
+               ended with its server
 """
 
 from __future__ import annotations
@@ -43,11 +47,23 @@ class Report:
     wrong: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        lines = [f"{name:36} {value:>10,}" if isinstance(value, int) else f"{name:36} {value:>10}" for name, value in self.figures.items()]
+        lines = [
+            f"{name:36} {value:>10,}" if isinstance(value, int) else f"{name:36} {value:>10}"
+            for name, value in self.figures.items()
+        ]
         return "\n".join([*lines, f"{'violations':36} {len(self.wrong):>10,}", *self.wrong[:40]])
 
 
-async def check(database: Database, directory: Path, *, kills: int, seed: int, servers: int = 2, compaction: str = "1s", pause: float = 0.6) -> Report:
+async def check(
+    database: Database,
+    directory: Path,
+    *,
+    kills: int,
+    seed: int,
+    servers: int = 2,
+    compaction: str = "1s",
+    pause: float = 0.6,
+) -> Report:
     """One run on a fresh database."""
     cluster = Cluster(database, directory, servers, (f"--etcd-compaction-interval={compaction}",), seed)
     follower = Follower(database.url)
@@ -63,11 +79,15 @@ async def check(database: Database, directory: Path, *, kills: int, seed: int, s
     return Report(_figures(world, cluster, truth, time.monotonic() - began), wrong)
 
 
-async def _work(cluster: Cluster, database: Database, world: World, follower: Follower, kills: int, seed: int, pause: float) -> None:
+async def _work(
+    cluster: Cluster, database: Database, world: World, follower: Follower, kills: int, seed: int, pause: float
+) -> None:
     following = asyncio.create_task(follower.run())
     kinds = (("", 0.0), ("", 0.0), ("red", 0.0), ("blue", 0.0), ("", 4.0), ("red", 4.0))
     watchers = [Watcher(world, f"watcher{number}", color, late) for number, (color, late) in enumerate(kinds)]
-    workers = [Writer(world, f"writer{number}") for number in range(6)] + [Reader(world, f"reader{number}") for number in range(3)]
+    workers = [Writer(world, f"writer{number}") for number in range(6)] + [
+        Reader(world, f"reader{number}") for number in range(3)
+    ]
     working = [asyncio.create_task(worker.run()) for worker in workers]
     watching = [asyncio.create_task(watcher.run()) for watcher in watchers]
     chance = random.Random(seed)
@@ -117,12 +137,18 @@ async def _finish(world: World, watchers: list[Watcher]) -> None:
             async with asyncio.timeout(LAST_SECONDS):
                 await watcher.done.wait()
         except TimeoutError:
-            world.fault(f"{watcher.name} never saw the last write; it came to {watcher.segment and watcher.segment.reached}")
+            world.fault(
+                f"{watcher.name} never saw the last write; it came to {watcher.segment and watcher.segment.reached}"
+            )
 
 
 def _broken(world: World) -> list[str]:
     """Connections may end with their server, and for no other reason."""
-    return [f"{server.url}: {what}, though the server lived" for server, when, what in world.broken if server.ended is None or when < server.ended]
+    return [
+        f"{server.url}: {what}, though the server lived"
+        for server, when, what in world.broken
+        if server.ended is None or when < server.ended
+    ]
 
 
 def _figures(world: World, cluster: Cluster, truth: Truth, seconds: float) -> dict[str, str | int]:
@@ -157,7 +183,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary, Database() as database:
         directory = options.keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        report = asyncio.run(check(database, directory, kills=options.kills, seed=options.seed, servers=options.servers, compaction=options.compaction))
+        report = asyncio.run(
+            check(
+                database,
+                directory,
+                kills=options.kills,
+                seed=options.seed,
+                servers=options.servers,
+                compaction=options.compaction,
+            )
+        )
     print(report)
     return 1 if report.wrong else 0
 

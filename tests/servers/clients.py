@@ -1,4 +1,6 @@
-"""Clients that work on as real ones do: another server after every error, the same place in a watch, a new list after 410."""
+"""Clients that work on as real ones do: another server after every error, the same place in a watch, a new list after
+410.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from tests.servers.wire import Answer, Ended, Json, Line, NoAnswer
 NAMESPACES = ("default", "kube-public")
 NAMES = 24
 COLORS = ("red", "blue")
-#: A version that somebody was told of is reached by every server, if the database is there; each time takes three seconds.
+#: A version that somebody was told of is reached by every server, if the database is there; each time takes three
+#: seconds.
 MAX_LATE = 10
 ALL = "/api/v1/configmaps"
 LAST = "last"
@@ -47,7 +50,9 @@ class World:
         self.latencies: list[float] = []
 
     def broke(self, server: Server, what: str) -> None:
-        """A connection ended. Whether it was allowed to is known later, when the server turns out to have been killed."""
+        """A connection ended. Whether it was allowed to is known later, when the server turns out to have been
+        killed.
+        """
         self.counts["connections that ended"] += 1
         self.broken.append((server, time.monotonic(), what))
 
@@ -74,7 +79,9 @@ class Client:
                 return self._last
             await asyncio.sleep(0.02)
 
-    async def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json", *, other: bool = False) -> Answer | None:
+    async def ask(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", *, other: bool = False
+    ) -> Answer | None:
         """The answer; None when there was none, or one that says to try again (503)."""
         server = await self.server(other)
         line = self._lines.setdefault(server, Line(server.url))
@@ -122,7 +129,12 @@ class Client:
 
     def late(self, answer: Answer, least: int) -> bool:
         """504 for a version that the server has not reached in time is a client's to repeat."""
-        if answer.status == 504 and least and "retry-after" in answer.headers and "Too large resource version" in answer.body["message"]:
+        if (
+            answer.status == 504
+            and least
+            and "retry-after" in answer.headers
+            and "Too large resource version" in answer.body["message"]
+        ):
             self.world.counts["504 Too large resource version"] += 1
             return True
         return False
@@ -130,7 +142,9 @@ class Client:
     def saw(self, obj: Json, when: float) -> None:
         metadata = obj["metadata"]
         revision = int(metadata["resourceVersion"])
-        self.world.history.note(f"{metadata['namespace']}/{metadata['name']}", revision, (obj.get("data") or {}).get("op", ""))
+        self.world.history.note(
+            f"{metadata['namespace']}/{metadata['name']}", revision, (obj.get("data") or {}).get("op", "")
+        )
         self.world.history.tell(when, revision)
 
 
@@ -141,7 +155,9 @@ class Writer(Client):
         world = self.world
         while not world.stop.is_set():
             namespace, name = world.random.choice(NAMESPACES), f"m{world.random.randrange(NAMES)}"
-            await world.random.choice((self.create, self.create, self.update, self.update, self.patch, self.patch, self.delete))(namespace, name)
+            await world.random.choice(
+                (self.create, self.create, self.update, self.update, self.patch, self.patch, self.delete)
+            )(namespace, name)
             if world.random.random() < 0.02:
                 await self.settle()
             await asyncio.sleep(world.random.random() * 0.01)
@@ -172,7 +188,14 @@ class Writer(Client):
 
     async def patch(self, namespace: str, name: str) -> None:
         op = self._op()
-        await self._write("PATCH", f"/api/v1/namespaces/{namespace}/configmaps/{name}", self._body(op), op, f"{namespace}/{name}", content_type=_MERGE)
+        await self._write(
+            "PATCH",
+            f"/api/v1/namespaces/{namespace}/configmaps/{name}",
+            self._body(op),
+            op,
+            f"{namespace}/{name}",
+            content_type=_MERGE,
+        )
 
     async def update(self, namespace: str, name: str) -> None:
         obj = await self.get(namespace, name, other=True)
@@ -182,16 +205,35 @@ class Writer(Client):
         obj["data"] = {"op": op}
         obj["metadata"]["labels"] = {"color": self.world.random.choice(COLORS)}
         base = int(obj["metadata"]["resourceVersion"])
-        await self._write("PUT", f"/api/v1/namespaces/{namespace}/configmaps/{name}", obj, op, f"{namespace}/{name}", base=base)
+        await self._write(
+            "PUT", f"/api/v1/namespaces/{namespace}/configmaps/{name}", obj, op, f"{namespace}/{name}", base=base
+        )
 
     async def delete(self, namespace: str, name: str) -> None:
         obj = await self.get(namespace, name)
         if obj is not None:
             uid = obj["metadata"]["uid"]
             options = {"preconditions": {"uid": uid}}
-            await self._write("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{name}", options, "", f"{namespace}/{name}", uid=uid)
+            await self._write(
+                "DELETE",
+                f"/api/v1/namespaces/{namespace}/configmaps/{name}",
+                options,
+                "",
+                f"{namespace}/{name}",
+                uid=uid,
+            )
 
-    async def _write(self, method: str, path: str, body: Json, op: str, key: str, base: int = 0, uid: str = "", content_type: str = "application/json") -> None:
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: Json,
+        op: str,
+        key: str,
+        base: int = 0,
+        uid: str = "",
+        content_type: str = "application/json",
+    ) -> None:
         world = self.world
         began = time.monotonic()
         answer = await self.ask(method, path, body, content_type, other=world.random.random() < 0.5)
@@ -252,12 +294,16 @@ class Reader(Client):
     async def exact(self) -> None:
         if known := self._known():
             exact = max(known - self.world.random.choice((0, 0, 5, 50)), 1)
-            await self._list("exact", f"?resourceVersion={exact}&resourceVersionMatch=Exact", least=exact, exact=exact, fresh=False)
+            await self._list(
+                "exact", f"?resourceVersion={exact}&resourceVersionMatch=Exact", least=exact, exact=exact, fresh=False
+            )
 
     async def pages(self) -> None:
         await self._list("in pages", f"?limit={self.world.random.choice((5, 10, 500))}")
 
-    async def _list(self, what: str, query: str, *, color: str = "", least: int = 0, exact: int = 0, fresh: bool = True) -> None:
+    async def _list(
+        self, what: str, query: str, *, color: str = "", least: int = 0, exact: int = 0, fresh: bool = True
+    ) -> None:
         world = self.world
         items: list[int] = []
         token, began, revision, late = "", time.monotonic(), 0, 0
@@ -297,8 +343,8 @@ class Reader(Client):
 
 
 class Watcher(Client):
-    """Follows everything, or one color, across the servers. `done` is set when it has seen the last object. `late` seconds may pass
-    before it resumes."""
+    """Follows everything, or one color, across the servers. `done` is set when it has seen the last object. `late`
+    seconds may pass before it resumes."""
 
     def __init__(self, world: World, name: str, color: str = "", late: float = 0.0) -> None:
         super().__init__(world, name)

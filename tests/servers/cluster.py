@@ -33,7 +33,16 @@ class Slot:
 
     def __init__(self, number: int, url: str, directory: Path, flags: tuple[str, ...], counts: Counter[str]) -> None:
         self._directory = directory / f"server{number}"
-        self._command = ["-P", "-m", "apiserver", "--announce", "--port=0", f"--data-dir={self._directory}", f"--storage={url}", *flags]
+        self._command = [
+            "-P",
+            "-m",
+            "apiserver",
+            "--announce",
+            "--port=0",
+            f"--data-dir={self._directory}",
+            f"--storage={url}",
+            *flags,
+        ]
         self._counts = counts
         self.log = directory / f"server{number}.log"
         self.current: Process | None = None
@@ -50,7 +59,13 @@ class Slot:
         with self.log.open("ab") as log:
             pipe = asyncio.subprocess.PIPE
             process = await asyncio.create_subprocess_exec(
-                sys.executable, *self._command, stdout=pipe, stderr=log, stdin=asyncio.subprocess.DEVNULL, env=environment(), cwd=ROOT
+                sys.executable,
+                *self._command,
+                stdout=pipe,
+                stderr=log,
+                stdin=asyncio.subprocess.DEVNULL,
+                env=environment(),
+                cwd=ROOT,
             )
         assert process.stdout is not None
         line = await process.stdout.readline()
@@ -121,7 +136,9 @@ class Cluster:
         elif what == "sleep":
             await self._sleep()
         else:
-            one = "pid = (SELECT pid FROM pg_stat_activity WHERE application_name = 'kubedra' ORDER BY random() LIMIT 1)"
+            one = (
+                "pid = (SELECT pid FROM pg_stat_activity WHERE application_name = 'kubedra' ORDER BY random() LIMIT 1)"
+            )
             which = {"one": one, "all": "true", "listeners": "query = 'LISTEN kubedra_log'"}[what]
             await asyncio.to_thread(self._database.end_connections, which)
 
@@ -153,11 +170,18 @@ class Cluster:
         for slot in self.slots:
             if slot.log.exists():
                 lines = slot.log.read_text(errors="replace").splitlines()
-                found += [f"{slot.log.name}: {_cause(lines, index)}" for index, line in enumerate(lines) if line.startswith("Traceback")]
+                found += [
+                    f"{slot.log.name}: {_cause(lines, index)}"
+                    for index, line in enumerate(lines)
+                    if line.startswith("Traceback")
+                ]
         return found
 
 
 def _cause(lines: list[str], index: int) -> str:
     """The exception below a traceback's first line."""
     before = lines[index - 1] if index else ""
-    return next((f"{before} … {line}" for line in lines[index + 1 :] if line and not line.startswith((" ", "+"))), "an unfinished traceback")
+    return next(
+        (f"{before} … {line}" for line in lines[index + 1 :] if line and not line.startswith((" ", "+"))),
+        "an unfinished traceback",
+    )

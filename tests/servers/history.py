@@ -1,7 +1,7 @@
 """What clients saw, and the judgement of it against what happened.
 
-Every client belongs to one process, so that "before" and "after" among them are facts. A read has to show a state that the store was in at
-some time between the read's beginning and its end:
+Every client belongs to one process, so that "before" and "after" among them are facts. A read has to show a state that
+the store was in at some time between the read's beginning and its end:
 
     low     the highest revision that anybody had been told of when the read began
     high    below the lowest revision of a write that began after the read had ended
@@ -35,7 +35,9 @@ class Write(NamedTuple):
 
 
 class Read(NamedTuple):
-    """One object, or its absence (revision 0). `exists`: all that is known is that the name was taken. `least`: the revision that was asked for."""
+    """One object, or its absence (revision 0). `exists`: all that is known is that the name was taken. `least`: the
+    revision that was asked for.
+    """
 
     key: str
     began: float
@@ -47,7 +49,9 @@ class Read(NamedTuple):
 
 
 class List(NamedTuple):
-    """A list's revision and those of its items. `fresh`: it was to show the newest state; `least`, `exact`: what was asked for."""
+    """A list's revision and those of its items. `fresh`: it was to show the newest state; `least`, `exact`: what was
+    asked for.
+    """
 
     began: float
     ended: float
@@ -112,9 +116,14 @@ class _Bounds:
     """Between which revisions the store was while something went on."""
 
     def __init__(self, history: History, truth: Truth) -> None:
-        told = [*history.told, *((write.ended, _revision(write, truth)) for write in history.writes if write.fate == "done")]
+        told = [
+            *history.told,
+            *((write.ended, _revision(write, truth)) for write in history.writes if write.fate == "done"),
+        ]
         self._times, self._told = _running(sorted(told), max)
-        done = sorted(((write.began, _revision(write, truth)) for write in history.writes if write.fate == "done"), reverse=True)
+        done = sorted(
+            ((write.began, _revision(write, truth)) for write in history.writes if write.fate == "done"), reverse=True
+        )
         times, lows = _running([each for each in done if each[1]], min)
         self._starts, self._lows = times[::-1], lows[::-1]
         self._last = truth.last
@@ -198,7 +207,10 @@ def _lists(history: History, truth: Truth) -> list[str]:
         right = sorted(each.revision for each in alive.values() if seen.color in ("", each.color))
         if sorted(seen.items) != right:
             missing, extra = set(right) - set(seen.items), set(seen.items) - set(right)
-            wrong.append(f"list at {seen.revision} ({seen.what}) misses {sorted(missing)[:5]} and has {sorted(extra)[:5]} too many")
+            wrong.append(
+                f"list at {seen.revision} ({seen.what}) misses {sorted(missing)[:5]} and has {sorted(extra)[:5]} too"
+                " many"
+            )
     return wrong
 
 
@@ -210,6 +222,13 @@ def _watch(segment: Segment, truth: Truth) -> list[str]:
         return []
     for index, (got, due) in enumerate(zip(segment.events, right, strict=False)):
         if got != due:
-            return [f"{segment.watcher} got {got} where {due} was due, after {segment.events[max(index - 3, 0) : index]}"]
+            return [
+                f"{segment.watcher} got {got} where {due} was due, after {segment.events[max(index - 3, 0) : index]}"
+            ]
     more = segment.events[len(right) :][:5] or right[len(segment.events) :][:5]
-    return [f"{segment.watcher} since {segment.since}: {len(segment.events)} events instead of {len(right)}; the difference begins {more}"]
+    return [
+        (
+            f"{segment.watcher} since {segment.since}: {len(segment.events)} events instead of {len(right)}; the difference"
+            f" begins {more}"
+        )
+    ]

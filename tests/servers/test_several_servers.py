@@ -37,7 +37,12 @@ def test_servers_that_start_at_once_make_what_is_built_in_once(database: Databas
         finally:
             await cluster.close()
         assert cluster.counts["starts that failed"] == 0, cluster.slots[0].log.read_text()
-        assert sorted(item["metadata"]["name"] for item in lists[0].body["items"]) == ["default", "kube-node-lease", "kube-public", "kube-system"]
+        assert sorted(item["metadata"]["name"] for item in lists[0].body["items"]) == [
+            "default",
+            "kube-node-lease",
+            "kube-public",
+            "kube-system",
+        ]
         assert lists[0].body == lists[1].body == lists[2].body
 
     asyncio.run(run())
@@ -50,10 +55,14 @@ def test_pages_of_one_list_come_from_several_servers(database: Database, tmp_pat
             await cluster.start()
             one, two = (Line(server.url) for server in cluster.up())
             for number in range(6):
-                made = await one.ask("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": f"page{number}"}})
+                made = await one.ask(
+                    "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": f"page{number}"}}
+                )
                 assert made.status == 201
                 page = await two.ask("GET", f"{ALL}?limit={number + 1}")
-                assert [item["metadata"]["name"] for item in page.body["items"]] == [f"page{each}" for each in range(number + 1)]
+                assert [item["metadata"]["name"] for item in page.body["items"]] == [
+                    f"page{each}" for each in range(number + 1)
+                ]
             first = await one.ask("GET", f"{ALL}?limit=3")
             await one.ask("DELETE", "/api/v1/namespaces/default/configmaps/page4")
             rest = await two.ask("GET", f"{ALL}?limit=3&continue={first.body['metadata']['continue']}")
@@ -67,7 +76,9 @@ def test_pages_of_one_list_come_from_several_servers(database: Database, tmp_pat
     asyncio.run(run())
 
 
-def test_nothing_is_lost_repeated_reordered_or_stale_while_servers_are_killed(database: Database, tmp_path: Path) -> None:
+def test_nothing_is_lost_repeated_reordered_or_stale_while_servers_are_killed(
+    database: Database, tmp_path: Path
+) -> None:
     report = asyncio.run(check(database, tmp_path, kills=5, seed=11, pause=0.3))
     print(report)
     assert not report.wrong
@@ -91,8 +102,19 @@ WRITES = [
 ]
 RIGHT = History(
     writes=WRITES,
-    reads=[Read(KEY, 3, 4, 2), Read(KEY, 2.5, 2.8, 1), Read(KEY, 8, 9, 0), Read(KEY, 5, 6.5, 0), Read(KEY, 8, 9, 2, least=2)],
-    lists=[List(5, 5.5, 3, (2, 3)), List(8, 9, 4, (3,)), List(8, 9, 1, (1,), fresh=False, exact=1), List(5, 6, 3, (3,), color="red")],
+    reads=[
+        Read(KEY, 3, 4, 2),
+        Read(KEY, 2.5, 2.8, 1),
+        Read(KEY, 8, 9, 0),
+        Read(KEY, 5, 6.5, 0),
+        Read(KEY, 8, 9, 2, least=2),
+    ],
+    lists=[
+        List(5, 5.5, 3, (2, 3)),
+        List(8, 9, 4, (3,)),
+        List(8, 9, 1, (1,), fresh=False, exact=1),
+        List(5, 6, 3, (3,), color="red"),
+    ],
     segments=[
         Segment("all", "", 0, [("ADDED", 1), ("MODIFIED", 2), ("ADDED", 3), ("DELETED", 4)]),
         Segment("red", "red", 0, [("ADDED", 1), ("DELETED", 2), ("ADDED", 3)]),
@@ -123,8 +145,14 @@ def test_a_right_history_is_right() -> None:
         ({"lists": [List(8, 9, 4, (2, 3))]}, "has [2]"),
         ({"lists": [List(8, 9, 2, (2,), fresh=False, exact=1)]}, "stale list"),
         ({"lists": [List(8, 9, 2, (2,), fresh=False, least=3)]}, "stale list"),
-        ({"segments": [Segment("w", "", 0, [("ADDED", 1), ("ADDED", 3), ("DELETED", 4)])]}, "('ADDED', 3) where ('MODIFIED', 2)"),
-        ({"segments": [Segment("w", "", 0, [("ADDED", 1), ("MODIFIED", 2), ("MODIFIED", 2)])]}, "w since 0: 3 events instead of 2"),
+        (
+            {"segments": [Segment("w", "", 0, [("ADDED", 1), ("ADDED", 3), ("DELETED", 4)])]},
+            "('ADDED', 3) where ('MODIFIED', 2)",
+        ),
+        (
+            {"segments": [Segment("w", "", 0, [("ADDED", 1), ("MODIFIED", 2), ("MODIFIED", 2)])]},
+            "w since 0: 3 events instead of 2",
+        ),
         ({"segments": [Segment("w", "", 0, [("MODIFIED", 2), ("ADDED", 1)])]}, "where ('ADDED', 1)"),
         ({"segments": [Segment("w", "red", 0, [("ADDED", 1), ("MODIFIED", 2)])]}, "where ('DELETED', 2)"),
         ({"segments": [Segment("w", "", 0, [("ADDED", 1)], reached=4)]}, "1 events instead of 4"),

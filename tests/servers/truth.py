@@ -15,7 +15,9 @@ _ROWS = "SELECT revision, key, deleted, value FROM log WHERE revision > %s ORDER
 
 
 class Row(NamedTuple):
-    """One revision. `op` is the write that made it: every write marks the object with its number; a deletion's is the state's before."""
+    """One revision. `op` is the write that made it: every write marks the object with its number; a deletion's is the
+    state's before.
+    """
 
     revision: int
     key: str
@@ -30,7 +32,14 @@ def row_of(revision: int, key: str, deleted: bool, value: bytes) -> Row:
         return Row(revision, key, deleted, "", "", "")
     obj = orjson.loads(value)
     metadata = obj["metadata"]
-    return Row(revision, key.removeprefix(PREFIX), deleted, (obj.get("data") or {}).get("op", ""), metadata.get("labels", {}).get("color", ""), metadata["uid"])
+    return Row(
+        revision,
+        key.removeprefix(PREFIX),
+        deleted,
+        (obj.get("data") or {}).get("op", ""),
+        metadata.get("labels", {}).get("color", ""),
+        metadata["uid"],
+    )
 
 
 class Follower:
@@ -94,7 +103,13 @@ class Truth:
         """Whether `key` was at `revision` (0: not there) at some time between two revisions."""
         if revision:
             row = self.rows.get(revision)
-            return row is not None and row.key == key and not row.deleted and revision <= high and self.next.get(revision, high + 1) > low
+            return (
+                row is not None
+                and row.key == key
+                and not row.deleted
+                and revision <= high
+                and self.next.get(revision, high + 1) > low
+            )
         chain = self.of_key.get(key, ())
         state = next((row for row in reversed(chain) if row.revision <= low), None)
         return state is None or state.deleted or any(row.deleted and low < row.revision <= high for row in chain)
@@ -103,7 +118,9 @@ class Truth:
         """Whether `key` was there at some time between two revisions."""
         chain = self.of_key.get(key, ())
         state = next((row for row in reversed(chain) if row.revision <= low), None)
-        return (state is not None and not state.deleted) or any(not row.deleted and low < row.revision <= high for row in chain)
+        return (state is not None and not state.deleted) or any(
+            not row.deleted and low < row.revision <= high for row in chain
+        )
 
     def events(self, color: str, after: int, through: int) -> list[tuple[str, int]]:
         """What a watch of one color ("": of all) has to say of the revisions after one, up to another."""

@@ -67,7 +67,9 @@ class Line:
             async with asyncio.timeout(PATIENCE):
                 status, headers, reader = await self._send("GET", path, None, "")
                 if status != 200:
-                    yield Answer(status, headers, orjson.loads(await reader.readexactly(int(headers["content-length"]))))
+                    yield Answer(
+                        status, headers, orjson.loads(await reader.readexactly(int(headers["content-length"])))
+                    )
                     return
             rest = b""
             while size := int(await reader.readuntil(b"\r\n"), 16):
@@ -82,7 +84,9 @@ class Line:
         finally:
             self.close()
 
-    async def _send(self, method: str, path: str, body: Any, content_type: str) -> tuple[int, dict[str, str], asyncio.StreamReader]:
+    async def _send(
+        self, method: str, path: str, body: Any, content_type: str
+    ) -> tuple[int, dict[str, str], asyncio.StreamReader]:
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port, limit=1 << 24)
         reader, writer = self._reader, self._writer

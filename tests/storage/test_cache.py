@@ -391,7 +391,11 @@ async def test_cursors_at_one_place_read_one_batch(store):
 
 def test_what_is_put_back_after_a_new_start_is_not_read_for_what_was_there_before():
     def event(revision: int) -> Event:
-        return Event(None, Entry(Record(revision, "/registry/pods/a", revision, 0, False, b'{"metadata":{"name":"a"}}'), json.loads), False)
+        return Event(
+            None,
+            Entry(Record(revision, "/registry/pods/a", revision, 0, False, b'{"metadata":{"name":"a"}}'), json.loads),
+            False,
+        )
 
     window = Window(Progress(0), max_events=10)
     cursor = Cursor(window, 0)
@@ -456,7 +460,12 @@ def test_a_window_is_bounded_by_bytes():
 async def test_a_row_that_is_no_object_is_reported_and_passed_over(store):
     reports = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
-    await asyncio.gather(store.log.append(Write("/registry/pods/bad", b"[]", 0)), store.log.append(Write("/registry/pods/good", value("good"), 0)))
+    await asyncio.gather(
+        store.log.append(Write("/registry/pods/bad", b"[]", 0)),
+        store.log.append(Write("/registry/pods/good", value("good"), 0)),
+    )
     assert names(store.pods.list()) == ["good"]
     assert store.pods.revision == 2
-    assert [str(report["exception"]) for report in reports] == ["/registry/pods/bad: a stored value begins with {\"metadata\":{, unlike b'[]'"]
+    assert [str(report["exception"]) for report in reports] == [
+        "/registry/pods/bad: a stored value begins with {\"metadata\":{, unlike b'[]'"
+    ]

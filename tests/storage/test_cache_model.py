@@ -66,7 +66,9 @@ def test_every_state_can_be_listed_again_in_pages(steps, prefix, limit, window):
                 continue
             await log.append(Write("/r/" + name, b'{"metadata":{}}', entry.revision if entry else 0, deleted))
             listing = cache.list(prefix)
-            assert [each.key for each in listing.entries] == sorted(key for key in cache._entries if key.startswith(prefix))
+            assert [each.key for each in listing.entries] == sorted(
+                key for key in cache._entries if key.startswith(prefix)
+            )
             states[listing.revision] = [(each.key, each.revision) for each in listing.entries]
         for revision, expected in states.items():
             found, start = [], ""

@@ -279,7 +279,9 @@ async def test_reset_empties_the_store_but_for_what_is_to_stay(log):
     assert await log.reset(keep=["ns/", "other/"]) == 29
     assert (await log.state()).records == [kept]
     assert log.revision == before + 29
-    assert [(record.key, record.value, record.deleted) for record in seen] == [(row.key, row.value, True) for row in rows if row.key != gone.key]
+    assert [(record.key, record.value, record.deleted) for record in seen] == [
+        (row.key, row.value, True) for row in rows if row.key != gone.key
+    ]
     assert [record.revision for record in seen] == list(range(before + 1, log.revision + 1))
     assert await log.after(before, 100) == seen
     assert (await create(log, "pod/00")).revision == log.revision
@@ -289,7 +291,9 @@ async def test_reset_empties_the_store_but_for_what_is_to_stay(log):
 
 @on_the_loop
 async def test_reset_takes_its_turn_among_the_writes(log):
-    first, count, second = await asyncio.gather(log.append(Write("a/x", b"1", 0)), log.reset(), log.append(Write("a/x", b"2", 0)))
+    first, count, second = await asyncio.gather(
+        log.append(Write("a/x", b"1", 0)), log.reset(), log.append(Write("a/x", b"2", 0))
+    )
     assert (first.revision, count, second.revision) == (1, 1, 3)
 
 

@@ -149,7 +149,9 @@ class LogMachine(RuleBasedStateMachine):
         at = data.draw(st.integers(self.model.compacted, len(self.model.rows)))
         assert _plain(self.runner.run(self.log.state(prefix, at)).records) == _plain(self.model.state(prefix, at))
         changes = self.runner.run(self.log.history(prefix, at, len(self.model.rows), 100))
-        assert _plain(change.record for change in changes) == _plain(row for row in self.model.rows[at:] if row.key.startswith(prefix))
+        assert _plain(change.record for change in changes) == _plain(
+            row for row in self.model.rows[at:] if row.key.startswith(prefix)
+        )
         for record, old in changes:
             before = {row.key: row for row in self.model.rows[: record.revision - 1]}.get(record.key)
             assert _plain([old] if old else []) == _plain([before] if before and not before.deleted else [])
@@ -162,7 +164,9 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.revision == self.runner.run(self.log.current_revision()) == len(rows)
         assert self.log.compacted == self.model.compacted
         assert _plain(self.fed) == _plain(rows)
-        assert _plain(self.runner.run(self.log.after(self.model.compacted, 1000))) == _plain(rows[self.model.compacted :])
+        assert _plain(self.runner.run(self.log.after(self.model.compacted, 1000))) == _plain(
+            rows[self.model.compacted :]
+        )
         assert _plain(self.runner.run(self.log.state()).records) == _plain(self.model.state("", len(rows)))
 
 
@@ -175,7 +179,9 @@ def _run(machine: type[LogMachine], examples: int) -> None:
 
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=examples, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)),
+        settings=settings(
+            max_examples=examples, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
     )
 
 

@@ -39,7 +39,9 @@ async def reached(log, revision: int) -> None:
 def end_connections(url: str, which: str = "true") -> None:
     """Ends the connections of this test's servers, as a restart of the database does."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'kubedra' AND {which}")
+        connection.execute(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'kubedra' AND {which}"
+        )
 
 
 def test_rows_of_all_servers_arrive_everywhere_in_one_order(postgres_schema_url):
@@ -56,7 +58,13 @@ def test_rows_of_all_servers_arrive_everywhere_in_one_order(postgres_schema_url)
                     assert rows[record.revision - 1] == record
                     expected = record.revision
 
-            await asyncio.gather(*(writer(log, rows, f"a/{n}-{m}") for n, (log, rows) in enumerate(zip(logs, seen, strict=True)) for m in "ab"))
+            await asyncio.gather(
+                *(
+                    writer(log, rows, f"a/{n}-{m}")
+                    for n, (log, rows) in enumerate(zip(logs, seen, strict=True))
+                    for m in "ab"
+                )
+            )
             for log in logs:
                 await reached(log, 90)
             assert [row.revision for row in seen[0]] == list(range(1, 91))
@@ -69,7 +77,9 @@ def test_only_one_server_wins_a_key(postgres_schema_url):
     async def run() -> None:
         async with servers(postgres_schema_url, 3) as logs:
             for turn in range(10):
-                answers = await asyncio.gather(*(log.append(Write(f"a/{turn}", b"", 0)) for log in logs), return_exceptions=True)
+                answers = await asyncio.gather(
+                    *(log.append(Write(f"a/{turn}", b"", 0)) for log in logs), return_exceptions=True
+                )
                 assert sorted(type(answer) is Record for answer in answers) == [False, False, True]
                 assert all(isinstance(answer, Record | WriteRefused) for answer in answers)
             assert await logs[0].current_revision() == 10

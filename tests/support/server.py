@@ -1,7 +1,8 @@
-"""A server on a real socket in a thread of this process: memory storage, port 0. As fast to start as to import; use it for a whole module.
+"""A server on a real socket in a thread of this process: memory storage, port 0. As fast to start as to import; use it
+for a whole module.
 
-    with serve("--token-auth-file", str(tokens)) as server:
-        answer = server.wire("secret").get("/api/v1/pods")
+with serve("--token-auth-file", str(tokens)) as server:
+    answer = server.wire("secret").get("/api/v1/pods")
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A server as a child process, and a client that sees every byte: status line, headers, chunks. For rules about the wire itself."""
+"""A server as a child process, and a client that sees every byte: status line, headers, chunks. For rules about the
+wire itself.
+"""
 
 from __future__ import annotations
 
@@ -80,10 +82,19 @@ class Wire:
 
     def _connect(self) -> http.client.HTTPConnection:
         if self.url.startswith("https"):
-            return http.client.HTTPSConnection(self._host, self._port, timeout=PATIENCE, context=ssl.create_default_context(cadata=self._ca))
+            return http.client.HTTPSConnection(
+                self._host, self._port, timeout=PATIENCE, context=ssl.create_default_context(cadata=self._ca)
+            )
         return http.client.HTTPConnection(self._host, self._port, timeout=PATIENCE)
 
-    def _send(self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+    def _send(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> http.client.HTTPResponse:
         sent = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         connection.request(method, path, body, {**sent, **headers})
         return connection.getresponse()
@@ -119,7 +130,9 @@ class Wire:
     def watch(self, path: str, **headers: str) -> Iterator[Watch]:
         connection = self._connect()
         try:
-            answer = self._send(connection, "GET", path, None, {name.replace("_", "-"): value for name, value in headers.items()})
+            answer = self._send(
+                connection, "GET", path, None, {name.replace("_", "-"): value for name, value in headers.items()}
+            )
             yield Watch(answer)
         finally:
             connection.close()
@@ -167,7 +180,14 @@ class Child:
 
     def __enter__(self) -> Self:
         self._log = (self.directory.parent / f"{self.directory.name}.log").open("w+")
-        self.process = subprocess.Popen(command(*self._flags), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
+        self.process = subprocess.Popen(
+            command(*self._flags),
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.log()
@@ -193,7 +213,9 @@ class Child:
         code = self.process.wait(PATIENCE)
         return code, time.monotonic() - started
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.process.poll() is None:
             self.stop()
         for pipe in (self.process.stdin, self.process.stdout):

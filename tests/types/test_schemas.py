@@ -14,9 +14,26 @@ from apiserver.api.types.core import events as core_events
 from apiserver.api.types.resource import v1, v1alpha3, v1beta1, v1beta2
 
 MODULES = (
-    apps, authentication, batch, configuration, coordination, core_events, events, meta, namespaces, nodes, pods, policy, services, v1, v1alpha3, v1beta1,
-    v1beta2, version, scheduling,
-)  # fmt: skip
+    apps,
+    authentication,
+    batch,
+    configuration,
+    coordination,
+    core_events,
+    events,
+    meta,
+    namespaces,
+    nodes,
+    pods,
+    policy,
+    services,
+    v1,
+    v1alpha3,
+    v1beta1,
+    v1beta2,
+    version,
+    scheduling,
+)
 
 
 def reachable() -> dict[str, Struct]:
@@ -47,7 +64,12 @@ def test_the_issue_kinds_are_all_there_with_their_lists() -> None:
     for name in devices:
         for release in ("v1", "v1beta2", "v1beta1"):
             assert {("resource.k8s.io", release, name), ("resource.k8s.io", release, name + "List")} <= kinds
-    assert {("", "v1", "Binding"), ("coordination.k8s.io", "v1", "Lease"), ("events.k8s.io", "v1", "Event"), ("policy", "v1", "Eviction")} <= kinds
+    assert {
+        ("", "v1", "Binding"),
+        ("coordination.k8s.io", "v1", "Lease"),
+        ("events.k8s.io", "v1", "Event"),
+        ("policy", "v1", "Eviction"),
+    } <= kinds
 
 
 @pytest.mark.parametrize("name", sorted(STRUCTS))
@@ -55,7 +77,9 @@ def test_names_and_numbers_of_a_struct_are_its_own(name: str) -> None:
     struct = STRUCTS[name]
     numbers = [field.number for field in struct.declared if field.number]
     assert len(numbers) == len(set(numbers))
-    flattened = sum(len(field.type.fields) if field.inline and isinstance(field.type, Struct) else 1 for field in struct.declared)
+    flattened = sum(
+        len(field.type.fields) if field.inline and isinstance(field.type, Struct) else 1 for field in struct.declared
+    )
     assert len(struct.fields) == flattened
 
 
@@ -72,11 +96,14 @@ def test_merge_keys_name_fields_of_the_elements(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(STRUCTS))
 def test_values_that_go_never_finds_empty_are_always_written(name: str) -> None:
-    """A struct, time, quantity or raw value held by value has no empty form, unless it is marked to be left out at zero."""
+    """A struct, time, quantity or raw value held by value has no empty form, unless it is marked to be left out at
+    zero.
+    """
     left_out = {"creationTimestamp"}
     for field in STRUCTS[name].fields.values():
         by_value = isinstance(field.type, Struct) or (
-            isinstance(field.type, Scalar) and field.type.name in ("time", "microTime", "quantity", "raw", "fieldsV1", "intOrString")
+            isinstance(field.type, Scalar)
+            and field.type.name in ("time", "microTime", "quantity", "raw", "fieldsV1", "intOrString")
         )
         if by_value and not field.pointer:
             assert not field.omit or field.name in left_out, field.name
@@ -102,7 +129,10 @@ def test_v1beta2_has_the_shape_of_v1() -> None:
         if isinstance(type, Scalar) or type.name in seen:
             return type.name if isinstance(type, Scalar) else type.kind
         inner = seen | {type.name}
-        return {name: (field.number, field.omit, field.pointer, field.required, shape(field.type, inner)) for name, field in type.fields.items()}
+        return {
+            name: (field.number, field.omit, field.pointer, field.required, shape(field.type, inner))
+            for name, field in type.fields.items()
+        }
 
     for kind in ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass"):
         assert shape(getattr(v1, kind)) == shape(getattr(v1beta2, kind))

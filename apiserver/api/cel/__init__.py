@@ -28,9 +28,18 @@ MAX_EXPRESSION_LENGTH: Final = 10_240
 TOO_EXPENSIVE: Final = "too complex, exceeds cost limit"
 
 __all__ = [
-    "COST_LIMIT", "LIMIT_EXCEEDED", "MAX_EXPRESSION_LENGTH", "TOO_EXPENSIVE", "CompileError", "Device", "Environment", "EvaluationError", "Program",
-    "compile", "device_environment",
-]  # fmt: skip
+    "COST_LIMIT",
+    "LIMIT_EXCEEDED",
+    "MAX_EXPRESSION_LENGTH",
+    "TOO_EXPENSIVE",
+    "CompileError",
+    "Device",
+    "Environment",
+    "EvaluationError",
+    "Program",
+    "compile",
+    "device_environment",
+]
 
 _CACHE_SIZE: Final = 1024
 
@@ -45,9 +54,7 @@ class Environment:
     stored: bool
 
 
-def device_environment(
-    release: tuple[int, int], features: Mapping[str, bool] | object, stored: bool
-) -> Environment:
+def device_environment(release: tuple[int, int], features: Mapping[str, bool] | object, stored: bool) -> Environment:
     """The environment of selectors on a server that behaves like `release`.
 
     `features` tells which gates are on: a mapping, or an object with `enabled(name)`. `stored` is for expressions of
@@ -142,9 +149,7 @@ def _compile(expression: str, environment: Environment) -> Program | CompileErro
     )
     accepted = {"bool", "any", "dyn"} if environment.list_attributes else {"bool", "any"}
     try:
-        compiled = compile_expression(
-            expression, language, frozenset(accepted), "bool or the unknown type", COST_LIMIT
-        )
+        compiled = compile_expression(expression, language, frozenset(accepted), "bool or the unknown type", COST_LIMIT)
     except NotCompiled as error:
         return CompileError(str(error), error.internal)
     return Program(expression, compiled, environment.list_attributes)

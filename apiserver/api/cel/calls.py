@@ -265,4 +265,3 @@ def in_constant_list(element: Code, items: Any) -> Code | None:
         return kind in _PRIMITIVE and value in others
 
     return test
-

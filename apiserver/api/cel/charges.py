@@ -22,7 +22,6 @@ from apiserver.api.semver import Semver
 Charge = Callable[[Any, Any], int]
 
 
-
 def _up(size: int, factor: float) -> int:
     return math.ceil(size * factor)
 

@@ -63,9 +63,7 @@ def _list_scan(estimator: Estimator, _overload: str, target: Operand | None, _ar
 
 
 def _argument_scan(keeps_size: bool) -> Rule:
-    def rule(
-        estimator: Estimator, _overload: str, _target: Operand | None, args: list[Operand]
-    ) -> Estimate | None:
+    def rule(estimator: Estimator, _overload: str, _target: Operand | None, args: list[Operand]) -> Estimate | None:
         if not args:
             return None
         size = estimator.size_of(args[0])
@@ -74,9 +72,7 @@ def _argument_scan(keeps_size: bool) -> Rule:
     return rule
 
 
-def _target_scan(
-    estimator: Estimator, _overload: str, target: Operand | None, _args: list[Operand]
-) -> Estimate | None:
+def _target_scan(estimator: Estimator, _overload: str, target: Operand | None, _args: list[Operand]) -> Estimate | None:
     if target is None:
         return None
     size = estimator.size_of(target)
@@ -205,9 +201,7 @@ _BY_FUNCTION: Final[dict[str, Rule]] = {
     "join": _join,
     "find": _find,
     "findAll": _find,
-    **dict.fromkeys(
-        ("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _argument_scan(False)
-    ),
+    **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _argument_scan(False)),
     "ip": _ip,
     "ip.isCanonical": _is_canonical,
     "containsIP": _contains_address(False),
@@ -320,15 +314,11 @@ def _known(operand: Operand) -> Size:
 
 
 COMPARED: Final = frozenset(
-    f"{order}_{kind}"
-    for order in ("less", "greater", "less_equals", "greater_equals")
-    for kind in ("string", "bytes")
+    f"{order}_{kind}" for order in ("less", "greater", "less_equals", "greater_equals") for kind in ("string", "bytes")
 ) | {"equals", "not_equals"}
 
 
-def _standard(
-    estimator: Estimator, node: Call, overload: str, target: Operand | None, args: list[Operand]
-) -> Estimate:
+def _standard(estimator: Estimator, node: Call, overload: str, target: Operand | None, args: list[Operand]) -> Estimate:
     """Calls of the standard library."""
     match overload:
         case "string_format" if target is not None:

@@ -63,9 +63,7 @@ def method(id: str, args: Iterable[Type], result: Type, impl: Implementation | N
     return overload(id, args, result, impl, member=True)
 
 
-def function(
-    name: str, *overloads: Overload, trait: Implementation | None = None, terse: bool = False
-) -> Function:
+def function(name: str, *overloads: Overload, trait: Implementation | None = None, terse: bool = False) -> Function:
     """Declare a function."""
     return Function(name, overloads, trait, terse)
 

@@ -106,4 +106,9 @@ def bind(device: Device, *, list_values: bool) -> dict[str, Any] | str:
         if not slash:
             domain, identifier = driver, name
         amounts.setdefault(domain, {})[identifier] = _quantity(str(entry["value"]))
-    return {"driver": driver, "attributes": values, "capacity": amounts, "allowMultipleAllocations": device.allow_multiple_allocations}
+    return {
+        "driver": driver,
+        "attributes": values,
+        "capacity": amounts,
+        "allowMultipleAllocations": device.allow_multiple_allocations,
+    }

@@ -19,7 +19,18 @@ from apiserver.api.cel.declarations import Function, merge
 from apiserver.api.cel.diagnosis import diagnose
 from apiserver.api.cel.errors import LIMIT_EXCEEDED, EvaluationError
 from apiserver.api.cel.lexer import tokenize
-from apiserver.api.cel.library import addresses, conversions, formatting, kubernetes, lists, operators, optionals, standard, strings, urls
+from apiserver.api.cel.library import (
+    addresses,
+    conversions,
+    formatting,
+    kubernetes,
+    lists,
+    operators,
+    optionals,
+    standard,
+    strings,
+    urls,
+)
 from apiserver.api.cel.parser import NotCel, Parser
 from apiserver.api.cel.planner import PlanError, Planner, code_of
 from apiserver.api.cel.regex import compile_pattern
@@ -108,8 +119,11 @@ class Compiled:
 
 
 def build_language(
-    release: Release, variables: Mapping[str, Type], structs: Mapping[str, Mapping[str, Type]],
-    bounds: Mapping[str, Bounds], extra: list[Function],
+    release: Release,
+    variables: Mapping[str, Type],
+    structs: Mapping[str, Mapping[str, Type]],
+    bounds: Mapping[str, Bounds],
+    extra: list[Function],
 ) -> Language:
     """The language of a release (of its libraries) with some variables and further functions."""
     libraries = [

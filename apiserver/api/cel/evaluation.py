@@ -73,9 +73,7 @@ def map_builder(entries: list[tuple[Code, Code, bool]]) -> Code:
                     raise CelError(f"unsupported key type: {type_name(key)}")
                 if optional:
                     if value.__class__ is not Optional:
-                        raise CelError(
-                            f"cannot initialize optional entry '{key}' from non-optional value {value}"
-                        )
+                        raise CelError(f"cannot initialize optional entry '{key}' from non-optional value {value}")
                     if value.value is ABSENT:
                         result.pop(key, None)
                         continue

@@ -21,13 +21,44 @@ NAMES: Final[dict[str, str]] = {
     **{
         symbol: f"'{symbol}'"
         for symbol in (
-            "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*", "/", "%",
-            "true", "false", "null",
+            "==",
+            "!=",
+            "in",
+            "<",
+            "<=",
+            ">=",
+            ">",
+            "&&",
+            "||",
+            "[",
+            "]",
+            "{",
+            "}",
+            "(",
+            ")",
+            ".",
+            ",",
+            "-",
+            "!",
+            "?",
+            ":",
+            "+",
+            "*",
+            "/",
+            "%",
+            "true",
+            "false",
+            "null",
         )
     },
-    "FLOAT": "NUM_FLOAT", "INT": "NUM_INT", "UINT": "NUM_UINT", "STRING": "STRING", "BYTES": "BYTES",
-    "IDENT": "IDENTIFIER", "ESC": "ESC_IDENTIFIER",
-}  # fmt: skip
+    "FLOAT": "NUM_FLOAT",
+    "INT": "NUM_INT",
+    "UINT": "NUM_UINT",
+    "STRING": "STRING",
+    "BYTES": "BYTES",
+    "IDENT": "IDENTIFIER",
+    "ESC": "ESC_IDENTIFIER",
+}
 
 _LEFT_RECURSIVE: Final = frozenset({"relation", "calc", "member"})
 # Kinds of states.
@@ -168,9 +199,7 @@ def _primary() -> Part:
 def _rules() -> dict[str, Part]:
     return {
         "start": _seq(_r("expr"), _t(EOF)),
-        "expr": _seq(
-            _r("conditionalOr"), Maybe(_seq(_t("?"), _r("conditionalOr"), _t(":"), _r("expr")))
-        ),
+        "expr": _seq(_r("conditionalOr"), Maybe(_seq(_t("?"), _r("conditionalOr"), _t(":"), _r("expr")))),
         "conditionalOr": _seq(_r("conditionalAnd"), Repeat([_seq(_t("||"), _r("conditionalAnd"))])),
         "conditionalAnd": _seq(_r("relation"), Repeat([_seq(_t("&&"), _r("relation"))])),
         "relation": _seq(_r("calc"), _tail((1, _seq(_t("< <= >= > == != in"), _r("relation", 2))))),
@@ -234,7 +263,9 @@ class Network:
             case Token():
                 part.enter.edges.append(Edge(leave, tokens=part.kinds))
             case Call():
-                part.enter.edges.append(Edge(self.starts[part.rule], follow=leave, rule=part.rule, precedence=part.precedence))
+                part.enter.edges.append(
+                    Edge(self.starts[part.rule], follow=leave, rule=part.rule, precedence=part.precedence)
+                )
                 self.returns[part.rule].append((leave, part.rule in _LEFT_RECURSIVE and part.precedence == 0))
             case Sequence():
                 at = part.enter
@@ -252,7 +283,9 @@ class Network:
             case Repeat():
                 self._build_repeat(part, rule)
 
-    def _build_block(self, parts: list[Part], enter: State, leave: State, rule: str, precedences: tuple[int, ...] = ()) -> None:
+    def _build_block(
+        self, parts: list[Part], enter: State, leave: State, rule: str, precedences: tuple[int, ...] = ()
+    ) -> None:
         enter.kind = BLOCK
         for index, inner in enumerate(parts):
             self._build(inner, rule, leave)

@@ -55,9 +55,7 @@ _UNFINISHED: Final = re.compile(
     rf"|[rR]?'(?:(?<=[rR]')[^'\n\r]*|(?:{_ESCAPE}|[^\\'\n\r])*)"
     r"|`[A-Za-z0-9_.\-/ ]*|&|\||="
 )
-_UNFINISHED_ESCAPE: Final = re.compile(
-    r"\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?"
-)
+_UNFINISHED_ESCAPE: Final = re.compile(r"\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?")
 
 
 def tokenize(source: str, issues: Issues) -> list[Token]:

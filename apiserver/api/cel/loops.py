@@ -75,9 +75,7 @@ class Slots:
     second: int = 0
 
 
-def fold(
-    source: Code, slots: Slots, start: Any, condition: Code | None, step: Code, result: Code, limit: int
-) -> Code:
+def fold(source: Code, slots: Slots, start: Any, condition: Code | None, step: Code, result: Code, limit: int) -> Code:
     """Any comprehension. A list or map to start with is copied, so that the step may change it."""
     accu, first, second = slots.accu, slots.first, slots.second
     fresh = start.__class__ in (list, dict)

@@ -213,9 +213,7 @@ def _transform_map_entry(pos: int, target: Node, args: list[Node]) -> Node:
 
 def _binding(pos: int, name: str, value: Node, result: Node) -> Node:
     """A loop over nothing: its accumulator is the bound variable."""
-    return Comprehension(
-        pos, ListNode(pos, []), UNUSED, "", name, value, Literal(pos, False), Ident(pos, name), result
-    )
+    return Comprehension(pos, ListNode(pos, []), UNUSED, "", name, value, Literal(pos, False), Ident(pos, name), result)
 
 
 def _bind(pos: int, target: Node, args: list[Node]) -> Node | None:

@@ -37,7 +37,15 @@ from apiserver.api.cel.calls import (
 from apiserver.api.cel.charges import actual_cost, charge_equality
 from apiserver.api.cel.cost import LIST_COST
 from apiserver.api.cel.declarations import Function
-from apiserver.api.cel.evaluation import CEILINGS, equal_to_scalar, equal_to_text, logical, map_builder, not_equal, or_value
+from apiserver.api.cel.evaluation import (
+    CEILINGS,
+    equal_to_scalar,
+    equal_to_text,
+    logical,
+    map_builder,
+    not_equal,
+    or_value,
+)
 from apiserver.api.cel.loops import UNSET, Slots, accumulator, binding, fold, quantifier
 from apiserver.api.cel.macros import ACCUMULATOR
 from apiserver.api.cel.regex import compile_pattern
@@ -51,9 +59,13 @@ from apiserver.api.cel.values import (
     no_such_overload,
 )  # fmt: skip
 
-_CONVERSIONS: Final = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
+_CONVERSIONS: Final = frozenset(
+    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
+)
 # What these make of literals is made once. It is still charged every time.
-_PARSERS: Final = frozenset(["quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "cidr", "isCIDR", "url", "isURL"])
+_PARSERS: Final = frozenset(
+    ["quantity", "isQuantity", "semver", "isSemver", "ip", "isIP", "cidr", "isCIDR", "url", "isURL"]
+)
 
 
 class PlanError(Exception):
@@ -241,9 +253,7 @@ class Planner:
                     value = code(frame)
                     if index in optional:
                         if value.__class__ is not Optional:
-                            raise CelError(
-                                f"cannot initialize optional list element from non-optional value {value}"
-                            )
+                            raise CelError(f"cannot initialize optional list element from non-optional value {value}")
                         if value.value is ABSENT:
                             continue
                         value = value.value
@@ -315,6 +325,7 @@ class Planner:
         if not (isinstance(node, Call) and node.function == "_+_" and isinstance(node.args[0], Ident)):
             return self._code(node)
         return binary(self._code(node.args[0]), self._code(node.args[1]), _extend, None)
+
 
 class _Choice(Attribute):
     """`?:`: further selections apply to whichever branch is taken, and the choice itself costs nothing."""

@@ -138,9 +138,7 @@ class Predictor:
                 if exact or kind == EOF:
                     stopped.append(config)
                 continue
-            moved.extend(
-                config._replace(state=edge.target) for edge in config.state.edges if kind in edge.tokens
-            )
+            moved.extend(config._replace(state=edge.target) for edge in config.state.edges if kind in edge.tokens)
         if not stopped and kind != EOF and len({config.alternative for config in moved}) == 1:
             return moved
         found: dict[Config, None] = {}

@@ -153,7 +153,11 @@ class _Parser:
             raise self._error("invalid nested repetition operator", self.text[last : self.at])
         body = parts.pop()
         low, high = bounds
-        if self.text[start] == "{" and (low >= 2 or (high or 0) >= 2) and not _repeat_fits(body, _MAX_REPEAT // (high or low)):
+        if (
+            self.text[start] == "{"
+            and (low >= 2 or (high or 0) >= 2)
+            and not _repeat_fits(body, _MAX_REPEAT // (high or low))
+        ):
             raise self._error("invalid repeat count", self.text[start : self.at])
         parts.append(Repeat(body, low, high, greedy))
         return start

@@ -171,7 +171,9 @@ def _equal_lists(left: Sequence[Any], right: Sequence[Any]) -> bool:
 
 
 def _agree(left: Any, right: Any) -> bool:
-    """Equality of the elements of two collections. What cannot be compared counts as equal there: clients rely on it."""
+    """Equality of the elements of two collections. What cannot be compared counts as equal there: clients rely on
+    it.
+    """
     try:
         return equal(left, right)
     except CelError:

@@ -1,7 +1,7 @@
 """JSON patch (RFC 6902), with the liberties of upstream's library.
 
-Replacing or testing a missing key of an object works on null, `add` without a value adds null, negative indices count from the
-end, and a pointer's first segment is ignored.
+Replacing or testing a missing key of an object works on null, `add` without a value adds null, negative indices count
+from the end, and a pointer's first segment is ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def json_patch(document: Any, operations: list[Any]) -> Any:
     """The document after all operations. Raises PatchError at the first that fails."""
     for operation in operations:
         if operation is not None and not isinstance(operation, dict):
-            raise PatchError(f"json: cannot unmarshal {_go_kind(operation)} into Go value of type jsonpatch.Operation", 400)
+            raise PatchError(
+                f"json: cannot unmarshal {_go_kind(operation)} into Go value of type jsonpatch.Operation", 400
+            )
     # Operations change what they find in place, so they get a copy.
     patcher = _Patcher(orjson.loads(orjson.dumps(document)))
     for operation in operations:
@@ -44,9 +46,14 @@ class _Patcher:
 
     def apply(self, operation: Json) -> None:
         kind = operation.get("op")
-        run = {"add": self.add, "remove": self.remove, "replace": self.replace, "move": self.move, "test": self.test, "copy": self.copy}.get(
-            kind if isinstance(kind, str) else ""
-        )
+        run = {
+            "add": self.add,
+            "remove": self.remove,
+            "replace": self.replace,
+            "move": self.move,
+            "test": self.test,
+            "copy": self.copy,
+        }.get(kind if isinstance(kind, str) else "")
         if run is None:
             raise PatchError(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
         run(operation)
@@ -163,7 +170,10 @@ class _Patcher:
         encoded = orjson.dumps(value)
         self.copied += len(encoded) if value is not None else 0
         if self.copied > COPY_LIMIT:
-            text = f"Unable to complete the copy, the accumulated size increase of copy is {self.copied}, exceeding the limit {COPY_LIMIT}"
+            text = (
+                f"Unable to complete the copy, the accumulated size increase of copy is {self.copied}, exceeding the"
+                f" limit {COPY_LIMIT}"
+            )
             raise PatchError(text)
         try:
             _add(container, key, orjson.loads(encoded))
@@ -185,7 +195,9 @@ def _required(operation: Json, name: str, missing: str) -> str:
     if value is None:
         raise PatchError(f"{missing}: {_MISSING}")
     if not isinstance(value, str):
-        raise PatchError(f"{missing.partition(': ')[0]}: json: cannot unmarshal {_go_kind(value)} into Go value of type string")
+        raise PatchError(
+            f"{missing.partition(': ')[0]}: json: cannot unmarshal {_go_kind(value)} into Go value of type string"
+        )
     return value
 
 
@@ -264,7 +276,11 @@ def _remove(container: Container, key: str) -> None:
 def _equal(left: Any, right: Any) -> bool:
     """Equality of JSON, where 1, 1.0 and true differ."""
     if isinstance(left, dict):
-        return isinstance(right, dict) and left.keys() == right.keys() and all(_equal(item, right[key]) for key, item in left.items())
+        return (
+            isinstance(right, dict)
+            and left.keys() == right.keys()
+            and all(_equal(item, right[key]) for key, item in left.items())
+        )
     if isinstance(left, list):
         return isinstance(right, list) and len(left) == len(right) and all(map(_equal, left, right))
     return type(left) is type(right) and bool(left == right)

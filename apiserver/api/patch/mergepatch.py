@@ -1,5 +1,5 @@
-"""JSON merge patch (RFC 7386) as upstream's library does it: nulls vanish from objects that are added, but stay in lists; the keys of every
-object that the patch touches are sorted (raw extensions show it)."""
+"""JSON merge patch (RFC 7386) as upstream's library does it: nulls vanish from objects that are added, but stay in
+lists; the keys of every object that the patch touches are sorted (raw extensions show it)."""
 
 from __future__ import annotations
 

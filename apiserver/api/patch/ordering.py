@@ -31,7 +31,11 @@ def element_key(element: Any, key_name: str) -> Any:
 
 def by_presence(values: list[Any], listed: list[Any], key_name: str) -> tuple[list[Any], list[Any]]:
     """Values that a list names, and the others."""
-    names = [element[key_name] for element in listed if isinstance(element, dict) and key_name in element] if key_name else listed
+    names = (
+        [element[key_name] for element in listed if isinstance(element, dict) and key_name in element]
+        if key_name
+        else listed
+    )
     ours: list[Any] = []
     theirs: list[Any] = []
     for value in values:
@@ -40,8 +44,12 @@ def by_presence(values: list[Any], listed: list[Any], key_name: str) -> tuple[li
     return ours, theirs
 
 
-def ordered(ours: list[Any], theirs: list[Any], our_order: list[Any], their_order: list[Any], key_name: str, *, keyed: bool) -> list[Any]:
-    """Both parts sorted by their orders, then interleaved by the server's order; ours go first where that says nothing."""
+def ordered(
+    ours: list[Any], theirs: list[Any], our_order: list[Any], their_order: list[Any], key_name: str, *, keyed: bool
+) -> list[Any]:
+    """Both parts sorted by their orders, then interleaved by the server's order; ours go first where that says
+    nothing.
+    """
     ours = _sorted(ours, our_order, key_name, keyed=keyed)
     theirs = _sorted(theirs, their_order, key_name, keyed=keyed)
     out: list[Any] = []
@@ -58,7 +66,9 @@ def ordered(ours: list[Any], theirs: list[Any], our_order: list[Any], their_orde
 
 
 def _sorted(values: list[Any], order: list[Any], key_name: str, *, keyed: bool) -> list[Any]:
-    """By the places of an order; an element that it does not name moves in front of those before it, as upstream's sort does."""
+    """By the places of an order; an element that it does not name moves in front of those before it, as upstream's sort
+    does.
+    """
     deleted: list[Any] = []
     if keyed:
         for value in (*values, *order):

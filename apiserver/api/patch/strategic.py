@@ -1,11 +1,14 @@
 """Strategic merge patch: merging by the merge keys and strategies of the schema.
 
-    map     merged field by field; `$patch: replace|delete` replaces or empties it, `$retainKeys` drops what it does not list
-    list    strategy "merge": elements with the same merge key are merged, `$patch: delete` removes one, `$patch: replace` all;
-            lists of scalars become sets, `$deleteFromPrimitiveList/x` removes from them; `$setElementOrder/x` orders the result.
-            Without that strategy a list is replaced.
+    map     merged field by field; `$patch: replace|delete` replaces or empties it, `$retainKeys` drops what it does not
+            list
+    list    strategy "merge": elements with the same merge key are merged, `$patch: delete` removes one, `$patch:
+            replace` all;
+            lists of scalars become sets, `$deleteFromPrimitiveList/x` removes from them; `$setElementOrder/x` orders
+            the result. Without that strategy a list is replaced.
 
-Elements that a patch brings stand before those that only the server has, except where the server's order says otherwise.
+Elements that a patch brings stand before those that only the server has, except where the server's order says
+otherwise.
 """
 
 from __future__ import annotations
@@ -137,7 +140,9 @@ def _check_order(change: list[Any], order: list[Any], key_name: str) -> None:
             found += 1
         at += 1
     if found < len(added) and at >= len(order):
-        text = f"The order in patch list:\n{go_format(change)}\n doesn't match {ELEMENT_ORDER} list:\n{go_format(order)}\n"
+        text = (
+            f"The order in patch list:\n{go_format(change)}\n doesn't match {ELEMENT_ORDER} list:\n{go_format(order)}\n"
+        )
         raise PatchError(text, 500)
 
 
@@ -158,7 +163,9 @@ def _merge_list(original: list[Any], patch: list[Any], item: Type, key_name: str
         merged = _distinct([*original, *patch])
     else:
         if not key_name:
-            raise PatchError(f"cannot merge lists without merge key for {'struct' if isinstance(item, Struct) else 'map'}", 500)
+            raise PatchError(
+                f"cannot merge lists without merge key for {'struct' if isinstance(item, Struct) else 'map'}", 500
+            )
         original, patch = _special_elements(original, patch, key_name)
         merged = _merge_elements(original, patch, item, key_name)
     ours, theirs = by_presence(merged, patch, key_name)
@@ -196,7 +203,9 @@ def _merge_elements(original: list[Any], patch: list[Any], item: Type, key_name:
     out = list(original)
     for element in patch:
         wanted = element_key(element, key_name)
-        at = next((at for at, other in enumerate(out) if key_name in _element(other) and same(other[key_name], wanted)), None)
+        at = next(
+            (at for at, other in enumerate(out) if key_name in _element(other) and same(other[key_name], wanted)), None
+        )
         if at is None:
             out.append(element)
         else:
@@ -245,7 +254,11 @@ def _place(out: Json, name: str, value: Any) -> None:
 
 def _without_directives(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_directives(item) for key, item in value.items() if not (isinstance(item, dict) and DIRECTIVE in item)}
+        return {
+            key: _without_directives(item)
+            for key, item in value.items()
+            if not (isinstance(item, dict) and DIRECTIVE in item)
+        }
     if isinstance(value, list):
         return [_without_directives(item) for item in value if not (isinstance(item, dict) and DIRECTIVE in item)]
     return value
@@ -272,14 +285,24 @@ def _field(type: Type, name: str) -> Field:
     if not isinstance(type, Struct):
         kind = "slice" if isinstance(type, ListOf) else "map" if isinstance(type, MapOf) else _reflect_kind(type)
         raise PatchError(f"merging an object in json but data type is not struct, instead is: {kind}", 500)
-    field = type.fields.get(name) or next((item for known, item in type.fields.items() if known.casefold() == name.casefold()), None)
+    field = type.fields.get(name) or next(
+        (item for known, item in type.fields.items() if known.casefold() == name.casefold()), None
+    )
     if field is None:
         raise PatchError(f'unable to find api field in struct {type.kind} for the json field "{name}"', 500)
     return field
 
 
 def _reflect_kind(type: Type) -> str:
-    if isinstance(type, Scalar) and type.name in ("time", "microTime", "quantity", "intOrString", "raw", "fieldsV1", "duration"):
+    if isinstance(type, Scalar) and type.name in (
+        "time",
+        "microTime",
+        "quantity",
+        "intOrString",
+        "raw",
+        "fieldsV1",
+        "duration",
+    ):
         return "struct"
     return "interface" if isinstance(type, Scalar) and type.name == "any" else go_name(type)
 

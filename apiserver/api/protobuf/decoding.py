@@ -1,8 +1,8 @@
 """Messages as objects in JSON form: a reader is compiled once for each struct and kept with it.
 
-A struct's reader is a table from tags (number and wire type) to field readers. A field reader takes the data, the position after the tag and
-the object to fill, and gives the position after the field. Nested messages are cut out first, so that no reader sees beyond its own; an
-IndexError is then the end of the message where there should be more.
+A struct's reader is a table from tags (number and wire type) to field readers. A field reader takes the data, the
+position after the tag and the object to fill, and gives the position after the field. Nested messages are cut out
+first, so that no reader sees beyond its own; an IndexError is then the end of the message where there should be more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.api.protobuf.values import SCALARS, Into, Json, Message, Value, assign, assign_text, compile_message, read_string
+from apiserver.api.protobuf.values import (
+    SCALARS,
+    Into,
+    Json,
+    Message,
+    Value,
+    assign,
+    assign_text,
+    compile_message,
+    read_string,
+)
 from apiserver.api.protobuf.wire import BYTES, EOF, WireError, length, skip, varint
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
@@ -47,7 +57,9 @@ def _compile(struct: Struct) -> Message:
 
 
 def _go_field(item: Field) -> str:
-    """A field's name in Go, as refusals show it: that of its type where it is embedded, else the JSON name in capitals."""
+    """A field's name in Go, as refusals show it: that of its type where it is embedded, else the JSON name in
+    capitals.
+    """
     if item.inline or item.name == "metadata":
         return getattr(item.type, "kind", item.name)
     name = item.name

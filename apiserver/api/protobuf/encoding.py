@@ -1,7 +1,7 @@
 """Objects as messages: a writer is compiled once for each struct and kept with it.
 
-A writer takes a value in normal form and gives the field's bytes with its tag. What stands for an absent field is known when the writer is
-made: nothing, or the zero of a field that is always written.
+A writer takes a value in normal form and gives the field's bytes with its tag. What stands for an absent field is known
+when the writer is made: nothing, or the zero of a field that is always written.
 """
 
 from __future__ import annotations
@@ -117,9 +117,18 @@ def _zero(item: Field, writer: Writer) -> bytes:
 
 
 _ZEROS: Final[dict[str, Any]] = {
-    "string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0.0, "time": None, "microTime": None, "quantity": "0", "intOrString": 0,
-    "raw": None, "fieldsV1": None,
-}  # fmt: skip
+    "string": "",
+    "bool": False,
+    "int32": 0,
+    "int64": 0,
+    "float64": 0.0,
+    "time": None,
+    "microTime": None,
+    "quantity": "0",
+    "intOrString": 0,
+    "raw": None,
+    "fieldsV1": None,
+}
 
 
 def _writer(type: Type, number: int) -> Writer:
@@ -130,7 +139,9 @@ def _writer(type: Type, number: int) -> Writer:
     if isinstance(type, MapOf):
         # Repeated fields cannot be values of a map: a list is a message there.
         value = type.value
-        return _map(tag(number, BYTES), _named_list(value, _VALUE) if isinstance(value, ListOf) else _writer(value, _VALUE))
+        return _map(
+            tag(number, BYTES), _named_list(value, _VALUE) if isinstance(value, ListOf) else _writer(value, _VALUE)
+        )
     make = _SCALARS.get(type.name)
     if make is None:
         raise TypeError(f"{type.go} has no protobuf form")
@@ -247,6 +258,16 @@ def _json(number: int) -> Writer:
 
 
 _SCALARS: Final[dict[str, Callable[[int], Writer]]] = {
-    "string": _string, "bool": _bool, "int32": _integer, "int64": _integer, "float64": _float, "bytes": _bytes, "time": _time, "microTime": _time,
-    "quantity": _quantity, "intOrString": _int_or_string, "raw": _json, "fieldsV1": _json,
-}  # fmt: skip
+    "string": _string,
+    "bool": _bool,
+    "int32": _integer,
+    "int64": _integer,
+    "float64": _float,
+    "bytes": _bytes,
+    "time": _time,
+    "microTime": _time,
+    "quantity": _quantity,
+    "intOrString": _int_or_string,
+    "raw": _json,
+    "fieldsV1": _json,
+}

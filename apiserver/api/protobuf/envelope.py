@@ -67,9 +67,18 @@ def _type_meta(data: bytes, at: int, out: Json) -> int:
     return stop
 
 
-_TYPE_META: Final = compile_message("TypeMeta", {0x0A: assign("apiVersion", read_string), 0x12: assign("kind", read_string)}, {1: "APIVersion", 2: "Kind"})
+_TYPE_META: Final = compile_message(
+    "TypeMeta",
+    {0x0A: assign("apiVersion", read_string), 0x12: assign("kind", read_string)},
+    {1: "APIVersion", 2: "Kind"},
+)
 _UNKNOWN: Final = compile_message(
     "Unknown",
-    {0x0A: _type_meta, 0x12: assign("raw", read_slice), 0x1A: assign("encoding", read_string), 0x22: assign("type", read_string)},
+    {
+        0x0A: _type_meta,
+        0x12: assign("raw", read_slice),
+        0x1A: assign("encoding", read_string),
+        0x22: assign("type", read_string),
+    },
     {1: "TypeMeta", 2: "Raw", 3: "ContentEncoding", 4: "ContentType"},
 )

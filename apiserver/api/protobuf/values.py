@@ -1,8 +1,8 @@
 """Readers of single values, and what all readers of messages are made of.
 
-A message's reader is a table from tags (number and wire type) to field readers. A field reader takes the data, the position after the tag and
-the object to fill, and gives the position after the field. Nested messages are cut out first, so that no reader sees beyond its own; an
-IndexError is then the end of the message where there should be more.
+A message's reader is a table from tags (number and wire type) to field readers. A field reader takes the data, the
+position after the tag and the object to fill, and gives the position after the field. Nested messages are cut out
+first, so that no reader sees beyond its own; an IndexError is then the end of the message where there should be more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,18 @@ from apiserver.api.gojson import RawObject
 from apiserver.api.protobuf.wire import BYTES, END, EOF, FIXED64, VARINT, WireError, length, skip, varint
 from apiserver.api.scalars import canonical_quantity
 
-__all__ = ["SCALARS", "Into", "Json", "Message", "Value", "assign", "assign_text", "compile_message", "read_slice", "read_string"]
+__all__ = [
+    "SCALARS",
+    "Into",
+    "Json",
+    "Message",
+    "Value",
+    "assign",
+    "assign_text",
+    "compile_message",
+    "read_slice",
+    "read_string",
+]
 
 Json = dict[str, Any]
 #: Reads one value: (data, position) to (value, position after it).
@@ -99,7 +110,9 @@ def assign_text(name: str) -> Into:
 def _small(kind: str, *fields: tuple[str, int, Value]) -> Message:
     """A message of values, numbered from 1."""
     table = {number << 3 | wire: assign(name, read) for number, (name, wire, read) in enumerate(fields, 1)}
-    return compile_message(kind, table, {number: name[:1].upper() + name[1:] for number, (name, _, _) in enumerate(fields, 1)})
+    return compile_message(
+        kind, table, {number: name[:1].upper() + name[1:] for number, (name, _, _) in enumerate(fields, 1)}
+    )
 
 
 def read_string(data: bytes, at: int) -> tuple[str, int]:
@@ -160,7 +173,9 @@ def _micro_time(data: bytes, at: int) -> tuple[str | None, int]:
         return None, stop
     # Nanoseconds are cut towards zero; negative ones reach into the second before.
     nanos = found.get("nanos", 0)
-    seconds, micros = divmod(found.get("seconds", 0) * 1_000_000 + (abs(nanos) // 1000) * (1 if nanos >= 0 else -1), 1_000_000)
+    seconds, micros = divmod(
+        found.get("seconds", 0) * 1_000_000 + (abs(nanos) // 1000) * (1 if nanos >= 0 else -1), 1_000_000
+    )
     return None if seconds == _EARLIEST and not micros else f"{_moment(seconds)[:-1]}.{micros:06d}Z", stop
 
 
@@ -218,11 +233,22 @@ def read_slice(data: bytes, at: int) -> tuple[bytes, int]:
 
 _TIMESTAMP: Final = _small("Timestamp", ("seconds", VARINT, _int64), ("nanos", VARINT, _int32))
 _TEXT: Final = _small("Quantity", ("text", BYTES, read_string))
-_INT_OR_STRING: Final = _small("IntOrString", ("type", VARINT, _int64), ("intVal", VARINT, _int32), ("strVal", BYTES, read_string))
+_INT_OR_STRING: Final = _small(
+    "IntOrString", ("type", VARINT, _int64), ("intVal", VARINT, _int32), ("strVal", BYTES, read_string)
+)
 _RAW: Final = _small("RawExtension", ("raw", BYTES, read_slice))
 #: Wire type and reader of each leaf type.
 SCALARS: Final[dict[str, tuple[int, Value]]] = {
-    "string": (BYTES, read_string), "bool": (VARINT, read_bool), "int32": (VARINT, _int32), "int64": (VARINT, _int64), "float64": (FIXED64, _double),
-    "bytes": (BYTES, _base64), "time": (BYTES, _time), "microTime": (BYTES, _micro_time), "quantity": (BYTES, _quantity),
-    "intOrString": (BYTES, _int_or_string), "raw": (BYTES, _json), "fieldsV1": (BYTES, _json),
-}  # fmt: skip
+    "string": (BYTES, read_string),
+    "bool": (VARINT, read_bool),
+    "int32": (VARINT, _int32),
+    "int64": (VARINT, _int64),
+    "float64": (FIXED64, _double),
+    "bytes": (BYTES, _base64),
+    "time": (BYTES, _time),
+    "microTime": (BYTES, _micro_time),
+    "quantity": (BYTES, _quantity),
+    "intOrString": (BYTES, _int_or_string),
+    "raw": (BYTES, _json),
+    "fieldsV1": (BYTES, _json),
+}

@@ -45,7 +45,9 @@ def header(key: bytes, size: int) -> bytes:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """The varint at a position, of which 64 bits count, and the position after it. Raises IndexError at the end of the data."""
+    """The varint at a position, of which 64 bits count, and the position after it. Raises IndexError at the end of the
+    data.
+    """
     value = shift = 0
     while True:
         if shift >= _SHIFTS:

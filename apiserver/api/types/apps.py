@@ -1,4 +1,6 @@
-"""Workloads of apps/v1: Deployment, ReplicaSet, StatefulSet, DaemonSet, and ControllerRevision, which keeps their history."""
+"""Workloads of apps/v1: Deployment, ReplicaSet, StatefulSet, DaemonSet, and ControllerRevision, which keeps their
+history.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ StatefulSetUpdateStrategy = Struct("io.k8s.api.apps.v1.StatefulSetUpdateStrategy
     field("type", 1, StatefulSetUpdateStrategyType),
     field("rollingUpdate", 2, RollingUpdateStatefulSetStrategy, pointer=True),
 ))
-StatefulSetPersistentVolumeClaimRetentionPolicy = Struct("io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy", lambda: (
+StatefulSetPersistentVolumeClaimRetentionPolicy = Struct(
+    "io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy", lambda: (
     field("whenDeleted", 1, PersistentVolumeClaimRetentionPolicyType),
     field("whenScaled", 2, PersistentVolumeClaimRetentionPolicyType),
 ))

@@ -1,11 +1,27 @@
 """Types of meta/v1: object and list metadata, statuses, options, label selectors, conditions, discovery and tables.
 
-The facts (names, numbers, what is written when empty, list kinds) are those of k8s.io/apimachinery; so in all modules here.
+The facts (names, numbers, what is written when empty, list kinds) are those of k8s.io/apimachinery; so in all modules
+here.
 """
 
 from __future__ import annotations
 
-from apiserver.api.schema import ANY, BOOL, FIELDS_V1, INT32, INT64, RAW, STRING, TIME, Field, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema import (
+    ANY,
+    BOOL,
+    FIELDS_V1,
+    INT32,
+    INT64,
+    RAW,
+    STRING,
+    TIME,
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+    field,
+    string,
+)
 
 UID = string("types.UID")
 ManagedFieldsOperationType = string("v1.ManagedFieldsOperationType")

@@ -16,13 +16,15 @@ PriorityClass = Struct(_V1 + "PriorityClass", lambda: (
     field("value", 2, INT32, omit=False, doc="The priority that pods of the class get; more is served first."),
     field("globalDefault", 3, BOOL, doc="Whether pods without a class are of this one; at most one class says so."),
     field("description", 4, STRING, doc="What the class is for."),
-    field("preemptionPolicy", 5, PreemptionPolicy, pointer=True, doc="Whether pods of the class may take the place of others: Never or PreemptLowerPriority."),
+    field("preemptionPolicy", 5, PreemptionPolicy, pointer=True,
+        doc="Whether pods of the class may take the place of others: Never or PreemptLowerPriority."),
 ), gvk=(GROUP, "v1", "PriorityClass"), doc="PriorityClass names a priority.")
 PriorityClassList = list_of(PriorityClass)
 
 DisruptionMode = string("v1alpha2.DisruptionMode", "Pod", "PodGroup")
 
-BasicSchedulingPolicy = Struct(_ALPHA + "BasicSchedulingPolicy", (), doc="BasicSchedulingPolicy schedules the pods of a group one by one.")
+BasicSchedulingPolicy = Struct(_ALPHA + "BasicSchedulingPolicy", (),
+    doc="BasicSchedulingPolicy schedules the pods of a group one by one.")
 GangSchedulingPolicy = Struct(_ALPHA + "GangSchedulingPolicy", lambda: (
     field("minCount", 1, INT32, omit=False, required=True, doc="Number of pods that must be schedulable at once."),
 ), doc="GangSchedulingPolicy schedules enough pods of a group, or none.")
@@ -31,20 +33,25 @@ PodGroupSchedulingPolicy = Struct(_ALPHA + "PodGroupSchedulingPolicy", lambda: (
     field("gang", 2, GangSchedulingPolicy, pointer=True, doc="Enough pods are scheduled together, or none."),
 ), doc="PodGroupSchedulingPolicy is exactly one of its members.")
 TopologyConstraint = Struct(_ALPHA + "TopologyConstraint", lambda: (
-    field("key", 1, STRING, omit=False, required=True, doc="Key of the node label whose value all pods of a group share."),
+    field("key", 1, STRING, omit=False, required=True,
+        doc="Key of the node label whose value all pods of a group share."),
 ), doc="TopologyConstraint keeps the pods of a group in one domain.")
 PodGroupSchedulingConstraints = Struct(_ALPHA + "PodGroupSchedulingConstraints", lambda: (
     field("topology", 1, ListOf(TopologyConstraint), doc="Domains that the group stays in."),
 ), doc="PodGroupSchedulingConstraints says where the pods of a group may go.")
 PodGroupResourceClaim = Struct(_ALPHA + "PodGroupResourceClaim", lambda: (
-    field("name", 1, STRING, omit=False, required=True, doc="Name of the entry, unique in the group; pods that use it have an equal entry."),
-    field("resourceClaimName", 2, STRING, pointer=True, doc="A claim of the namespace; it is reserved for the group as a whole."),
-    field("resourceClaimTemplateName", 3, STRING, pointer=True, doc="A template of the namespace, from which the group gets a claim of its own."),
+    field("name", 1, STRING, omit=False, required=True,
+        doc="Name of the entry, unique in the group; pods that use it have an equal entry."),
+    field("resourceClaimName", 2, STRING, pointer=True,
+        doc="A claim of the namespace; it is reserved for the group as a whole."),
+    field("resourceClaimTemplateName", 3, STRING, pointer=True,
+        doc="A template of the namespace, from which the group gets a claim of its own."),
 ), doc="PodGroupResourceClaim is a claim that pods of a group share.")
 _CLAIMS = ListOf(PodGroupResourceClaim, "map", ("name",), merge_key="name", strategy="merge,retainKeys")
 PodGroupResourceClaimStatus = Struct(_ALPHA + "PodGroupResourceClaimStatus", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the entry in the spec."),
-    field("resourceClaimName", 2, STRING, pointer=True, doc="The claim that was made; none means that none was needed."),
+    field("resourceClaimName", 2, STRING, pointer=True,
+        doc="The claim that was made; none means that none was needed."),
 ), doc="PodGroupResourceClaimStatus tells the claim that was made from a template.")
 WorkloadPodGroupTemplateReference = Struct(_ALPHA + "WorkloadPodGroupTemplateReference", lambda: (
     field("workloadName", 1, STRING, omit=False, required=True, doc="The Workload."),
@@ -61,18 +68,23 @@ TypedLocalObjectReference = Struct(_ALPHA + "TypedLocalObjectReference", lambda:
 
 PodGroupTemplate = Struct(_ALPHA + "PodGroupTemplate", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the template, unique in the Workload."),
-    field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True, doc="How pods of such a group are scheduled."),
-    field("schedulingConstraints", 3, PodGroupSchedulingConstraints, omit=False, pointer=True, gate="TopologyAwareWorkloadScheduling",
+    field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True,
+        doc="How pods of such a group are scheduled."),
+    field("schedulingConstraints", 3, PodGroupSchedulingConstraints, omit=False, pointer=True,
+        gate="TopologyAwareWorkloadScheduling",
         doc="Where they may go."),
     field("resourceClaims", 4, _CLAIMS, gate="DRAWorkloadResourceClaims", doc="Claims that they share."),
     field("disruptionMode", 5, DisruptionMode, pointer=True, gate="WorkloadAwarePreemption",
         doc="Whether they are preempted one by one (Pod) or together (PodGroup)."),
-    field("priorityClassName", 6, STRING, gate="WorkloadAwarePreemption", doc="Class that the priority of such groups comes from."),
+    field("priorityClassName", 6, STRING, gate="WorkloadAwarePreemption",
+        doc="Class that the priority of such groups comes from."),
     field("priority", 7, INT32, pointer=True, gate="WorkloadAwarePreemption", doc="Priority of such groups."),
 ), doc="PodGroupTemplate is what groups of one sort have in common.")
 WorkloadSpec = Struct(_ALPHA + "WorkloadSpec", lambda: (
-    field("controllerRef", 1, TypedLocalObjectReference, pointer=True, doc="The object that the workload belongs to (a Job)."),
-    field("podGroupTemplates", 2, ListOf(PodGroupTemplate, "map", ("name",)), omit=False, required=True, doc="The sorts of groups."),
+    field("controllerRef", 1, TypedLocalObjectReference, pointer=True,
+        doc="The object that the workload belongs to (a Job)."),
+    field("podGroupTemplates", 2, ListOf(PodGroupTemplate, "map", ("name",)), omit=False, required=True,
+        doc="The sorts of groups."),
 ), doc="WorkloadSpec lists the sorts of groups that a workload consists of.")
 Workload = Struct(_ALPHA + "Workload", lambda: (
     TYPE_META,
@@ -82,18 +94,25 @@ Workload = Struct(_ALPHA + "Workload", lambda: (
 WorkloadList = list_of(Workload)
 
 PodGroupSpec = Struct(_ALPHA + "PodGroupSpec", lambda: (
-    field("podGroupTemplateRef", 1, PodGroupTemplateReference, omit=False, pointer=True, doc="The template that the group was made from."),
-    field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True, doc="How the pods are scheduled."),
-    field("schedulingConstraints", 3, PodGroupSchedulingConstraints, pointer=True, gate="TopologyAwareWorkloadScheduling", doc="Where they may go."),
+    field("podGroupTemplateRef", 1, PodGroupTemplateReference, omit=False, pointer=True,
+        doc="The template that the group was made from."),
+    field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True,
+        doc="How the pods are scheduled."),
+    field("schedulingConstraints", 3, PodGroupSchedulingConstraints, pointer=True,
+        gate="TopologyAwareWorkloadScheduling",
+        doc="Where they may go."),
     field("resourceClaims", 4, _CLAIMS, gate="DRAWorkloadResourceClaims", doc="Claims that the pods share."),
     field("disruptionMode", 5, DisruptionMode, pointer=True, default="Pod", gate="WorkloadAwarePreemption",
         doc="Whether the pods are preempted one by one (Pod) or together (PodGroup)."),
     field("priorityClassName", 6, STRING, gate="WorkloadAwarePreemption", doc="Class that the priority comes from."),
-    field("priority", 7, INT32, pointer=True, gate="WorkloadAwarePreemption", doc="Priority of the group, by its class."),
+    field("priority", 7, INT32, pointer=True, gate="WorkloadAwarePreemption",
+        doc="Priority of the group, by its class."),
 ), doc="PodGroupSpec says how the pods of a group are scheduled, and what they share.")
 PodGroupStatus = Struct(_ALPHA + "PodGroupStatus", lambda: (
-    field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"), doc="PodGroupScheduled, DisruptionTarget."),
-    field("resourceClaimStatuses", 2, ListOf(PodGroupResourceClaimStatus, "map", ("name",), merge_key="name", strategy="merge,retainKeys"),
+    field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
+        doc="PodGroupScheduled, DisruptionTarget."),
+    field("resourceClaimStatuses", 2, ListOf(PodGroupResourceClaimStatus, "map", ("name",), merge_key="name",
+        strategy="merge,retainKeys"),
         gate="DRAWorkloadResourceClaims", doc="Claims that were made from templates."),
 ), doc="PodGroupStatus tells what became of a group.")
 PodGroup = Struct(_ALPHA + "PodGroup", lambda: (

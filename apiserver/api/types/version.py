@@ -5,8 +5,10 @@ from __future__ import annotations
 from apiserver.api.schema import STRING, Struct, field
 
 Info = Struct("io.k8s.apimachinery.pkg.version.Info", lambda: (
-    field("major", 1, STRING, omit=False, required=True, doc="Major version of the Kubernetes release that is emulated."),
-    field("minor", 2, STRING, omit=False, required=True, doc="Minor version of the Kubernetes release that is emulated."),
+    field("major", 1, STRING, omit=False, required=True,
+        doc="Major version of the Kubernetes release that is emulated."),
+    field("minor", 2, STRING, omit=False, required=True,
+        doc="Minor version of the Kubernetes release that is emulated."),
     field("emulationMajor", 3, STRING),
     field("emulationMinor", 4, STRING),
     field("minCompatibilityMajor", 5, STRING),

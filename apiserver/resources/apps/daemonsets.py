@@ -11,7 +11,15 @@ from apiserver.api.types.meta import LabelSelector
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context
 from apiserver.resources.apps.defaults import daemon_set_from_hub, daemon_set_to_hub, default_daemon_set
-from apiserver.resources.apps.rules import always_runs, at_most_100_percent, collisions_only_grow, int_or_percent, is_empty, number, shown_number
+from apiserver.resources.apps.rules import (
+    always_runs,
+    at_most_100_percent,
+    collisions_only_grow,
+    int_or_percent,
+    is_empty,
+    number,
+    shown_number,
+)
 from apiserver.resources.apps.strategy import TEMPLATE, WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.equality import semantic_equal
@@ -26,9 +34,16 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _COUNTS: Final = (
-    "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "observedGeneration", "updatedNumberScheduled",
-    "numberAvailable", "numberUnavailable", "collisionCount",
-)  # fmt: skip
+    "currentNumberScheduled",
+    "numberMisscheduled",
+    "desiredNumberScheduled",
+    "numberReady",
+    "observedGeneration",
+    "updatedNumberScheduled",
+    "numberAvailable",
+    "numberUnavailable",
+    "collisionCount",
+)
 
 
 def _generation(obj: Json) -> int:
@@ -39,7 +54,12 @@ def _generation(obj: Json) -> int:
 
 class DaemonSetStrategy(WorkloadStrategy):
     spec_type = DaemonSetSpec
-    new_status: ClassVar[Json] = {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
+    new_status: ClassVar[Json] = {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    }
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         super().prepare_for_create(ctx, obj)
@@ -55,7 +75,11 @@ class DaemonSetStrategy(WorkloadStrategy):
         selector, template = spec.get("selector"), spec["template"]
         errors = validate_label_selector(_SPEC / "selector", selector) + selects_template(at, selector, template)
         if selector is not None and is_empty(selector):
-            errors.append(invalid(_SPEC / "selector", internal(LabelSelector, selector), "empty selector is invalid for daemonset"))
+            errors.append(
+                invalid(
+                    _SPEC / "selector", internal(LabelSelector, selector), "empty selector is invalid for daemonset"
+                )
+            )
         errors += validate_template(at, template) + always_runs(at, template, "DaemonSet")
         errors += nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds"))
         errors += nonnegative(_SPEC / "templateGeneration", _generation(obj))
@@ -63,7 +87,9 @@ class DaemonSetStrategy(WorkloadStrategy):
         return errors + nonnegative(_SPEC / "revisionHistoryLimit", spec.get("revisionHistoryLimit"))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return immutable(_SPEC / "selector", LabelSelector, obj["spec"].get("selector"), old["spec"].get("selector")) + self.validate(ctx, obj)
+        return immutable(
+            _SPEC / "selector", LabelSelector, obj["spec"].get("selector"), old["spec"].get("selector")
+        ) + self.validate(ctx, obj)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status = obj.get("status") or {}
@@ -93,7 +119,9 @@ def _update_strategy(path: Path, strategy: Json) -> list[FieldError]:
 
 
 def _column(name: str, field: str, description: str) -> Column:
-    return Column(name=name, cell=lambda obj: (obj.get("status") or {}).get(field, 0), type="integer", description=description)
+    return Column(
+        name=name, cell=lambda obj: (obj.get("status") or {}).get(field, 0), type="integer", description=description
+    )
 
 
 def _node_selector(obj: Json) -> str:
@@ -102,9 +130,24 @@ def _node_selector(obj: Json) -> str:
 
 
 DAEMON_SETS: Final = Resource(
-    group="apps", kind="DaemonSet", plural="daemonsets", singular="daemonset", namespaced=True, short_names=("ds",), categories=("all",),
-    versions=(Version(name="v1", schema=DaemonSet, default=default_daemon_set, to_hub=daemon_set_to_hub, from_hub=daemon_set_from_hub),),
-    strategy=DaemonSetStrategy(), storage_prefix="daemonsets",
+    group="apps",
+    kind="DaemonSet",
+    plural="daemonsets",
+    singular="daemonset",
+    namespaced=True,
+    short_names=("ds",),
+    categories=("all",),
+    versions=(
+        Version(
+            name="v1",
+            schema=DaemonSet,
+            default=default_daemon_set,
+            to_hub=daemon_set_to_hub,
+            from_hub=daemon_set_from_hub,
+        ),
+    ),
+    strategy=DaemonSetStrategy(),
+    storage_prefix="daemonsets",
     columns=(
         NAME,
         _column("Desired", "desiredNumberScheduled", "Nodes that are to run the pod."),
@@ -117,4 +160,4 @@ DAEMON_SETS: Final = Resource(
         *template_columns(lambda obj: obj["spec"]["template"], lambda obj: obj["spec"].get("selector")),
     ),
     subresources=(Subresource(name="status"),),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""What apps/v1 fills in where an object says nothing, and what of it is stored in another way. Facts: pkg/apis/apps/v1."""
+"""What apps/v1 fills in where an object says nothing, and what of it is stored in another way. Facts:
+pkg/apis/apps/v1.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,17 @@ from apiserver.resources.pods.defaults import default_claim_spec
 from apiserver.resources.pods.template import default_template, template_to_hub
 
 __all__ = [
-    "ROLLBACK", "daemon_set_from_hub", "daemon_set_to_hub", "default_daemon_set", "default_deployment", "default_replica_set", "default_stateful_set",
-    "deployment_to_hub", "replica_set_to_hub", "stateful_set_to_hub",
-]  # fmt: skip
+    "ROLLBACK",
+    "daemon_set_from_hub",
+    "daemon_set_to_hub",
+    "default_daemon_set",
+    "default_deployment",
+    "default_replica_set",
+    "default_stateful_set",
+    "deployment_to_hub",
+    "replica_set_to_hub",
+    "stateful_set_to_hub",
+]
 
 Json = dict[str, Any]
 
@@ -84,7 +94,8 @@ def default_stateful_set(obj: Json, now: datetime) -> None:
             claim["status"]["phase"] = "Pending"
 
 
-# --- the stored form -------------------------------------------------------------------------------------------------------------------------
+# --- the stored form
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def replica_set_to_hub(obj: Json) -> Json:

@@ -10,11 +10,17 @@ from apiserver.api.types.apps import Deployment, DeploymentSpec, DeploymentStrat
 from apiserver.api.types.meta import LabelSelector
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context
-from apiserver.resources.apps.defaults import ROLLBACK, default_deployment, default_replica_set, deployment_to_hub, replica_set_to_hub
+from apiserver.resources.apps.defaults import (
+    ROLLBACK,
+    default_deployment,
+    default_replica_set,
+    deployment_to_hub,
+    replica_set_to_hub,
+)
 from apiserver.resources.apps.rules import (
     at_most_100_percent,
     collisions_only_grow,
-        int_or_percent,
+    int_or_percent,
     number,
     selector_and_template,
     shown_number,
@@ -32,10 +38,23 @@ Json = dict[str, Any]
 _SPEC: Final = Path("spec")
 _STRATEGIES: Final = ("Recreate", "RollingUpdate")
 _DEPLOYMENT_COUNTS: Final = (
-    "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas",
+    "observedGeneration",
+    "replicas",
+    "updatedReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "unavailableReplicas",
+    "terminatingReplicas",
     "collisionCount",
-)  # fmt: skip
-_REPLICA_SET_COUNTS: Final = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration", "terminatingReplicas")
+)
+_REPLICA_SET_COUNTS: Final = (
+    "replicas",
+    "fullyLabeledReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "observedGeneration",
+    "terminatingReplicas",
+)
 
 
 class _ReplicasStrategy(WorkloadStrategy):
@@ -47,7 +66,9 @@ class _ReplicasStrategy(WorkloadStrategy):
         drop_terminating(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return self.validate(ctx, obj) + immutable(_SPEC / "selector", LabelSelector, obj["spec"].get("selector"), old["spec"].get("selector"))
+        return self.validate(ctx, obj) + immutable(
+            _SPEC / "selector", LabelSelector, obj["spec"].get("selector"), old["spec"].get("selector")
+        )
 
 
 class DeploymentStrategyRules(_ReplicasStrategy):
@@ -89,7 +110,11 @@ class DeploymentStrategyRules(_ReplicasStrategy):
 def _strategy(path: Path, strategy: Json) -> list[FieldError]:
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     if kind == "Recreate":
-        return [] if rolling is None else [forbidden(path / "rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")]
+        return (
+            []
+            if rolling is None
+            else [forbidden(path / "rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")]
+        )
     if kind != "RollingUpdate":
         return [not_supported(path, internal(DeploymentStrategy, strategy), _STRATEGIES)]
     at = path / "rollingUpdate"
@@ -109,13 +134,20 @@ class ReplicaSetStrategy(_ReplicasStrategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
         errors = nonnegative(_SPEC / "replicas", spec.get("replicas"))
-        return errors + nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds")) + selector_and_template(_SPEC, spec)
+        return (
+            errors
+            + nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds"))
+            + selector_and_template(_SPEC, spec)
+        )
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return counts(obj.get("status") or {}, _REPLICA_SET_COUNTS, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
+        return counts(
+            obj.get("status") or {}, _REPLICA_SET_COUNTS, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+        )
 
 
-# --- columns -------------------------------------------------------------------------------------------------------------------------------
+# --- columns
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _status(field: str) -> Any:
@@ -138,14 +170,21 @@ _DEPLOYMENT_COLUMNS: Final = (
     NAME,
     Column(name="Ready", cell=_ready, description="Ready pods, of those that there are to be."),
     Column(name="Up-to-date", cell=_status("updatedReplicas"), description="Pods of the present template."),
-    Column(name="Available", cell=_status("availableReplicas"), description="Pods that have been ready for long enough."),
+    Column(
+        name="Available", cell=_status("availableReplicas"), description="Pods that have been ready for long enough."
+    ),
     AGE,
     *_WIDE[:2],
     Column(name="Selector", cell=_selector, priority=1, description="Labels of the pods that belong to the object."),
 )
 _REPLICA_SET_COLUMNS: Final = (
     NAME,
-    Column(name="Desired", cell=lambda obj: obj["spec"].get("replicas") or 0, type="integer", description="Pods that there are to be."),
+    Column(
+        name="Desired",
+        cell=lambda obj: obj["spec"].get("replicas") or 0,
+        type="integer",
+        description="Pods that there are to be.",
+    ),
     Column(name="Current", cell=_status("replicas"), type="integer", description="Pods that there are."),
     Column(name="Ready", cell=_status("readyReplicas"), type="integer", description="Pods that are ready."),
     AGE,
@@ -153,14 +192,30 @@ _REPLICA_SET_COLUMNS: Final = (
 )
 
 DEPLOYMENTS: Final = Resource(
-    group="apps", kind="Deployment", plural="deployments", singular="deployment", namespaced=True, short_names=("deploy",), categories=("all",),
+    group="apps",
+    kind="Deployment",
+    plural="deployments",
+    singular="deployment",
+    namespaced=True,
+    short_names=("deploy",),
+    categories=("all",),
     versions=(Version(name="v1", schema=Deployment, default=default_deployment, to_hub=deployment_to_hub),),
-    strategy=DeploymentStrategyRules(), storage_prefix="deployments", columns=_DEPLOYMENT_COLUMNS,
+    strategy=DeploymentStrategyRules(),
+    storage_prefix="deployments",
+    columns=_DEPLOYMENT_COLUMNS,
     subresources=(SCALE, Subresource(name="status")),
-)  # fmt: skip
+)
 REPLICA_SETS: Final = Resource(
-    group="apps", kind="ReplicaSet", plural="replicasets", singular="replicaset", namespaced=True, short_names=("rs",), categories=("all",),
+    group="apps",
+    kind="ReplicaSet",
+    plural="replicasets",
+    singular="replicaset",
+    namespaced=True,
+    short_names=("rs",),
+    categories=("all",),
     versions=(Version(name="v1", schema=ReplicaSet, default=default_replica_set, to_hub=replica_set_to_hub),),
-    strategy=ReplicaSetStrategy(), storage_prefix="replicasets", columns=_REPLICA_SET_COLUMNS,
+    strategy=ReplicaSetStrategy(),
+    storage_prefix="replicasets",
+    columns=_REPLICA_SET_COLUMNS,
     subresources=(SCALE, Subresource(name="status")),
-)  # fmt: skip
+)

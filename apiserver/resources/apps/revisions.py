@@ -44,11 +44,16 @@ def _controller(obj: Json) -> str:
 
 
 CONTROLLER_REVISIONS: Final = Resource(
-    group="apps", kind="ControllerRevision", plural="controllerrevisions", singular="controllerrevision", namespaced=True,
+    group="apps",
+    kind="ControllerRevision",
+    plural="controllerrevisions",
+    singular="controllerrevision",
+    namespaced=True,
     versions=(Version(name="v1", schema=ControllerRevision),),
-    strategy=ControllerRevisionStrategy(), storage_prefix="controllerrevisions",
+    strategy=ControllerRevisionStrategy(),
+    storage_prefix="controllerrevisions",
     columns=name_and_age(
         Column(name="Controller", cell=_controller, description="Whose past it is."),
         Column(name="Revision", cell=lambda obj: obj.get("revision", 0), description="Its place in the past."),
     ),
-)  # fmt: skip
+)

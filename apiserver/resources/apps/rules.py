@@ -1,4 +1,6 @@
-"""Rules that kinds of apps/v1 share: templates of pods that always run, numbers or percentages, counts of a status (pkg/apis/apps/validation)."""
+"""Rules that kinds of apps/v1 share: templates of pods that always run, numbers or percentages, counts of a status
+(pkg/apis/apps/validation).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ __all__ = [
 
 Json = dict[str, Any]
 
-_PERCENT: Final = NamePattern("a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%")
+_PERCENT: Final = NamePattern(
+    "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
+)
 
 
 def is_empty(selector: Json) -> bool:
@@ -31,13 +35,20 @@ def selector_and_template(path: Path, spec: Json) -> list[FieldError]:
     selector = spec.get("selector")
     errors = validate_required_selector(path / "selector", selector)
     if selector is not None and is_empty(selector):
-        errors.append(invalid(path / "selector", internal(LabelSelector, selector), "empty selector is invalid for deployment"))
+        errors.append(
+            invalid(path / "selector", internal(LabelSelector, selector), "empty selector is invalid for deployment")
+        )
     try:
         from_object(selector)
     except SelectorError:
         return [*errors, invalid(path / "selector", internal(LabelSelector, selector), "invalid label selector")]
     template, at = spec["template"], path / "template"
-    return errors + selects_template(at, selector, template) + validate_template(at, template) + always_runs(at, template, "ReplicaSet")
+    return (
+        errors
+        + selects_template(at, selector, template)
+        + validate_template(at, template)
+        + always_runs(at, template, "ReplicaSet")
+    )
 
 
 def always_runs(path: Path, template: Json, kind: str) -> list[FieldError]:
@@ -45,7 +56,9 @@ def always_runs(path: Path, template: Json, kind: str) -> list[FieldError]:
     policy = template["spec"].get("restartPolicy", "")
     errors = [] if policy == "Always" else [not_supported(path / "spec" / "restartPolicy", Named(policy), ("Always",))]
     if template["spec"].get("activeDeadlineSeconds") is not None:
-        errors.append(forbidden(path / "spec" / "activeDeadlineSeconds", f"activeDeadlineSeconds in {kind} is not Supported"))
+        errors.append(
+            forbidden(path / "spec" / "activeDeadlineSeconds", f"activeDeadlineSeconds in {kind} is not Supported")
+        )
     return errors
 
 

@@ -7,7 +7,12 @@ from typing import Any, ClassVar, Final
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.names import dns_label
 from apiserver.api.selectors import SelectorError, from_object
-from apiserver.api.types.apps import RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy
+from apiserver.api.types.apps import (
+    RollingUpdateStatefulSetStrategy,
+    StatefulSet,
+    StatefulSetSpec,
+    StatefulSetUpdateStrategy,
+)
 from apiserver.api.types.meta import LabelSelector
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Context
@@ -16,7 +21,7 @@ from apiserver.resources.apps.rules import (
     always_runs,
     at_most_100_percent,
     collisions_only_grow,
-        int_or_percent,
+    int_or_percent,
     is_empty,
     number,
     shown_number,
@@ -31,21 +36,45 @@ from apiserver.resources.pods.validation import validate_pod_annotations
 from apiserver.resources.scales import SCALE
 from apiserver.resources.volumes.claimspec import validate_claim_spec
 from apiserver.resources.volumes.warnings import fractional_storage
-from apiserver.resources.workloads import counts, nonnegative, selects_template, template_columns, validate_required_selector
+from apiserver.resources.workloads import (
+    counts,
+    nonnegative,
+    selects_template,
+    template_columns,
+    validate_required_selector,
+)
 
 __all__ = ["STATEFUL_SETS"]
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
-_MUTABLE: Final = ("replicas", "template", "updateStrategy", "minReadySeconds", "ordinals", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy")
-_FIXED: Final = (
-    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
-    "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+_MUTABLE: Final = (
+    "replicas",
+    "template",
+    "updateStrategy",
+    "minReadySeconds",
+    "ordinals",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
 )
-_COUNTS: Final = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas", "observedGeneration", "collisionCount")
+_FIXED: Final = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy',"
+    " 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+_COUNTS: Final = (
+    "replicas",
+    "readyReplicas",
+    "currentReplicas",
+    "updatedReplicas",
+    "availableReplicas",
+    "observedGeneration",
+    "collisionCount",
+)
 _PARTS: Final = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-_FOREVER: Final = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+_FOREVER: Final = (
+    "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+)
 
 
 class StatefulSetStrategy(WorkloadStrategy):
@@ -68,14 +97,18 @@ class StatefulSetStrategy(WorkloadStrategy):
         """A template that is stored although it is wrong is not looked at again."""
         spec, before = obj["spec"], old["spec"]
         errors = _spec_errors(spec, None, template=not _spec_errors(before, None))
-        kept = {name: value for name, value in spec.items() if name not in _MUTABLE} | {name: before[name] for name in _MUTABLE if name in before}
+        kept = {name: value for name, value in spec.items() if name not in _MUTABLE} | {
+            name: before[name] for name in _MUTABLE if name in before
+        }
         if not semantic_equal(StatefulSetSpec, kept, before):
             errors.append(forbidden(_SPEC, _FIXED))
         return errors
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status = obj.get("status") or {}
-        return counts(status, _COUNTS, _PARTS, ready="status.readyReplicas") + collisions_only_grow(status, old.get("status") or {})
+        return counts(status, _COUNTS, _PARTS, ready="status.readyReplicas") + collisions_only_grow(
+            status, old.get("status") or {}
+        )
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return super().warnings_on_create(ctx, obj) + _warnings(obj["spec"], "")
@@ -105,22 +138,33 @@ def _warnings(spec: Json, below: str) -> list[str]:
     return warnings + ([_FOREVER] if spec.get("revisionHistoryLimit", 0) < 0 else [])
 
 
-# --- the spec --------------------------------------------------------------------------------------------------------------------------------
+# --- the spec
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _spec_errors(spec: Json, creation: Context | None, *, template: bool = True) -> list[FieldError]:
-    """What cannot change is only looked at when it is made, by the request `creation`. `template`: the whole template is looked at."""
+    """What cannot change is only looked at when it is made, by the request `creation`. `template`: the whole template
+    is looked at.
+    """
     errors = _management(spec) + _update_strategy(_SPEC / "updateStrategy", spec["updateStrategy"])
     retention = spec.get("persistentVolumeClaimRetentionPolicy")
     for field in ("whenDeleted", "whenScaled") if retention is not None else ():
         policy = (retention or {}).get(field, "")
         if policy not in ("Retain", "Delete"):
-            errors.append(not_supported(_SPEC / "persistentVolumeClaimRetentionPolicy" / field, Named(policy), ("Retain", "Delete")))
+            errors.append(
+                not_supported(
+                    _SPEC / "persistentVolumeClaimRetentionPolicy" / field, Named(policy), ("Retain", "Delete")
+                )
+            )
     if creation is not None:
         attributes = creation.features.enabled("VolumeAttributesClass")
         for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-            errors += validate_claim_spec((_SPEC / "volumeClaimTemplates")[index] / "spec", claim["spec"], attributes_class=attributes)
-    errors += nonnegative(_SPEC / "replicas", spec.get("replicas")) + nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds"))
+            errors += validate_claim_spec(
+                (_SPEC / "volumeClaimTemplates")[index] / "spec", claim["spec"], attributes_class=attributes
+            )
+    errors += nonnegative(_SPEC / "replicas", spec.get("replicas")) + nonnegative(
+        _SPEC / "minReadySeconds", spec.get("minReadySeconds")
+    )
     errors += nonnegative(_SPEC / "ordinals.start", (spec.get("ordinals") or {}).get("start"))
     if creation is not None and spec.get("serviceName"):
         errors += [invalid(_SPEC / "serviceName", spec["serviceName"], text) for text in dns_label(spec["serviceName"])]
@@ -131,7 +175,11 @@ def _management(spec: Json) -> list[FieldError]:
     policy, path = spec.get("podManagementPolicy", ""), _SPEC / "podManagementPolicy"
     if not policy:
         return [required(path)]
-    return [] if policy in ("OrderedReady", "Parallel") else [invalid(path, Named(policy), "must be 'OrderedReady' or 'Parallel'")]
+    return (
+        []
+        if policy in ("OrderedReady", "Parallel")
+        else [invalid(path, Named(policy), "must be 'OrderedReady' or 'Parallel'")]
+    )
 
 
 def _update_strategy(path: Path, strategy: Json) -> list[FieldError]:
@@ -144,7 +192,13 @@ def _update_strategy(path: Path, strategy: Json) -> list[FieldError]:
         return []
     at = path / "rollingUpdate"
     if kind == "OnDelete":
-        return [invalid(at, internal(RollingUpdateStatefulSetStrategy, rolling), "only allowed for updateStrategy 'RollingUpdate'")]
+        return [
+            invalid(
+                at,
+                internal(RollingUpdateStatefulSetStrategy, rolling),
+                "only allowed for updateStrategy 'RollingUpdate'",
+            )
+        ]
     errors = nonnegative(at / "partition", rolling.get("partition"))
     most = rolling.get("maxUnavailable")
     if most is not None:
@@ -171,7 +225,9 @@ def _selector(spec: Json, whole: bool) -> list[FieldError]:
     if whole:
         errors += validate_template(at, template)
     annotations = metadata.get("annotations") or {}
-    errors += validate_labels(metadata.get("labels") or {}, at / "labels") + validate_annotations(annotations, at / "annotations")
+    errors += validate_labels(metadata.get("labels") or {}, at / "labels") + validate_annotations(
+        annotations, at / "annotations"
+    )
     return errors + validate_pod_annotations(annotations, template["spec"], at / "annotations")
 
 
@@ -191,9 +247,16 @@ def _ready(obj: Json) -> str:
 
 
 STATEFUL_SETS: Final = Resource(
-    group="apps", kind="StatefulSet", plural="statefulsets", singular="statefulset", namespaced=True, short_names=("sts",), categories=("all",),
+    group="apps",
+    kind="StatefulSet",
+    plural="statefulsets",
+    singular="statefulset",
+    namespaced=True,
+    short_names=("sts",),
+    categories=("all",),
     versions=(Version(name="v1", schema=StatefulSet, default=default_stateful_set, to_hub=stateful_set_to_hub),),
-    strategy=StatefulSetStrategy(), storage_prefix="statefulsets",
+    strategy=StatefulSetStrategy(),
+    storage_prefix="statefulsets",
     columns=(
         NAME,
         Column(name="Ready", cell=_ready, description="Ready pods, of those that there are to be."),
@@ -201,4 +264,4 @@ STATEFUL_SETS: Final = Resource(
         *template_columns(lambda obj: obj["spec"]["template"], None),
     ),
     subresources=(SCALE, Subresource(name="status")),
-)  # fmt: skip
+)

@@ -1,4 +1,6 @@
-"""What happens to any workload before it is stored: a status of its own, gates, generations, warnings (pkg/registry/apps)."""
+"""What happens to any workload before it is stored: a status of its own, gates, generations, warnings
+(pkg/registry/apps).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ TEMPLATE: Final = Path("spec.template")
 
 
 class WorkloadStrategy(Strategy):
-    """A kind with a template of pods at spec.template. `spec_type` is the type of its spec, `new_status` what a new object's status is."""
+    """A kind with a template of pods at spec.template. `spec_type` is the type of its spec, `new_status` what a new
+    object's status is.
+    """
 
     reset_fields = ("status",)
     status_reset_fields: tuple[str, ...] = ("spec",)
@@ -49,5 +53,8 @@ class WorkloadStrategy(Strategy):
 
 def drop_terminating(ctx: Context, obj: Json, old: Json) -> None:
     """status.terminatingReplicas has a gate."""
-    if not ctx.features.enabled("DeploymentReplicaSetTerminatingReplicas") and (old.get("status") or {}).get("terminatingReplicas") is None:
+    if (
+        not ctx.features.enabled("DeploymentReplicaSetTerminatingReplicas")
+        and (old.get("status") or {}).get("terminatingReplicas") is None
+    ):
         (obj.get("status") or {}).pop("terminatingReplicas", None)

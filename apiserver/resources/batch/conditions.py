@@ -10,7 +10,10 @@ Json = dict[str, Any]
 
 
 def has_status(status: Json, kind: str, value: str) -> bool:
-    return any(condition.get("type") == kind and condition.get("status") == value for condition in status.get("conditions") or ())
+    return any(
+        condition.get("type") == kind and condition.get("status") == value
+        for condition in status.get("conditions") or ()
+    )
 
 
 def is_true(status: Json, kind: str) -> bool:

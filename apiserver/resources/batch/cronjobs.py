@@ -82,7 +82,12 @@ def _spec_errors(spec: Json, old: Json | None) -> list[FieldError]:
 
     schedule = spec.get("schedule", "")
     if schedule:
-        errors = _schedule(_SPEC / "schedule", schedule, spec.get("timeZone"), with_zone=old is not None and "TZ" in old.get("schedule", ""))
+        errors = _schedule(
+            _SPEC / "schedule",
+            schedule,
+            spec.get("timeZone"),
+            with_zone=old is not None and "TZ" in old.get("schedule", ""),
+        )
     else:
         errors = [required(_SPEC / "schedule")]
     errors += nonnegative(_SPEC / "startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
@@ -95,7 +100,9 @@ def _spec_errors(spec: Json, old: Json | None) -> list[FieldError]:
     job = spec["jobTemplate"]["spec"]
     errors += validate_template_job_spec(_JOB, job)
     if job.get("selector") is not None:
-        errors.append(invalid(_JOB / "selector", internal(LabelSelector, job["selector"]), "`selector` will be auto-generated"))
+        errors.append(
+            invalid(_JOB / "selector", internal(LabelSelector, job["selector"]), "`selector` will be auto-generated")
+        )
     if job.get("manualSelector"):
         errors.append(not_supported(_JOB / "manualSelector", True, ("nil", "false")))
     for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
@@ -131,7 +138,9 @@ def _time_zone(path: Path, zone: str | None) -> list[FieldError]:
         return [invalid(path, zone, f"unknown time zone {zone}")]
     errors: list[FieldError] = []
     if zone.lower() == "local":
-        errors.append(invalid(path, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+        errors.append(
+            invalid(path, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")
+        )
     try:
         check_location(zone)
     except ScheduleError as error:
@@ -139,7 +148,8 @@ def _time_zone(path: Path, zone: str | None) -> list[FieldError]:
     return errors
 
 
-# --- columns -------------------------------------------------------------------------------------------------------------------------------
+# --- columns
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _last_schedule(obj: Json, now: datetime) -> str:
@@ -158,17 +168,30 @@ def _zone(obj: Json) -> str:
 
 
 CRON_JOBS: Final = Resource(
-    group="batch", kind="CronJob", plural="cronjobs", singular="cronjob", namespaced=True, short_names=("cj",), categories=("all",),
+    group="batch",
+    kind="CronJob",
+    plural="cronjobs",
+    singular="cronjob",
+    namespaced=True,
+    short_names=("cj",),
+    categories=("all",),
     versions=(Version(name="v1", schema=CronJob, default=default_cron_job, to_hub=cron_job_to_hub),),
-    strategy=CronJobStrategy(), storage_prefix="cronjobs", subresources=(Subresource(name="status"),),
+    strategy=CronJobStrategy(),
+    storage_prefix="cronjobs",
+    subresources=(Subresource(name="status"),),
     columns=(
         NAME,
         Column(name="Schedule", cell=lambda obj: obj["spec"].get("schedule", ""), description="When jobs are made."),
         Column(name="Timezone", cell=_zone, description="In which time zone the schedule is meant."),
         Column(name="Suspend", cell=_suspended, type="boolean", description="Whether no jobs are made for now."),
-        Column(name="Active", cell=lambda obj: len((obj.get("status") or {}).get("active") or ()), type="integer", description="Jobs that run."),
+        Column(
+            name="Active",
+            cell=lambda obj: len((obj.get("status") or {}).get("active") or ()),
+            type="integer",
+            description="Jobs that run.",
+        ),
         Column(name="Last Schedule", cell=_last_schedule, timed=True, description="Time since a job was last made."),
         AGE,
         *template_columns(_template, lambda obj: obj["spec"]["jobTemplate"]["spec"].get("selector")),
     ),
-)  # fmt: skip
+)

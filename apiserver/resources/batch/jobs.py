@@ -1,4 +1,6 @@
-"""Jobs of batch/v1: selector and labels that are made for them, status, columns. Nothing here runs one: no controller makes their pods."""
+"""Jobs of batch/v1: selector and labels that are made for them, status, columns. Nothing here runs one: no controller
+makes their pods.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ _ORPHANS: Final = (
     "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
 _UNTRACKED: Final = (
-    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track "
-    "completedIndexes when a big number of indexes fail"
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might"
+    " not be able to track completedIndexes when a big number of indexes fail"
 )
 #: Fields of the spec by the gate that they need.
 _GATED: Final = (("JobManagedBy", "managedBy"), ("JobPodReplacementPolicy", "podReplacementPolicy"))
@@ -44,7 +46,11 @@ def drop_from_job_spec(ctx: Context, spec: Json, old: Json | None, at: str) -> N
 
 
 def job_spec_warnings(path: Path, spec: Json) -> list[str]:
-    many = spec.get("completionMode") == "Indexed" and (spec.get("completions") or 0) > 100_000 and (spec.get("parallelism") or 0) > 10_000
+    many = (
+        spec.get("completionMode") == "Indexed"
+        and (spec.get("completions") or 0) > 100_000
+        and (spec.get("parallelism") or 0) > 10_000
+    )
     return ([f"{path}: {_UNTRACKED}"] if many else []) + template_warnings(path / "template", spec["template"])
 
 
@@ -107,7 +113,9 @@ class JobStrategy(Strategy):
 
 
 def _generate_selector(obj: Json) -> None:
-    """Labels by which the job's pods are known, and the selector that finds them. What the author wrote stays, and is refused if it is wrong."""
+    """Labels by which the job's pods are known, and the selector that finds them. What the author wrote stays, and is
+    refused if it is wrong.
+    """
     metadata, spec = obj["metadata"], obj["spec"]
     labels = spec["template"]["metadata"].setdefault("labels", {})
     for keys, value in ((NAME_LABELS, metadata.get("name", "")), (UID_LABELS, metadata.get("uid", ""))):
@@ -117,7 +125,8 @@ def _generate_selector(obj: Json) -> None:
     selector.setdefault("matchLabels", {}).setdefault(UID_LABELS[1], metadata.get("uid", ""))
 
 
-# --- columns -------------------------------------------------------------------------------------------------------------------------------
+# --- columns
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _state(obj: Json) -> str:
@@ -167,8 +176,17 @@ _COLUMNS: Final = (
 )
 
 JOBS: Final = Resource(
-    group="batch", kind="Job", plural="jobs", singular="job", namespaced=True, categories=("all",),
+    group="batch",
+    kind="Job",
+    plural="jobs",
+    singular="job",
+    namespaced=True,
+    categories=("all",),
     versions=(Version(name="v1", schema=Job, default=default_job, to_hub=job_to_hub),),
-    strategy=JobStrategy(), storage_prefix="jobs", columns=_COLUMNS, subresources=(Subresource(name="status"),),
-    field_labels={"status.successful": lambda obj: str((obj.get("status") or {}).get("succeeded", 0))}, field_error_style="label",
-)  # fmt: skip
+    strategy=JobStrategy(),
+    storage_prefix="jobs",
+    columns=_COLUMNS,
+    subresources=(Subresource(name="status"),),
+    field_labels={"status.successful": lambda obj: str((obj.get("status") or {}).get("succeeded", 0))},
+    field_error_style="label",
+)

@@ -1,7 +1,9 @@
-"""The status of a job (pkg/apis/batch/validation, ValidateJobUpdateStatus; pkg/registry/batch/job, getStatusValidationOptions).
+"""The status of a job (pkg/apis/batch/validation, ValidateJobUpdateStatus; pkg/registry/batch/job,
+getStatusValidationOptions).
 
-Since jobs may be managed by others than the built-in controller (gate JobManagedBy), a status must make sense, and an ended job stays ended. Most
-rules are only asked when what they are about changes: a status that was wrong before can still be written.
+Since jobs may be managed by others than the built-in controller (gate JobManagedBy), a status must make sense, and an
+ended job stays ended. Most rules are only asked when what they are about changes: a status that was wrong before can
+still be written.
 """
 
 from __future__ import annotations
@@ -75,8 +77,16 @@ def validate_job_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
         errors += _transitions(change)
     if is_true(change.old, "SuccessCriteriaMet") and not change.now("SuccessCriteriaMet"):
         errors.append(invalid(_CONDITIONS, OMITTED, "cannot disable the SuccessCriteriaMet=True condition"))
-    if is_true(change.old, "Complete") and not is_true(change.old, "SuccessCriteriaMet") and change.now("SuccessCriteriaMet"):
-        errors.append(invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"))
+    if (
+        is_true(change.old, "Complete")
+        and not is_true(change.old, "SuccessCriteriaMet")
+        and change.now("SuccessCriteriaMet")
+    ):
+        errors.append(
+            invalid(
+                _CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
+            )
+        )
     return errors
 
 
@@ -123,9 +133,15 @@ def _end(change: _Change) -> list[FieldError]:
     """A job ends by way of a condition that says that it is about to."""
     errors: list[FieldError] = []
     if change.any("Failed", "failedIndexes") and change.now("Failed") and not change.now("FailureTarget"):
-        errors.append(invalid(_CONDITIONS, OMITTED, "cannot set Failed=True condition without the FailureTarget=true condition"))
+        errors.append(
+            invalid(_CONDITIONS, OMITTED, "cannot set Failed=True condition without the FailureTarget=true condition")
+        )
     if change.any("Complete", "SuccessCriteriaMet") and change.now("Complete") and not change.now("SuccessCriteriaMet"):
-        errors.append(invalid(_CONDITIONS, OMITTED, "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"))
+        errors.append(
+            invalid(
+                _CONDITIONS, OMITTED, "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
+            )
+        )
     return errors
 
 
@@ -139,7 +155,11 @@ def _finished(change: _Change) -> list[FieldError]:
     asleep = change.spec.get("suspend") is True and change.spec.get("completions") == 0
     if change.any("finished", "startTime") and not asleep and status.get("startTime") is None:
         errors.append(required(_STATUS / "startTime", "startTime is required for finished job"))
-    if change.any("finished", "uncountedTerminatedPods") and uncounted and (uncounted.get("succeeded") or uncounted.get("failed")):
+    if (
+        change.any("finished", "uncountedTerminatedPods")
+        and uncounted
+        and (uncounted.get("succeeded") or uncounted.get("failed"))
+    ):
         shown = internal(UncountedTerminatedPods, uncounted)
         errors.append(invalid(_STATUS / "uncountedTerminatedPods", shown, "must be empty for finished job"))
     return errors
@@ -162,9 +182,15 @@ def _indexes(change: _Change) -> list[FieldError]:
     if change.any("failedIndexes", "completedIndexes") and completions is not None and failed is not None:
         both = overlap(done, failed, completions)
         if both is not None:
-            errors.append(invalid(_STATUS / "failedIndexes", failed, f"failedIndexes and completedIndexes overlap at index: {both}"))
+            errors.append(
+                invalid(
+                    _STATUS / "failedIndexes", failed, f"failedIndexes and completedIndexes overlap at index: {both}"
+                )
+            )
     if change.any("finished", "terminating") and change.finished and (status.get("terminating") or 0) > 0:
-        errors.append(invalid(_STATUS / "terminating", status["terminating"], "terminating>0 is invalid for finished job"))
+        errors.append(
+            invalid(_STATUS / "terminating", status["terminating"], "terminating>0 is invalid for finished job")
+        )
     ready = status.get("ready")
     if change.any("ready", "active") and ready is not None and ready > status.get("active", 0):
         errors.append(invalid(_STATUS / "ready", ready, "cannot set more ready pods than active"))
@@ -188,7 +214,9 @@ def _success(change: _Change, extended: bool) -> list[FieldError]:
     if met and change.now("Failed"):
         errors.append(invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True and Failed=true conditions"))
     if met and change.now("FailureTarget"):
-        errors.append(invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"))
+        errors.append(
+            invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
+        )
     if met and not extended and change.spec.get("successPolicy") is None:
         errors.append(invalid(_CONDITIONS, OMITTED, "cannot set SuccessCriteriaMet=True for Job without SuccessPolicy"))
     if change.spec.get("successPolicy") is not None and not met and change.now("Complete"):
@@ -213,6 +241,11 @@ def _transitions(change: _Change) -> list[FieldError]:
     if ended is not None and old.get("completionTime") is not None and ended != old["completionTime"]:
         errors.append(invalid(_STATUS / "completionTime", ended, "field is immutable"))
     resuming = is_true(old, "Suspended") and has_status(new, "Suspended", "False")
-    if old.get("startTime") is not None and started != old["startTime"] and not resuming and not change.spec.get("suspend"):
+    if (
+        old.get("startTime") is not None
+        and started != old["startTime"]
+        and not resuming
+        and not change.spec.get("suspend")
+    ):
         errors.append(invalid(_STATUS / "startTime", started, "field is immutable for unsuspended job once set"))
     return errors

@@ -1,4 +1,6 @@
-"""What may change of a job that exists (pkg/apis/batch/validation, ValidateJobUpdate): little, and more while it is suspended."""
+"""What may change of a job that exists (pkg/apis/batch/validation, ValidateJobUpdate): little, and more while it is
+suspended.
+"""
 
 from __future__ import annotations
 
@@ -104,5 +106,8 @@ def _with_resources(before: Json, spec: Json) -> Json:
     for field in ("containers", "initContainers"):
         new, old = spec.get(field) or [], before.get(field) or []
         if len(new) == len(old) and old:
-            result[field] = [_taken(b, n, "resources") if n.get("name") == b.get("name") else b for n, b in zip(new, old, strict=True)]
+            result[field] = [
+                _taken(b, n, "resources") if n.get("name") == b.get("name") else b
+                for n, b in zip(new, old, strict=True)
+            ]
     return result

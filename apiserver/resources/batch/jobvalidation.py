@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import OMITTED, FieldError, Named, Path, duplicate, invalid, not_supported, required, too_long, too_many
+from apiserver.api.fielderrors import (
+    OMITTED,
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from apiserver.api.names import dns_label, domain_prefixed_path, label_key
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.batch import JobSpec
@@ -32,7 +43,14 @@ _EXIT_CODES: Final = 255
 _PATTERNS: Final = 20
 _MANAGER_LENGTH: Final = 63
 _INDEXES_LENGTH: Final = 64 * 1024
-_COUNTS: Final = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex")
+_COUNTS: Final = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+)
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _STATUSES: Final = ("False", "True", "Unknown")
 
@@ -68,7 +86,9 @@ def _generated_selector(metadata: Json, spec: Json, prefixed: bool) -> list[Fiel
             errors.append(invalid(at, shown_labels(labels), f"must be '{value}'"))
     try:
         if not from_object(spec["selector"]).matches(expected):
-            errors.append(invalid(_SPEC / "selector", internal(LabelSelector, spec["selector"]), "`selector` not auto-generated"))
+            errors.append(
+                invalid(_SPEC / "selector", internal(LabelSelector, spec["selector"]), "`selector` not auto-generated")
+            )
     except SelectorError:
         pass
     return errors
@@ -130,7 +150,13 @@ def _indexed(path: Path, spec: Json) -> list[FieldError]:
     if completions is None:
         errors.append(required(path / "completions", f"when completion mode is {INDEXED}"))
     if parallelism is not None and parallelism > _MANY:
-        errors.append(invalid(path / "parallelism", parallelism, f"must be less than or equal to {_MANY} when completion mode is {INDEXED}"))
+        errors.append(
+            invalid(
+                path / "parallelism",
+                parallelism,
+                f"must be less than or equal to {_MANY} when completion mode is {INDEXED}",
+            )
+        )
     if completions is not None and failed is not None and failed > completions:
         errors.append(invalid(path / "maxFailedIndexes", failed, "must be less than or equal to completions"))
     if failed is not None and failed > _MANY:
@@ -139,9 +165,15 @@ def _indexed(path: Path, spec: Json) -> list[FieldError]:
         return errors
     if failed is None:
         errors.append(required(path / "maxFailedIndexes", f"must be specified when completions is above {_MANY}"))
-    for field, value, limit in (("parallelism", parallelism, _MANY_PARALLEL), ("maxFailedIndexes", failed, _MANY_FAILED)):
+    for field, value, limit in (
+        ("parallelism", parallelism, _MANY_PARALLEL),
+        ("maxFailedIndexes", failed, _MANY_FAILED),
+    ):
         if value is not None and value > limit:
-            detail = f"must be less than or equal to {limit} when completions are above {_MANY} and used with backoff limit per index"
+            detail = (
+                f"must be less than or equal to {limit} when completions are above {_MANY} and used with backoff limit"
+                " per index"
+            )
             errors.append(invalid(path / field, value, detail))
     return errors
 
@@ -163,7 +195,8 @@ def _replacement_policy(path: Path, spec: Json) -> list[FieldError]:
     return [] if policy is None or policy in supported else [not_supported(path, Named(policy), supported)]
 
 
-# --- the pod failure policy ------------------------------------------------------------------------------------------------------------------
+# --- the pod failure policy
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _values(supported: tuple[str, ...]) -> str:
@@ -173,7 +206,9 @@ def _values(supported: tuple[str, ...]) -> str:
 def _failure_policy(path: Path, spec: Json) -> list[FieldError]:
     rules, pod = spec["podFailurePolicy"].get("rules") or [], spec["template"]["spec"]
     errors = [too_many(path, len(rules), _RULES)] if len(rules) > _RULES else []
-    names = {container.get("name", "") for field in ("containers", "initContainers") for container in pod.get(field) or ()}
+    names = {
+        container.get("name", "") for field in ("containers", "initContainers") for container in pod.get(field) or ()
+    }
     for index, rule in enumerate(rules):
         errors += _failure_rule(path[index], rule, spec, names)
     return errors
@@ -213,7 +248,11 @@ def _pod_conditions(path: Path, patterns: list[Json]) -> list[FieldError]:
 
 
 def _exit_codes(path: Path, requirement: Json, names: set[str]) -> list[FieldError]:
-    operator, container, values = requirement.get("operator", ""), requirement.get("containerName"), requirement.get("values") or []
+    operator, container, values = (
+        requirement.get("operator", ""),
+        requirement.get("containerName"),
+        requirement.get("values") or [],
+    )
     errors: list[FieldError] = []
     if not operator:
         errors.append(required(path / "operator", _values(("In", "NotIn"))))
@@ -239,12 +278,15 @@ def _exit_codes(path: Path, requirement: Json, names: set[str]) -> list[FieldErr
     return errors
 
 
-# --- the success policy ----------------------------------------------------------------------------------------------------------------------
+# --- the success policy
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _success_policy(path: Path, spec: Json) -> list[FieldError]:
     rules = spec["successPolicy"].get("rules") or []
-    errors = [] if rules else [required(path, "at least one rules must be specified when the successPolicy is specified")]
+    errors = (
+        [] if rules else [required(path, "at least one rules must be specified when the successPolicy is specified")]
+    )
     if len(rules) > _RULES:
         errors.append(too_many(path, len(rules), _RULES))
     for index, rule in enumerate(rules):
@@ -270,8 +312,12 @@ def _success_rule(path: Path, rule: Json, completions: int) -> list[FieldError]:
         at = path / "succeededCount"
         errors += nonnegative(at, count)
         if count > completions:
-            errors.append(invalid(at, count, f"must be less than or equal to {completions} (the number of specified completions)"))
+            errors.append(
+                invalid(at, count, f"must be less than or equal to {completions} (the number of specified completions)")
+            )
         if indexes is not None and count > total:
-            detail = f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+            detail = (
+                f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+            )
             errors.append(invalid(at, count, detail))
     return errors

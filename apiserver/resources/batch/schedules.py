@@ -140,7 +140,9 @@ def _wrong_duration(text: str) -> str:
 
 
 def check_location(name: str) -> None:
-    """Raises ScheduleError where no time zone has this name. A machine without a time zone database knows none, and takes any."""
+    """Raises ScheduleError where no time zone has this name. A machine without a time zone database knows none, and
+    takes any.
+    """
     if name in ("", "UTC", "Local"):
         return
     if ".." in name or name[0] == "/" or "\\" in name:

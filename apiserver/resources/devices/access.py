@@ -1,4 +1,6 @@
-"""Who may ask for what: admin access by the namespace's label, parts of a claim's status by permissions of their own (api.md 7.1, 7.2)."""
+"""Who may ask for what: admin access by the namespace's label, parts of a claim's status by permissions of their own
+(api.md 7.1, 7.2).
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,21 @@ from apiserver.resources.equality import semantic_equal
 if TYPE_CHECKING:
     from apiserver.registry.strategy import Context
 
-__all__ = ["admin_access_of_requests", "admin_access_of_results", "authorize_binding", "authorize_devices", "device_identity"]
+__all__ = [
+    "admin_access_of_requests",
+    "admin_access_of_results",
+    "authorize_binding",
+    "authorize_devices",
+    "device_identity",
+]
 
 Json = dict[str, Any]
 Identity = tuple[str, str, str, str]
 
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
-_ADMIN: Final = "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace"
+_ADMIN: Final = (
+    "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace"
+)
 _GROUP: Final = "resource.k8s.io"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
@@ -28,7 +38,9 @@ _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 def _namespace_allows(ctx: Context, path: Path, namespace: str) -> list[FieldError]:
     found = ctx.lookup("namespaces", "", namespace)
     if found is None:
-        return [internal(path, f'could not retrieve namespace to verify admin access: namespaces "{namespace}" not found')]
+        return [
+            internal(path, f'could not retrieve namespace to verify admin access: namespaces "{namespace}" not found')
+        ]
     labels = found["metadata"].get("labels") or {}
     return [] if labels.get(ADMIN_LABEL) == "true" else [forbidden(path, _ADMIN)]
 
@@ -58,27 +70,40 @@ def device_identity(device: Json) -> Identity:
 def authorize_binding(ctx: Context, status: Json, before: Json) -> list[FieldError]:
     """Allocation and reservations need their own permission, cluster-wide."""
     types = TYPES.ResourceClaimStatus.fields
-    if all(semantic_equal(types[field].type, status.get(field), before.get(field)) for field in ("allocation", "reservedFor")):
+    if all(
+        semantic_equal(types[field].type, status.get(field), before.get(field))
+        for field in ("allocation", "reservedFor")
+    ):
         return []
     verb = ctx.verb
     if ctx.authorize(verb, _GROUP, "resourceclaims", "binding", "", ""):
         return []
     inner = _denied(ctx, verb, "binding", "", "")
-    detail = f'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb="{verb}" permission: {inner}'
+    detail = (
+        f'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", verb="{verb}"'
+        f" permission: {inner}"
+    )
     return [forbidden(Path("status.allocation"), detail)]
 
 
 def _denied(ctx: Context, verb: str, subresource: str, namespace: str, name: str) -> str:
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     subject = qualified("resourceclaims", _GROUP) + (f' "{name}"' if name else "")
-    return f'{subject} is forbidden: User "{ctx.user.name}" cannot {verb} resource "resourceclaims/{subresource}" in API group "{_GROUP}" {where}'
+    return (
+        f'{subject} is forbidden: User "{ctx.user.name}" cannot {verb} resource "resourceclaims/{subresource}" in API'
+        f' group "{_GROUP}" {where}'
+    )
 
 
 def _changed_drivers(devices: list[Json], before: list[Json]) -> list[str]:
     kind = TYPES.AllocatedDeviceStatus
     new = {device_identity(device): device for device in devices}
     old = {device_identity(device): device for device in before}
-    drivers = {device.get("driver", "") for key, device in new.items() if key not in old or not semantic_equal(kind, device, old[key])}
+    drivers = {
+        device.get("driver", "")
+        for key, device in new.items()
+        if key not in old or not semantic_equal(kind, device, old[key])
+    }
     return sorted(drivers | {device.get("driver", "") for key, device in old.items() if key not in new})
 
 
@@ -118,6 +143,9 @@ def authorize_devices(ctx: Context, status: Json, before: Json) -> list[FieldErr
         if any(ctx.authorize(each, _GROUP, "resourceclaims", "driver", ctx.namespace, driver) for each in verbs):
             continue
         inner = _denied(ctx, verbs[0], "driver", ctx.namespace, driver)
-        detail = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission: {inner}'
+        detail = (
+            f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission:'
+            f" {inner}"
+        )
         errors.append(forbidden(Path("status.devices"), detail))
     return errors

@@ -26,7 +26,11 @@ def validate_binding_conditions(path: Path, holder: dict[str, Any]) -> list[Fiel
         if index in repeated:
             errors.append(duplicate(at_failing[index], condition))
         if condition in (wanted or ()):
-            errors.append(invalid(at_failing[index], condition, "bindingFailureConditions must not overlap with bindingConditions"))
+            errors.append(
+                invalid(
+                    at_failing[index], condition, "bindingFailureConditions must not overlap with bindingConditions"
+                )
+            )
     if not wanted:
         errors.append(invalid(at, wanted, "bindingConditions are required to use bindingFailureConditions"))
     if not failing:

@@ -69,13 +69,15 @@ def _range(path: Path, bounds: Json, default: Quantity, total: Quantity) -> list
         if default > most:
             errors.append(invalid(path / "max", str(default), f"default is more than max: {most}"))
     if bounds.get("step") is not None:
-        errors += _step(path / "step", Quantity.parse(bounds["step"]), least, total, [default] if most is None else [default, most])
+        errors += _step(
+            path / "step", Quantity.parse(bounds["step"]), least, total, [default] if most is None else [default, most]
+        )
     return errors
 
 
 def _step(path: Path, step: Quantity, least: Quantity, total: Quantity, values: list[Quantity]) -> list[FieldError]:
-    """Values stand whole steps above the minimum, in integers. (A step that rounds to zero ends the request in a server error upstream;
-    here nothing but the minimum is a multiple of it.)"""
+    """Values stand whole steps above the minimum, in integers. (A step that rounds to zero ends the request in a server
+    error upstream; here nothing but the minimum is a multiple of it.)"""
     errors: list[FieldError] = []
     first = least.add(step)
     if first > total:

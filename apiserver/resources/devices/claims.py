@@ -56,18 +56,37 @@ class ResourceClaimStrategy(Strategy):
 
 
 RESOURCE_CLAIMS: Final = Resource(
-    group="resource.k8s.io", kind="ResourceClaim", plural="resourceclaims", singular="resourceclaim", namespaced=True,
+    group="resource.k8s.io",
+    kind="ResourceClaim",
+    plural="resourceclaims",
+    singular="resourceclaim",
+    namespaced=True,
     versions=(
         Version(name="v1", schema=v1.ResourceClaim, introduced=(1, 34), default=default_claim),
         Version(
-            name="v1beta2", schema=v1beta2.ResourceClaim, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False,
+            name="v1beta2",
+            schema=v1beta2.ResourceClaim,
+            introduced=(1, 33),
+            deprecated=(1, 36),
+            removed=(1, 39),
+            on_by_default=False,
             default=default_claim,
         ),
         Version(
-            name="v1beta1", schema=v1beta1.ResourceClaim, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False,
-            default=default_flat_claim, to_hub=flat.claim_to_hub, from_hub=flat.claim_from_hub,
+            name="v1beta1",
+            schema=v1beta1.ResourceClaim,
+            introduced=(1, 32),
+            deprecated=(1, 35),
+            removed=(1, 38),
+            on_by_default=False,
+            default=default_flat_claim,
+            to_hub=flat.claim_to_hub,
+            from_hub=flat.claim_from_hub,
         ),
     ),
-    strategy=ResourceClaimStrategy(), storage_prefix="resourceclaims", columns=CLAIM_COLUMNS,
-    subresources=(Subresource(name="status", tables=False),), delete_returns_object=True,
-)  # fmt: skip
+    strategy=ResourceClaimStrategy(),
+    storage_prefix="resourceclaims",
+    columns=CLAIM_COLUMNS,
+    subresources=(Subresource(name="status", tables=False),),
+    delete_returns_object=True,
+)

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required, too_long, too_many
+from apiserver.api.fielderrors import (
+    FieldError,
+    Named,
+    Path,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices import names
-from apiserver.resources.devices.access import admin_access_of_results, authorize_binding, authorize_devices, device_identity
+from apiserver.resources.devices.access import (
+    admin_access_of_results,
+    authorize_binding,
+    authorize_devices,
+    device_identity,
+)
 from apiserver.resources.devices.bindingconditions import validate_binding_conditions
 from apiserver.resources.devices.claimvalidation import (
     CONFIG_LIMIT,
@@ -77,21 +92,34 @@ def authorize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
 def validate(obj: Json, old: Json) -> list[FieldError]:
     status, before = obj["status"], old.get("status") or {}
     errors = bounded_set(
-        _STATUS / "reservedFor", status.get("reservedFor"), RESERVED_FOR_LIMIT, consumer, lambda entry: entry.get("uid", ""),
+        _STATUS / "reservedFor",
+        status.get("reservedFor"),
+        RESERVED_FOR_LIMIT,
+        consumer,
+        lambda entry: entry.get("uid", ""),
         lambda entry: Named(entry.get("uid", "")),
-    )  # fmt: skip
+    )
     allocation = status.get("allocation")
     if status.get("devices"):
         allocated = set(map(device_identity, _results(status)))
         errors += bounded_set(
-            _STATUS / "devices", status["devices"], -1, lambda path, device: _device(path, device, allocated), device_identity, _shown_identity
+            _STATUS / "devices",
+            status["devices"],
+            -1,
+            lambda path, device: _device(path, device, allocated),
+            device_identity,
+            _shown_identity,
         )
     errors += _reservations(status, before, "deletionTimestamp" in obj["metadata"])
     if allocation is not None:
         if before.get("allocation") is None:
             errors += _allocation(_STATUS / "allocation", allocation, request_names(obj["spec"]))
-        elif not semantic_equal(TYPES.AllocationResult, allocation, before["allocation"]) or holds_truncated(allocation.get("allocationTimestamp")):
-            errors.append(invalid(_STATUS / "allocation", internal(TYPES.AllocationResult, allocation), "field is immutable"))
+        elif not semantic_equal(TYPES.AllocationResult, allocation, before["allocation"]) or holds_truncated(
+            allocation.get("allocationTimestamp")
+        ):
+            errors.append(
+                invalid(_STATUS / "allocation", internal(TYPES.AllocationResult, allocation), "field is immutable")
+            )
     return errors
 
 
@@ -104,7 +132,9 @@ def _reservations(status: Json, before: Json, deleted: bool) -> list[FieldError]
         return [forbidden(path, "may not be specified when `allocated` is not set")]
     known = before.get("reservedFor") or []
     if deleted and any(entry not in known for entry in reserved):
-        return [forbidden(path, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")]
+        return [
+            forbidden(path, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")
+        ]
     return []
 
 
@@ -145,8 +175,12 @@ def _network(path: Path, data: Json) -> list[FieldError]:
 def _allocation(path: Path, allocation: Json, known: RequestNames) -> list[FieldError]:
     devices = allocation.get("devices") or {}
     at = path / "devices"
-    errors = bounded_list(at / "results", devices.get("results"), REQUESTS_LIMIT, lambda p, result: _result(p, result, known))
-    errors += bounded_list(at / "config", devices.get("config"), 2 * CONFIG_LIMIT, lambda p, config: _configuration(p, config, known))
+    errors = bounded_list(
+        at / "results", devices.get("results"), REQUESTS_LIMIT, lambda p, result: _result(p, result, known)
+    )
+    errors += bounded_list(
+        at / "config", devices.get("config"), 2 * CONFIG_LIMIT, lambda p, config: _configuration(p, config, known)
+    )
     if allocation.get("nodeSelector") is not None:
         errors += validate_node_selector(path / "nodeSelector", allocation["nodeSelector"])
     return errors

@@ -1,4 +1,6 @@
-"""The spec of claims and of claims in templates (api.md 4.1, 4.2), and what classes share with it: selectors and configuration."""
+"""The spec of claims and of claims in templates (api.md 4.1, 4.2), and what classes share with it: selectors and
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api import cel
 from apiserver.api.codec import raw_size
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, internal, invalid, not_supported, required, too_long
+from apiserver.api.fielderrors import (
+    FieldError,
+    Named,
+    Path,
+    forbidden,
+    internal,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
 from apiserver.api.names import label_key, label_value
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.resources.devices import names
@@ -20,9 +32,16 @@ if TYPE_CHECKING:
     from apiserver.registry.strategy import Context
 
 __all__ = [
-    "SPEC", "RequestNames", "consumer", "request_names", "request_reference", "spec_is_immutable", "validate_configuration", "validate_selectors",
+    "SPEC",
+    "RequestNames",
+    "consumer",
+    "request_names",
+    "request_reference",
+    "spec_is_immutable",
+    "validate_configuration",
+    "validate_selectors",
     "validate_spec",
-]  # fmt: skip
+]
 
 Json = dict[str, Any]
 #: Sub-request names by request name; None for a request without alternatives.
@@ -37,7 +56,9 @@ CONFIG_LIMIT: Final = 32
 PARAMETERS_LIMIT: Final = 10240
 
 _ONE_WAY: Final = "exactly one of `exactly` or `firstAvailable` is required"
-_REFERENCE: Final = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+_REFERENCE: Final = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
 _TAINT_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 
 
@@ -51,7 +72,11 @@ def spec_is_immutable(spec: Json, old: Json, kind: Any = TYPES.ResourceClaimSpec
 def request_names(spec: Json) -> RequestNames:
     """What constraints, configuration and results may refer to."""
     return {
-        request.get("name", ""): frozenset(sub.get("name", "") for sub in request["firstAvailable"]) if request.get("firstAvailable") else None
+        request.get("name", ""): (
+            frozenset(sub.get("name", "") for sub in request["firstAvailable"])
+            if request.get("firstAvailable")
+            else None
+        )
         for request in (spec.get("devices") or {}).get("requests") or ()
     }
 
@@ -61,20 +86,30 @@ def validate_spec(ctx: Context, spec: Json, path: Path) -> list[FieldError]:
     at = path / "devices"
     features = ctx.features
     errors = bounded_set(
-        at / "requests", devices.get("requests"), REQUESTS_LIMIT, lambda p, request: _request(features, p, request), _name
+        at / "requests",
+        devices.get("requests"),
+        REQUESTS_LIMIT,
+        lambda p, request: _request(features, p, request),
+        _name,
     )
     constraints, config = devices.get("constraints"), devices.get("config")
     if constraints or config:
         known = request_names(spec)
-        errors += bounded_list(at / "constraints", constraints, CONSTRAINTS_LIMIT, lambda p, item: _constraint(features, p, item, known))
-        errors += bounded_list(at / "config", config, CONFIG_LIMIT, lambda p, item: _claim_configuration(p, item, known))
+        errors += bounded_list(
+            at / "constraints", constraints, CONSTRAINTS_LIMIT, lambda p, item: _constraint(features, p, item, known)
+        )
+        errors += bounded_list(
+            at / "config", config, CONFIG_LIMIT, lambda p, item: _claim_configuration(p, item, known)
+        )
     if spec.get("reservedFor") is not None:
         errors += consumer(path / "reservedFor", spec["reservedFor"])
     return errors
 
 
 def consumer(path: Path, reference: Json) -> list[FieldError]:
-    """A user of the claim: one that a status lists, or the one for which the spec reserves it. Group and resource may be any."""
+    """A user of the claim: one that a status lists, or the one for which the spec reserves it. Group and resource may
+    be any.
+    """
     return [required(path / field) for field in ("resource", "name", "uid") if not reference.get(field)]
 
 
@@ -96,9 +131,12 @@ def _request(features: Features, path: Path, request: Json) -> list[FieldError]:
         errors += _way(features, path / "exactly", exactly)
     elif alternatives:
         errors += bounded_set(
-            path / "firstAvailable", alternatives, ALTERNATIVES_LIMIT, lambda p, sub: names.label(p / "name", sub.get("name", "")) + _way(features, p, sub),
+            path / "firstAvailable",
+            alternatives,
+            ALTERNATIVES_LIMIT,
+            lambda p, sub: names.label(p / "name", sub.get("name", "")) + _way(features, p, sub),
             _name,
-        )  # fmt: skip
+        )
     else:
         errors.append(required(path, _ONE_WAY))
     return errors
@@ -107,7 +145,9 @@ def _request(features: Features, path: Path, request: Json) -> list[FieldError]:
 def _way(features: Features, path: Path, way: Json) -> list[FieldError]:
     """What `exactly` and each alternative have in common."""
     class_name = way.get("deviceClassName", "")
-    errors = names.class_name(path / "deviceClassName", class_name) if class_name else [required(path / "deviceClassName")]
+    errors = (
+        names.class_name(path / "deviceClassName", class_name) if class_name else [required(path / "deviceClassName")]
+    )
     if way.get("selectors"):
         errors += validate_selectors(features, path / "selectors", way["selectors"])
     mode, count = way.get("allocationMode", ""), way.get("count", 0)
@@ -143,7 +183,8 @@ def _toleration(path: Path, toleration: Json) -> list[FieldError]:
     return errors
 
 
-# --- selectors -----------------------------------------------------------------------------------------------------------------------------
+# --- selectors
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -151,7 +192,9 @@ def _environment(features: Features, stored: bool) -> cel.Environment:
     return cel.device_environment(features.release, features, stored)
 
 
-def validate_selectors(features: Features, path: Path, selectors: list[Json] | None, stored: bool = False) -> list[FieldError]:
+def validate_selectors(
+    features: Features, path: Path, selectors: list[Json] | None, stored: bool = False
+) -> list[FieldError]:
     """CEL selectors. `stored` ones were accepted before, so everything that is known may be used in them."""
     return bounded_list(path, selectors, SELECTORS_LIMIT, lambda p, item: _selector(features, p, item, stored))
 
@@ -160,7 +203,9 @@ def _selector(features: Features, path: Path, selector: Json, stored: bool) -> l
     if selector.get("cel") is None:
         return [required(path / "cel")]
     expression = selector["cel"].get("expression", "")
-    if len(expression) > cel.MAX_EXPRESSION_LENGTH or (not expression.isascii() and len(expression.encode()) > cel.MAX_EXPRESSION_LENGTH):
+    if len(expression) > cel.MAX_EXPRESSION_LENGTH or (
+        not expression.isascii() and len(expression.encode()) > cel.MAX_EXPRESSION_LENGTH
+    ):
         return [too_long(path / "cel" / "expression", cel.MAX_EXPRESSION_LENGTH)]
     program = cel.compile(expression, _environment(features, stored))
     if isinstance(program, cel.CompileError):
@@ -171,7 +216,8 @@ def _selector(features: Features, path: Path, selector: Json, stored: bool) -> l
     return []
 
 
-# --- constraints and configuration ----------------------------------------------------------------------------------------------------------
+# --- constraints and configuration
+# ----------------------------------------------------------------------------------------------------------
 
 
 def request_reference(path: Path, name: str, known: RequestNames) -> list[FieldError]:

@@ -29,7 +29,12 @@ def _validate_spec(ctx: Context, spec: Json, old: Json | None) -> list[FieldErro
 
     errors = validate_selectors(ctx.features, _SPEC / "selectors", spec.get("selectors"), stored=unchanged("selectors"))
     stored = unchanged("config")
-    errors += bounded_list(_SPEC / "config", spec.get("config"), CONFIG_LIMIT, lambda path, config: validate_configuration(path, config, stored))
+    errors += bounded_list(
+        _SPEC / "config",
+        spec.get("config"),
+        CONFIG_LIMIT,
+        lambda path, config: validate_configuration(path, config, stored),
+    )
     name = spec.get("extendedResourceName")
     if name is not None and not is_extended(name):
         errors.append(invalid(_SPEC / "extendedResourceName", name, "must be a valid extended resource name"))
@@ -57,12 +62,32 @@ class DeviceClassStrategy(Strategy):
 
 
 DEVICE_CLASSES: Final = Resource(
-    group="resource.k8s.io", kind="DeviceClass", plural="deviceclasses", singular="deviceclass", namespaced=False,
+    group="resource.k8s.io",
+    kind="DeviceClass",
+    plural="deviceclasses",
+    singular="deviceclass",
+    namespaced=False,
     versions=(
         Version(name="v1", schema=v1.DeviceClass, introduced=(1, 34)),
-        Version(name="v1beta2", schema=v1beta2.DeviceClass, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False),
-        Version(name="v1beta1", schema=v1beta1.DeviceClass, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False),
+        Version(
+            name="v1beta2",
+            schema=v1beta2.DeviceClass,
+            introduced=(1, 33),
+            deprecated=(1, 36),
+            removed=(1, 39),
+            on_by_default=False,
+        ),
+        Version(
+            name="v1beta1",
+            schema=v1beta1.DeviceClass,
+            introduced=(1, 32),
+            deprecated=(1, 35),
+            removed=(1, 38),
+            on_by_default=False,
+        ),
     ),
-    strategy=DeviceClassStrategy(), storage_prefix="deviceclasses", columns=name_and_age(),
+    strategy=DeviceClassStrategy(),
+    storage_prefix="deviceclasses",
+    columns=name_and_age(),
     delete_returns_object=True,
-)  # fmt: skip
+)

@@ -28,12 +28,20 @@ def _claim_state(obj: Json) -> str:
     return ",".join(words)
 
 
-CLAIM_COLUMNS: Final = name_and_age(Column(name="State", cell=_claim_state, description="Whether devices are allocated, and reserved for consumers."))
+CLAIM_COLUMNS: Final = name_and_age(
+    Column(name="State", cell=_claim_state, description="Whether devices are allocated, and reserved for consumers.")
+)
 
 SLICE_COLUMNS: Final = name_and_age(
-    Column(name="Node", cell=lambda obj: obj["spec"].get("nodeName") or "", description="Node whose devices these are."),
-    Column(name="Driver", cell=lambda obj: obj["spec"].get("driver", ""), description="Driver that offers the devices."),
-    Column(name="Pool", cell=lambda obj: obj["spec"]["pool"].get("name", ""), description="Pool that the slice belongs to."),
+    Column(
+        name="Node", cell=lambda obj: obj["spec"].get("nodeName") or "", description="Node whose devices these are."
+    ),
+    Column(
+        name="Driver", cell=lambda obj: obj["spec"].get("driver", ""), description="Driver that offers the devices."
+    ),
+    Column(
+        name="Pool", cell=lambda obj: obj["spec"]["pool"].get("name", ""), description="Pool that the slice belongs to."
+    ),
 )
 
 
@@ -91,7 +99,11 @@ def _pool_status(obj: Json) -> str:
     if condition is None:
         return "Pending"
     count, shown = (obj["status"].get("poolCount") or 0), len(_pools(obj))
-    return f"Complete ({shown}/{count} pools)" if condition["type"] == "Complete" and count > shown else str(condition["type"])
+    return (
+        f"Complete ({shown}/{count} pools)"
+        if condition["type"] == "Complete" and count > shown
+        else str(condition["type"])
+    )
 
 
 def _completed(obj: Json, now: datetime) -> str:
@@ -104,11 +116,17 @@ def _completed(obj: Json, now: datetime) -> str:
 POOL_STATUS_COLUMNS: Final = (
     NAME,
     Column(name="Driver", cell=lambda obj: obj["spec"].get("driver", ""), description="Driver that is asked about."),
-    _sum("totalDevices"), _sum("availableDevices"), _sum("allocatedDevices"), _sum("unavailableDevices"),
+    _sum("totalDevices"),
+    _sum("availableDevices"),
+    _sum("allocatedDevices"),
+    _sum("unavailableDevices"),
     Column(name="Errors", cell=_errors, description="Pools that are not valid."),
     Column(
-        name="Pools", cell=lambda obj: (obj.get("status") or {}).get("poolCount") or 0, type="integer", description="Pools that match the request."
+        name="Pools",
+        cell=lambda obj: (obj.get("status") or {}).get("poolCount") or 0,
+        type="integer",
+        description="Pools that match the request.",
     ),
     Column(name="Status", cell=_pool_status, description="Whether the request is answered."),
     Column(name="Completed", cell=_completed, timed=True, description="Time since the request was answered."),
-)  # fmt: skip
+)

@@ -7,7 +7,14 @@ from typing import Any
 
 from apiserver.registry.metadata import timestamp
 
-__all__ = ["default_claim", "default_flat_claim", "default_flat_slice", "default_flat_template", "default_slice", "default_template"]
+__all__ = [
+    "default_claim",
+    "default_flat_claim",
+    "default_flat_slice",
+    "default_flat_template",
+    "default_slice",
+    "default_template",
+]
 
 Json = dict[str, Any]
 

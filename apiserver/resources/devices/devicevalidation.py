@@ -39,10 +39,12 @@ _LIST_NAMES: Final = frozenset(_LISTS)
 _PLAIN_FIELDS: Final = frozenset({"name", "attributes", "capacity"})
 _NO_POLICY: Final = frozenset({"requestPolicy"}).isdisjoint
 _SELECTION: Final = (
-    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true"
+    " in the ResourceSlice spec"
 )
 _NO_SELECTION: Final = (
-    "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+    "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the"
+    " ResourceSlice spec"
 )
 
 
@@ -56,11 +58,17 @@ def _values(attribute: Json) -> int:
 
 
 def is_plain(device: Json) -> bool:
-    """A name and properties in which nothing can be wrong, as most devices have no more: that is told without a path."""
+    """A name and properties in which nothing can be wrong, as most devices have no more: that is told without a
+    path.
+    """
     if not device.keys() <= _PLAIN_FIELDS:
         return False
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
-    return len(attributes) + len(capacity) <= PROPERTIES_LIMIT and _has_plain(attributes, capacity) and not dns_label(device["name"])
+    return (
+        len(attributes) + len(capacity) <= PROPERTIES_LIMIT
+        and _has_plain(attributes, capacity)
+        and not dns_label(device["name"])
+    )
 
 
 def _has_plain(attributes: Json, capacity: Json) -> bool:
@@ -85,27 +93,43 @@ def validate_device(path: Path, device: Json, old: Json | None, per_device: bool
         errors += bounded_map(path / "attributes", attributes, -1, _KEY_LIMIT, names.qualified_name, _attribute)
         shared = bool(device.get("allowMultipleAllocations"))
         errors += bounded_map(
-            path / "capacity", capacity, -1, _KEY_LIMIT, names.qualified_name, lambda p, amount: validate_capacity(p, amount, shared)
+            path / "capacity",
+            capacity,
+            -1,
+            _KEY_LIMIT,
+            names.qualified_name,
+            lambda p, amount: validate_capacity(p, amount, shared),
         )
     taints = device.get("taints")
     if taints and (old is None or not semantic_equal(TYPES.Device.fields["taints"].type, taints, old.get("taints"))):
         errors += bounded_list(path / "taints", taints, TAINTS_LIMIT, validate_taint)
     if device.get("consumesCounters"):
         errors += bounded_set(
-            path / "consumesCounters", device["consumesCounters"], CONSUMPTIONS_LIMIT, _consumption, lambda item: item.get("counterSet", "")
+            path / "consumesCounters",
+            device["consumesCounters"],
+            CONSUMPTIONS_LIMIT,
+            _consumption,
+            lambda item: item.get("counterSet", ""),
         )
     errors += _node_selection(path, device, per_device)
     errors += validate_binding_conditions(path, device)
     if device.get("nodeAllocatableResourceMappings"):
-        errors += _mappings(path / "nodeAllocatableResourceMappings", device["nodeAllocatableResourceMappings"], capacity)
+        errors += _mappings(
+            path / "nodeAllocatableResourceMappings", device["nodeAllocatableResourceMappings"], capacity
+        )
     return errors
 
 
-# --- attributes ----------------------------------------------------------------------------------------------------------------------------
+# --- attributes
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _text(path: Path, value: str) -> list[FieldError]:
-    return [too_long(path, TEXT_LIMIT)] if len(value) > TEXT_LIMIT or (not value.isascii() and len(value.encode()) > TEXT_LIMIT) else []
+    return (
+        [too_long(path, TEXT_LIMIT)]
+        if len(value) > TEXT_LIMIT or (not value.isascii() and len(value.encode()) > TEXT_LIMIT)
+        else []
+    )
 
 
 def _version(path: Path, value: str) -> list[FieldError]:
@@ -147,7 +171,8 @@ def _attribute(path: Path, attribute: Json) -> list[FieldError]:
     return errors
 
 
-# --- taints and counters -------------------------------------------------------------------------------------------------------------------
+# --- taints and counters
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def validate_taint(path: Path, taint: Json, old: Json | None = None) -> list[FieldError]:
@@ -166,7 +191,9 @@ def validate_taint(path: Path, taint: Json, old: Json | None = None) -> list[Fie
 
 
 def validate_counters(path: Path, counters: Json | None) -> list[FieldError]:
-    return bounded_map(path, counters, COUNTERS_LIMIT, _LABEL_LIMIT, names.label, None) if counters else [required(path)]
+    return (
+        bounded_map(path, counters, COUNTERS_LIMIT, _LABEL_LIMIT, names.label, None) if counters else [required(path)]
+    )
 
 
 def _consumption(path: Path, consumption: Json) -> list[FieldError]:
@@ -175,7 +202,8 @@ def _consumption(path: Path, consumption: Json) -> list[FieldError]:
     return errors + validate_counters(path / "counters", consumption.get("counters"))
 
 
-# --- nodes ---------------------------------------------------------------------------------------------------------------------------------
+# --- nodes
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _node_selection(path: Path, device: Json, per_device: bool) -> list[FieldError]:

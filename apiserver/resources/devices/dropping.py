@@ -9,9 +9,16 @@ from apiserver.registry.strategy import Context
 from apiserver.resources.gating import Rule, drop, rule
 
 __all__ = [
-    "CLAIM_RULES", "CLASS_RULES", "SLICE_RULES", "STATUS_RULES", "drop_from_claim_spec", "drop_from_claim_status", "drop_from_class",
-    "drop_from_slice", "uses_admin_access",
-]  # fmt: skip
+    "CLAIM_RULES",
+    "CLASS_RULES",
+    "SLICE_RULES",
+    "STATUS_RULES",
+    "drop_from_claim_spec",
+    "drop_from_claim_status",
+    "drop_from_class",
+    "drop_from_slice",
+    "uses_admin_access",
+]
 
 Json = dict[str, Any]
 
@@ -44,20 +51,30 @@ def uses_admin_access(spec: Json) -> bool:
 
 def _uses_capacity(spec: Json) -> bool:
     constraints = (spec.get("devices") or {}).get("constraints") or ()
-    return any(c.get("distinctAttribute") is not None for c in constraints) or any(way.get("capacity") is not None for way in _ways(spec))
+    return any(c.get("distinctAttribute") is not None for c in constraints) or any(
+        way.get("capacity") is not None for way in _ways(spec)
+    )
 
 
 #: Of a claim's or a template's spec.
 CLAIM_RULES: Final[tuple[Rule, ...]] = (
     rule("DRAPrioritizedList", _uses_alternatives, "devices.requests[].firstAvailable"),
-    rule("DRADeviceTaints", _uses_tolerations, "devices.requests[].exactly.tolerations", "devices.requests[].firstAvailable[].tolerations"),
+    rule(
+        "DRADeviceTaints",
+        _uses_tolerations,
+        "devices.requests[].exactly.tolerations",
+        "devices.requests[].firstAvailable[].tolerations",
+    ),
     rule("DRAAdminAccess", uses_admin_access, "devices.requests[].exactly.adminAccess"),
     rule(
-        "DRAConsumableCapacity", _uses_capacity,
-        "devices.constraints[].distinctAttribute", "devices.requests[].exactly.capacity", "devices.requests[].firstAvailable[].capacity",
+        "DRAConsumableCapacity",
+        _uses_capacity,
+        "devices.constraints[].distinctAttribute",
+        "devices.requests[].exactly.capacity",
+        "devices.requests[].firstAvailable[].capacity",
     ),
     rule("DRAReservedForWorkloads", lambda spec: spec.get("reservedFor") is not None, "reservedFor"),
-)  # fmt: skip
+)
 
 
 def drop_from_claim_spec(ctx: Context, spec: Json, old: Json | None, at: str = "spec") -> None:
@@ -91,7 +108,11 @@ _RESULTS: Final = "allocation.devices.results[]."
 #: Of a claim's status; asked about the stored status and the spec.
 STATUS_RULES: Final[tuple[Rule, ...]] = (
     rule("DRAResourceClaimDeviceStatus", lambda status, spec: bool(status.get("devices")), "devices"),
-    rule("DRAAdminAccess", lambda status, spec: uses_admin_access(spec) or _any_result(status, "adminAccess"), _RESULTS + "adminAccess"),
+    rule(
+        "DRAAdminAccess",
+        lambda status, spec: uses_admin_access(spec) or _any_result(status, "adminAccess"),
+        _RESULTS + "adminAccess",
+    ),
     rule("DRAConsumableCapacity", _shares, _RESULTS + "shareID", _RESULTS + "consumedCapacity", "devices[].shareID"),
     rule("DRADeviceBindingConditions", _waits, _RESULTS + "bindingConditions", _RESULTS + "bindingFailureConditions"),
     rule("DRAReservedForWorkloads", _for_any_pod, "allocation.reservedForAnyPod"),
@@ -116,7 +137,11 @@ _BINDING_FIELDS: Final = ("bindingConditions", "bindingFailureConditions", "bind
 
 
 def _uses_partitions(spec: Json) -> bool:
-    return bool(spec.get("sharedCounters")) or spec.get("perDeviceNodeSelection") is not None or _any_device(spec, *_PARTITION_FIELDS)
+    return (
+        bool(spec.get("sharedCounters"))
+        or spec.get("perDeviceNodeSelection") is not None
+        or _any_device(spec, *_PARTITION_FIELDS)
+    )
 
 
 def _uses_sharing(spec: Json) -> bool:
@@ -128,7 +153,12 @@ def _uses_sharing(spec: Json) -> bool:
 
 
 def _uses_lists(spec: Json) -> bool:
-    return any(name in attribute for device in _devices(spec) for attribute in (device.get("attributes") or {}).values() for name in _LISTS)
+    return any(
+        name in attribute
+        for device in _devices(spec)
+        for attribute in (device.get("attributes") or {}).values()
+        for name in _LISTS
+    )
 
 
 def _of_devices(*fields: str) -> tuple[str, ...]:
@@ -138,18 +168,31 @@ def _of_devices(*fields: str) -> tuple[str, ...]:
 #: Of a slice's spec.
 SLICE_RULES: Final[tuple[Rule, ...]] = (
     rule("DRADeviceTaints", lambda spec: _any_device(spec, "taints"), "devices[].taints"),
-    rule("DRAPartitionableDevices", _uses_partitions, "sharedCounters", "perDeviceNodeSelection", *_of_devices(*_PARTITION_FIELDS)),
     rule(
-        "DRADeviceBindingConditions,DRAResourceClaimDeviceStatus", lambda spec: _any_device(spec, *_BINDING_FIELDS),
+        "DRAPartitionableDevices",
+        _uses_partitions,
+        "sharedCounters",
+        "perDeviceNodeSelection",
+        *_of_devices(*_PARTITION_FIELDS),
+    ),
+    rule(
+        "DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+        lambda spec: _any_device(spec, *_BINDING_FIELDS),
         *_of_devices(*_BINDING_FIELDS),
     ),
-    rule("DRAConsumableCapacity", _uses_sharing, "devices[].allowMultipleAllocations", "devices[].capacity{}.requestPolicy"),
     rule(
-        "DRANodeAllocatableResources", lambda spec: _any_device(spec, "nodeAllocatableResourceMappings"),
+        "DRAConsumableCapacity",
+        _uses_sharing,
+        "devices[].allowMultipleAllocations",
+        "devices[].capacity{}.requestPolicy",
+    ),
+    rule(
+        "DRANodeAllocatableResources",
+        lambda spec: _any_device(spec, "nodeAllocatableResourceMappings"),
         "devices[].nodeAllocatableResourceMappings",
     ),
     rule("DRAListTypeAttributes", _uses_lists, *_of_devices(*(f"attributes{{}}.{name}" for name in _LISTS))),
-)  # fmt: skip
+)
 
 
 def drop_from_slice(ctx: Context, spec: Json, old: Json | None) -> None:

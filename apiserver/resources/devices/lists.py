@@ -25,9 +25,16 @@ def bounded_list(path: Path, items: list[Any] | None, limit: int, check: Check) 
 
 
 def bounded_set(
-    path: Path, items: list[Any] | None, limit: int, check: Check, key: Callable[[Any], Any], shown: Callable[[Any], Any] | None = None
+    path: Path,
+    items: list[Any] | None,
+    limit: int,
+    check: Check,
+    key: Callable[[Any], Any],
+    shown: Callable[[Any], Any] | None = None,
 ) -> list[FieldError]:
-    """A list whose keys must differ; repetitions come after the errors of all items. `shown` is how an error shows a key."""
+    """A list whose keys must differ; repetitions come after the errors of all items. `shown` is how an error shows a
+    key.
+    """
     if not items:
         return []
     errors = bounded_list(path, items, limit, check)
@@ -50,7 +57,9 @@ def _truncated(key: str, limit: int) -> str:
     return f"{key[: (remaining + 1) // 2]}...{key[len(key) - remaining // 2 :]}"
 
 
-def bounded_map(path: Path, items: dict[str, Any] | None, limit: int, key_limit: int, check_key: Check, check: Check | None) -> list[FieldError]:
+def bounded_map(
+    path: Path, items: dict[str, Any] | None, limit: int, key_limit: int, check_key: Check, check: Check | None
+) -> list[FieldError]:
     """Errors of keys stand at the map, those of values at `path[key]`."""
     if not items:
         return []
@@ -62,5 +71,3 @@ def bounded_map(path: Path, items: dict[str, Any] | None, limit: int, key_limit:
         if check is not None:
             errors += check(path.key(_truncated(key, key_limit)), value)
     return errors
-
-

@@ -1,6 +1,8 @@
-"""Names in resource.k8s.io: drivers, pools, attributes, share ids. Each check takes the field's path and gives its errors.
+"""Names in resource.k8s.io: drivers, pools, attributes, share ids. Each check takes the field's path and gives its
+errors.
 
-Limits and texts are wire facts (api.md 0.2: LABEL, SUBDOM, DRIVER, POOL, CIDENT, QNAME, FQNAME, LABELKEY, LABELVAL, UID).
+Limits and texts are wire facts (api.md 0.2: LABEL, SUBDOM, DRIVER, POOL, CIDENT, QNAME, FQNAME, LABELKEY, LABELVAL,
+UID).
 """
 
 from __future__ import annotations
@@ -13,9 +15,18 @@ from apiserver.api import names
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required, too_long
 
 __all__ = [
-    "class_name", "driver_name", "fully_qualified_name", "is_qualified_name", "label", "label_key", "label_value", "pool_name", "qualified_name",
-    "subdomain", "uid",
-]  # fmt: skip
+    "class_name",
+    "driver_name",
+    "fully_qualified_name",
+    "is_qualified_name",
+    "label",
+    "label_key",
+    "label_value",
+    "pool_name",
+    "qualified_name",
+    "subdomain",
+    "uid",
+]
 
 DRIVER_LIMIT: Final = 63
 POOL_LIMIT: Final = 253
@@ -93,7 +104,9 @@ def fully_qualified_name(path: Path, value: str) -> list[FieldError]:
     """A qualified name that must have a domain."""
     errors = qualified_name(path, value)
     if "/" not in value:
-        errors.append(invalid(path, Named(value), "a fully qualified name must be a domain and a name separated by a slash"))
+        errors.append(
+            invalid(path, Named(value), "a fully qualified name must be a domain and a name separated by a slash")
+        )
     return errors
 
 
@@ -125,5 +138,12 @@ def uid(path: Path, value: str) -> list[FieldError]:
     if problem := _uuid_problem(value):
         return [invalid(path, value, f"error validating uid: {problem}")]
     if len(value) != 36 or value != value.lower():
-        return [invalid(path, value, "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters")]
+        return [
+            invalid(
+                path,
+                value,
+                "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase"
+                " hexadecimal characters",
+            )
+        ]
     return []

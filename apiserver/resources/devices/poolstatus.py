@@ -1,4 +1,6 @@
-"""ResourcePoolStatusRequests: a question about pools that is answered once (api.md 4.7, 9.3). Their errors are those of upstream's generated rules."""
+"""ResourcePoolStatusRequests: a question about pools that is answered once (api.md 4.7, 9.3). Their errors are those of
+upstream's generated rules.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,11 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required, too_long, too_many
 from apiserver.api.names import dns_subdomain_caseless, long_name
-from apiserver.api.types.resource.v1alpha3 import ResourcePoolStatusRequest, ResourcePoolStatusRequestSpec, ResourcePoolStatusRequestStatus
+from apiserver.api.types.resource.v1alpha3 import (
+    ResourcePoolStatusRequest,
+    ResourcePoolStatusRequestSpec,
+    ResourcePoolStatusRequestStatus,
+)
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.conditions import validate_conditions
@@ -34,7 +40,11 @@ def default(obj: Json, now: datetime) -> None:
 
 
 def _at_least(path: Path, value: int | None, least: int) -> list[FieldError]:
-    return [invalid(path, value, f"must be greater than or equal to {least}")] if value is not None and value < least else []
+    return (
+        [invalid(path, value, f"must be greater than or equal to {least}")]
+        if value is not None and value < least
+        else []
+    )
 
 
 def _driver(path: Path, name: str) -> list[FieldError]:
@@ -125,13 +135,33 @@ class ResourcePoolStatusRequestStrategy(Strategy):
                 return []
             shown = None if status is None else internal(ResourcePoolStatusRequestStatus, status)
             return [invalid(_STATUS, shown, "field is immutable"), *(_answer(status) if status is not None else ())]
-        return [] if status is None else validate_conditions(_STATUS / "conditions", status.get("conditions") or []) + _answer(status)
+        return (
+            []
+            if status is None
+            else validate_conditions(_STATUS / "conditions", status.get("conditions") or []) + _answer(status)
+        )
 
 
 RESOURCE_POOL_STATUS_REQUESTS: Final = Resource(
-    group="resource.k8s.io", kind="ResourcePoolStatusRequest", plural="resourcepoolstatusrequests", singular="resourcepoolstatusrequest",
+    group="resource.k8s.io",
+    kind="ResourcePoolStatusRequest",
+    plural="resourcepoolstatusrequests",
+    singular="resourcepoolstatusrequest",
     namespaced=False,
-    versions=(Version(name="v1alpha3", schema=ResourcePoolStatusRequest, introduced=(1, 36), removed=(1, 42), on_by_default=False, default=default),),
-    strategy=ResourcePoolStatusRequestStrategy(), storage_prefix="resourcepoolstatusrequests",
-    columns=POOL_STATUS_COLUMNS, subresources=(Subresource(name="status", tables=False),), delete_returns_object=True, unconditional_update=False,
-)  # fmt: skip
+    versions=(
+        Version(
+            name="v1alpha3",
+            schema=ResourcePoolStatusRequest,
+            introduced=(1, 36),
+            removed=(1, 42),
+            on_by_default=False,
+            default=default,
+        ),
+    ),
+    strategy=ResourcePoolStatusRequestStrategy(),
+    storage_prefix="resourcepoolstatusrequests",
+    columns=POOL_STATUS_COLUMNS,
+    subresources=(Subresource(name="status", tables=False),),
+    delete_returns_object=True,
+    unconditional_update=False,
+)

@@ -50,22 +50,41 @@ class ResourceSliceStrategy(Strategy):
 
 
 RESOURCE_SLICES: Final = Resource(
-    group="resource.k8s.io", kind="ResourceSlice", plural="resourceslices", singular="resourceslice", namespaced=False,
+    group="resource.k8s.io",
+    kind="ResourceSlice",
+    plural="resourceslices",
+    singular="resourceslice",
+    namespaced=False,
     versions=(
         Version(name="v1", schema=v1.ResourceSlice, introduced=(1, 34), default=default_slice),
         Version(
-            name="v1beta2", schema=v1beta2.ResourceSlice, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False,
+            name="v1beta2",
+            schema=v1beta2.ResourceSlice,
+            introduced=(1, 33),
+            deprecated=(1, 36),
+            removed=(1, 39),
+            on_by_default=False,
             default=default_slice,
         ),
         Version(
-            name="v1beta1", schema=v1beta1.ResourceSlice, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False,
-            default=default_flat_slice, to_hub=flat.slice_to_hub, from_hub=flat.slice_from_hub,
+            name="v1beta1",
+            schema=v1beta1.ResourceSlice,
+            introduced=(1, 32),
+            deprecated=(1, 35),
+            removed=(1, 38),
+            on_by_default=False,
+            default=default_flat_slice,
+            to_hub=flat.slice_to_hub,
+            from_hub=flat.slice_from_hub,
         ),
     ),
-    strategy=ResourceSliceStrategy(), storage_prefix="resourceslices", columns=SLICE_COLUMNS,
+    strategy=ResourceSliceStrategy(),
+    storage_prefix="resourceslices",
+    columns=SLICE_COLUMNS,
     field_labels={
         "spec.nodeName": lambda obj: obj["spec"].get("nodeName") or "",
         "spec.driver": lambda obj: obj["spec"].get("driver", ""),
     },
-    field_error_style="kind", delete_returns_object=True,
-)  # fmt: skip
+    field_error_style="kind",
+    delete_returns_object=True,
+)

@@ -1,4 +1,6 @@
-"""The spec of a ResourceSlice: where its devices can be used, its pool, its counters (api.md 4.5). Devices are in `devicevalidation`."""
+"""The spec of a ResourceSlice: where its devices can be used, its pool, its counters (api.md 4.5). Devices are in
+`devicevalidation`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ from apiserver.api.fielderrors import FieldError, Path, invalid, required
 from apiserver.api.names import dns_subdomain
 from apiserver.api.types.core.scheduling import NodeSelectorTerm
 from apiserver.resources.devices import names
-from apiserver.resources.devices.devicevalidation import has_list_attributes, is_plain, validate_counters, validate_device
+from apiserver.resources.devices.devicevalidation import (
+    has_list_attributes,
+    is_plain,
+    validate_counters,
+    validate_device,
+)
 from apiserver.resources.devices.lists import bounded_set
 from apiserver.resources.internal import internal
 from apiserver.resources.nodeselectors import validate_node_selector
@@ -35,14 +42,25 @@ def validate_slice_spec(spec: Json, old: Json | None) -> list[FieldError]:
     errors += _node_selection(spec)
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         errors.append(invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
-    errors += _devices(spec.get("devices") or [], (old or {}).get("devices") or [], per_device=bool(spec.get("perDeviceNodeSelection")))
+    errors += _devices(
+        spec.get("devices") or [], (old or {}).get("devices") or [], per_device=bool(spec.get("perDeviceNodeSelection"))
+    )
     return errors + bounded_set(
-        _SPEC / "sharedCounters", spec.get("sharedCounters"), COUNTER_SETS_LIMIT, _counter_set, lambda counters: counters.get("name", "")
+        _SPEC / "sharedCounters",
+        spec.get("sharedCounters"),
+        COUNTER_SETS_LIMIT,
+        _counter_set,
+        lambda counters: counters.get("name", ""),
     )
 
 
 def _devices(devices: list[Json], old: list[Json], *, per_device: bool) -> list[FieldError]:
-    if len(devices) <= DEVICES_LIMIT and not per_device and all(map(is_plain, devices)) and len(set(map(_name, devices))) == len(devices):
+    if (
+        len(devices) <= DEVICES_LIMIT
+        and not per_device
+        and all(map(is_plain, devices))
+        and len(set(map(_name, devices))) == len(devices)
+    ):
         return []
     advanced = len(devices) > ADVANCED_DEVICES_LIMIT and any(
         device.get("taints") or device.get("consumesCounters") or has_list_attributes(device) for device in devices

@@ -37,7 +37,9 @@ def _validate_spec(spec: Json, old: Json | None) -> list[FieldError]:
     for field, check in (("driver", names.driver_name), ("pool", names.pool_name), ("device", names.label)):
         if selector.get(field) is not None:
             errors += check(_SPEC / "deviceSelector" / field, selector[field])
-    return errors + validate_taint(_SPEC / "taint", spec.get("taint") or {}, None if old is None else old.get("taint") or {})
+    return errors + validate_taint(
+        _SPEC / "taint", spec.get("taint") or {}, None if old is None else old.get("taint") or {}
+    )
 
 
 class DeviceTaintRuleStrategy(Strategy):
@@ -56,7 +58,11 @@ class DeviceTaintRuleStrategy(Strategy):
         obj["status"] = old.get("status", {})
         taint, before = obj["spec"]["taint"], old["spec"]["taint"]
         truncated = holds_truncated(taint)
-        if taint.get("effect") != before.get("effect") and taint.get("timeAdded") == before.get("timeAdded") and not truncated:
+        if (
+            taint.get("effect") != before.get("effect")
+            and taint.get("timeAdded") == before.get("timeAdded")
+            and not truncated
+        ):
             taint["timeAdded"] = timestamp(ctx.now)
         if truncated or not semantic_equal(v1alpha3.TYPES.DeviceTaintRuleSpec, obj["spec"], old["spec"]):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -71,18 +77,42 @@ class DeviceTaintRuleStrategy(Strategy):
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         conditions = (obj.get("status") or {}).get("conditions") or []
         errors = validate_conditions(_CONDITIONS, conditions)
-        return [*errors, too_many(_CONDITIONS, len(conditions), CONDITIONS_LIMIT)] if len(conditions) > CONDITIONS_LIMIT else errors
+        return (
+            [*errors, too_many(_CONDITIONS, len(conditions), CONDITIONS_LIMIT)]
+            if len(conditions) > CONDITIONS_LIMIT
+            else errors
+        )
 
 
 DEVICE_TAINT_RULES: Final = Resource(
-    group="resource.k8s.io", kind="DeviceTaintRule", plural="devicetaintrules", singular="devicetaintrule", namespaced=False,
+    group="resource.k8s.io",
+    kind="DeviceTaintRule",
+    plural="devicetaintrules",
+    singular="devicetaintrule",
+    namespaced=False,
     versions=(
-        Version(name="v1beta2", schema=v1beta2.DeviceTaintRule, introduced=(1, 36), removed=(1, 42), on_by_default=False, default=default),
         Version(
-            name="v1alpha3", schema=v1alpha3.DeviceTaintRule, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False,
+            name="v1beta2",
+            schema=v1beta2.DeviceTaintRule,
+            introduced=(1, 36),
+            removed=(1, 42),
+            on_by_default=False,
+            default=default,
+        ),
+        Version(
+            name="v1alpha3",
+            schema=v1alpha3.DeviceTaintRule,
+            introduced=(1, 33),
+            deprecated=(1, 36),
+            removed=(1, 39),
+            on_by_default=False,
             default=default,
         ),
     ),
-    strategy=DeviceTaintRuleStrategy(), storage_prefix="devicetaintrules", storage_version="resource.k8s.io/v1alpha3", columns=TAINT_RULE_COLUMNS,
-    subresources=(Subresource(name="status", tables=False),), delete_returns_object=True,
-)  # fmt: skip
+    strategy=DeviceTaintRuleStrategy(),
+    storage_prefix="devicetaintrules",
+    storage_version="resource.k8s.io/v1alpha3",
+    columns=TAINT_RULE_COLUMNS,
+    subresources=(Subresource(name="status", tables=False),),
+    delete_returns_object=True,
+)

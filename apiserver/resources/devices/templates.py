@@ -40,11 +40,17 @@ class ResourceClaimTemplateStrategy(Strategy):
         drop_from_claim_spec(ctx, obj["spec"].get("spec") or {}, None, "spec.spec")
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
-        return admin_access_of_requests(ctx, obj["spec"].get("spec") or {}, obj["metadata"].get("namespace", "")) if old is None else []
+        return (
+            admin_access_of_requests(ctx, obj["spec"].get("spec") or {}, obj["metadata"].get("namespace", ""))
+            if old is None
+            else []
+        )
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
-        return _template_metadata(spec.get("metadata") or {}) + claimvalidation.validate_spec(ctx, spec.get("spec") or {}, _SPEC)
+        return _template_metadata(spec.get("metadata") or {}) + claimvalidation.validate_spec(
+            ctx, spec.get("spec") or {}, _SPEC
+        )
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         drop_from_claim_spec(ctx, obj["spec"].get("spec") or {}, old["spec"].get("spec"), "spec.spec")
@@ -55,18 +61,36 @@ class ResourceClaimTemplateStrategy(Strategy):
 
 
 RESOURCE_CLAIM_TEMPLATES: Final = Resource(
-    group="resource.k8s.io", kind="ResourceClaimTemplate", plural="resourceclaimtemplates", singular="resourceclaimtemplate", namespaced=True,
+    group="resource.k8s.io",
+    kind="ResourceClaimTemplate",
+    plural="resourceclaimtemplates",
+    singular="resourceclaimtemplate",
+    namespaced=True,
     versions=(
         Version(name="v1", schema=v1.ResourceClaimTemplate, introduced=(1, 34), default=default_template),
         Version(
-            name="v1beta2", schema=v1beta2.ResourceClaimTemplate, introduced=(1, 33), deprecated=(1, 36), removed=(1, 39), on_by_default=False,
+            name="v1beta2",
+            schema=v1beta2.ResourceClaimTemplate,
+            introduced=(1, 33),
+            deprecated=(1, 36),
+            removed=(1, 39),
+            on_by_default=False,
             default=default_template,
         ),
         Version(
-            name="v1beta1", schema=v1beta1.ResourceClaimTemplate, introduced=(1, 32), deprecated=(1, 35), removed=(1, 38), on_by_default=False,
-            default=default_flat_template, to_hub=flat.template_to_hub, from_hub=flat.template_from_hub,
+            name="v1beta1",
+            schema=v1beta1.ResourceClaimTemplate,
+            introduced=(1, 32),
+            deprecated=(1, 35),
+            removed=(1, 38),
+            on_by_default=False,
+            default=default_flat_template,
+            to_hub=flat.template_to_hub,
+            from_hub=flat.template_from_hub,
         ),
     ),
-    strategy=ResourceClaimTemplateStrategy(), storage_prefix="resourceclaimtemplates", columns=name_and_age(),
+    strategy=ResourceClaimTemplateStrategy(),
+    storage_prefix="resourceclaimtemplates",
+    columns=name_and_age(),
     delete_returns_object=True,
-)  # fmt: skip
+)

@@ -10,7 +10,16 @@ Json = dict[str, Any]
 
 _EXACT: Final = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
 #: Flat fields in v1beta1's order.
-_FLAT: Final = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "firstAvailable", "tolerations", "capacity")
+_FLAT: Final = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "firstAvailable",
+    "tolerations",
+    "capacity",
+)
 _PLAIN: Final = ("nodeName", "allNodes")
 
 

@@ -39,15 +39,31 @@ _CONNECT: Final = ("create", "get")
 _PROXY: Final = ("create", "delete", "get", "patch", "update")
 
 PODS = Resource(
-    group="", kind="Pod", plural="pods", singular="pod", namespaced=True, short_names=("po",), categories=("all",),
+    group="",
+    kind="Pod",
+    plural="pods",
+    singular="pod",
+    namespaced=True,
+    short_names=("po",),
+    categories=("all",),
     versions=(Version(name="v1", schema=Pod, default=default, to_hub=to_hub),),
-    strategy=PodStrategy(), storage_prefix="pods", columns=COLUMNS, row_conditions=row_conditions,
+    strategy=PodStrategy(),
+    storage_prefix="pods",
+    columns=COLUMNS,
+    row_conditions=row_conditions,
     subresources=(
         Subresource(name="attach", verbs=_CONNECT, kind="PodAttachOptions", connect=attach),
         Subresource(name="binding", verbs=("create",), kind="Binding", schema=Binding, create=bind),
         Subresource(name="ephemeralcontainers"),
         Subresource(
-            name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1", schema=Eviction, accepts=("policy/v1beta1",), create=evict,
+            name="eviction",
+            verbs=("create",),
+            kind="Eviction",
+            group="policy",
+            version="v1",
+            schema=Eviction,
+            accepts=("policy/v1beta1",),
+            create=evict,
         ),
         Subresource(name="exec", verbs=_CONNECT, kind="PodExecOptions", connect=execute),
         Subresource(name="log", verbs=("get",), connect=log),
@@ -57,16 +73,32 @@ PODS = Resource(
         Subresource(name="status"),
     ),
     field_labels={
-        "spec.nodeName": _spec("nodeName"), "spec.host": _spec("nodeName"), "spec.restartPolicy": _spec("restartPolicy"),
-        "spec.schedulerName": _spec("schedulerName"), "spec.serviceAccountName": _spec("serviceAccountName"),
+        "spec.nodeName": _spec("nodeName"),
+        "spec.host": _spec("nodeName"),
+        "spec.restartPolicy": _spec("restartPolicy"),
+        "spec.schedulerName": _spec("schedulerName"),
+        "spec.serviceAccountName": _spec("serviceAccountName"),
         "spec.hostNetwork": lambda obj: "true" if obj["spec"].get("hostNetwork") else "false",
-        "status.phase": _status("phase"), "status.podIP": _pod_ip, "status.podIPs": lambda obj: "", "status.nominatedNodeName": _status("nominatedNodeName"),
+        "status.phase": _status("phase"),
+        "status.podIP": _pod_ip,
+        "status.podIPs": lambda obj: "",
+        "status.nominatedNodeName": _status("nominatedNodeName"),
     },
-    field_error_style="plain", delete_returns_object=True,
-)  # fmt: skip
+    field_error_style="plain",
+    delete_returns_object=True,
+)
 
 #: The older way to bind: the pod's name stands in the body. It stores nothing but changes pods, whose prefix it names.
 BINDINGS = Resource(
-    group="", kind="Binding", plural="bindings", singular="binding", namespaced=True, versions=(Version(name="v1", schema=Binding),),
-    strategy=Strategy(), storage_prefix="pods", columns=(), verbs=("create",), create=create_binding,
-)  # fmt: skip
+    group="",
+    kind="Binding",
+    plural="bindings",
+    singular="binding",
+    namespaced=True,
+    versions=(Version(name="v1", schema=Binding),),
+    strategy=Strategy(),
+    storage_prefix="pods",
+    columns=(),
+    verbs=("create",),
+    create=create_binding,
+)

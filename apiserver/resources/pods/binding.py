@@ -80,5 +80,7 @@ async def _bound(store: Store, ctx: Context, body: Json, options: WriteOptions, 
     if not ctx.name:
         raise bad_request("Name parameter required.")
     version = (body.get("metadata") or {}).get("resourceVersion") or ""
-    await store.replace(ctx, ctx.name, lambda pod: assign(ctx, body, pod), uid=uid, resource_version=version, dry_run=options.dry_run)
+    await store.replace(
+        ctx, ctx.name, lambda pod: assign(ctx, body, pod), uid=uid, resource_version=version, dry_run=options.dry_run
+    )
     return _success()

@@ -123,7 +123,9 @@ def summary(obj: Json) -> Summary:
     total = len(spec.get("containers") or ()) + sum(map(_is_sidecar, spec.get("initContainers") or ()))
     phase = status.get("phase", "")
     word = status.get("reason") or phase
-    if any(c.get("type") == "PodScheduled" and c.get("reason") == "SchedulingGated" for c in status.get("conditions") or ()):
+    if any(
+        c.get("type") == "PodScheduled" and c.get("reason") == "SchedulingGated" for c in status.get("conditions") or ()
+    ):
         word = "SchedulingGated"
     restarts, sidecars = _Restarts(), _Restarts()
     initializing, ready = _scan_init(spec, status.get("initContainerStatuses") or [], restarts, sidecars)
@@ -147,7 +149,11 @@ def _ready(obj: Json) -> str:
 
 def _restarts(obj: Json, now: datetime) -> str:
     shown = summary(obj)
-    return f"{shown.restarts} ({age(shown.restarted, now)} ago)" if shown.restarts and shown.restarted else str(shown.restarts)
+    return (
+        f"{shown.restarts} ({age(shown.restarted, now)} ago)"
+        if shown.restarts and shown.restarted
+        else str(shown.restarts)
+    )
 
 
 def _address(obj: Json) -> str:
@@ -168,7 +174,14 @@ def row_conditions(obj: Json) -> list[Json]:
     """Marks pods that are done, so that clients can grey them out."""
     phase = (obj.get("status") or {}).get("phase")
     if phase == "Succeeded":
-        return [{"type": "Completed", "status": "True", "reason": "Succeeded", "message": "The pod has completed successfully."}]
+        return [
+            {
+                "type": "Completed",
+                "status": "True",
+                "reason": "Succeeded",
+                "message": "The pod has completed successfully.",
+            }
+        ]
     if phase == "Failed":
         return [{"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."}]
     return []
@@ -181,10 +194,19 @@ COLUMNS: Final = (
     Column(name="Restarts", cell=_restarts, timed=True, description="Restarts of containers, and when the last was."),
     AGE,
     Column(name="IP", cell=_address, priority=1, description="Address of the pod."),
-    Column(name="Node", cell=lambda obj: obj["spec"].get("nodeName") or "<none>", priority=1, description="Node that the pod is bound to."),
     Column(
-        name="Nominated Node", cell=lambda obj: (obj.get("status") or {}).get("nominatedNodeName") or "<none>", priority=1,
+        name="Node",
+        cell=lambda obj: obj["spec"].get("nodeName") or "<none>",
+        priority=1,
+        description="Node that the pod is bound to.",
+    ),
+    Column(
+        name="Nominated Node",
+        cell=lambda obj: (obj.get("status") or {}).get("nominatedNodeName") or "<none>",
+        priority=1,
         description="Node that is being made free for the pod.",
     ),
-    Column(name="Readiness Gates", cell=_gates, priority=1, description="True conditions of those that readiness needs."),
-)  # fmt: skip
+    Column(
+        name="Readiness Gates", cell=_gates, priority=1, description="True conditions of those that readiness needs."
+    ),
+)

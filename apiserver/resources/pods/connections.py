@@ -1,5 +1,5 @@
-"""log, exec, attach, portforward and proxy. There are no containers behind a pod, so each ends in an error that says so; what is wrong
-with the request itself is said first, in upstream's words."""
+"""log, exec, attach, portforward and proxy. There are no containers behind a pod, so each ends in an error that says
+so; what is wrong with the request itself is said first, in upstream's words."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["attach", "execute", "log", "port_forward", "proxy"]
 Json = dict[str, Any]
 
 _NO_CONTAINERS: Final = (
-    "kubedra emulates nodes: the containers of pod {name} do not run, so there is nothing to {what}; pods go through their phases, and "
-    "devices through allocation and preparation"
+    "kubedra emulates nodes: the containers of pod {name} do not run, so there is nothing to {what}; pods go through"
+    " their phases, and devices through allocation and preparation"
 )
 _COUNTS: Final = ("sinceSeconds", "tailLines", "limitBytes")
 
@@ -53,7 +53,9 @@ def _container(pod: Json, wanted: str) -> str:
         return only
     init = [container.get("name", "") for container in pod["spec"].get("initContainers") or ()]
     others = f" or one of the init containers: [{' '.join(init)}]" if init else ""
-    raise bad_request(f"a container name must be specified for pod {name}, choose one of: [{' '.join(regular)}]{others}")
+    raise bad_request(
+        f"a container name must be specified for pod {name}, choose one of: [{' '.join(regular)}]{others}"
+    )
 
 
 def _first(request: Request, name: str) -> str:

@@ -1,10 +1,23 @@
-"""One container: name, ports, environment, mounts, probes, resources (pkg/apis/core/validation, validateContainerCommon and around it)."""
+"""One container: name, ports, environment, mounts, probes, resources (pkg/apis/core/validation, validateContainerCommon
+and around it).
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_found, not_supported, required, too_many
+from apiserver.api.fielderrors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+    too_many,
+)
 from apiserver.api.names import dns_label, http_header_name, port_name
 from apiserver.api.quantity import Quantity
 from apiserver.resources.pods.environment import validate_env, validate_env_from
@@ -22,9 +35,15 @@ from apiserver.resources.resource_names import (
 )
 
 __all__ = [
-    "PodFacts", "container_resource_name", "port_number", "validate_container", "validate_lifecycle", "validate_probes", "validate_resources",
+    "PodFacts",
+    "container_resource_name",
+    "port_number",
+    "validate_container",
+    "validate_lifecycle",
+    "validate_probes",
+    "validate_resources",
     "validate_restart_policy",
-]  # fmt: skip
+]
 
 Json = dict[str, Any]
 
@@ -32,11 +51,19 @@ _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _NEGATIVE: Final = "must be greater than or equal to 0"
-_PROBE_NUMBERS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_PROBE_NUMBERS: Final = (
+    "initialDelaySeconds",
+    "timeoutSeconds",
+    "periodSeconds",
+    "successThreshold",
+    "failureThreshold",
+)
 
 
 class PodFacts:
-    """What a container's rules must know of its pod: volumes by name, names of claims, the grace period, how pods restart, whose users they have."""
+    """What a container's rules must know of its pod: volumes by name, names of claims, the grace period, how pods
+    restart, whose users they have.
+    """
 
     __slots__ = ("claims", "grace_period", "host_users", "restart_policy", "volumes")
 
@@ -79,7 +106,9 @@ def validate_container(path: Path, container: Json, facts: PodFacts) -> list[Fie
     if container.get("resizePolicy"):
         errors += _resize_policy(path / "resizePolicy", container["resizePolicy"], facts.restart_policy)
     if container.get("securityContext"):
-        errors += validate_container_security(path / "securityContext", container["securityContext"], host_users=facts.host_users)
+        errors += validate_container_security(
+            path / "securityContext", container["securityContext"], host_users=facts.host_users
+        )
     return errors
 
 
@@ -106,7 +135,11 @@ def _ports(path: Path, ports: list[Json]) -> list[FieldError]:
             if not texts and name in names:
                 errors.append(duplicate(at / "name", name))
             names.add(name)
-        errors += port_number(at / "containerPort", port["containerPort"]) if port.get("containerPort") else [required(at / "containerPort")]
+        errors += (
+            port_number(at / "containerPort", port["containerPort"])
+            if port.get("containerPort")
+            else [required(at / "containerPort")]
+        )
         if port.get("hostPort"):
             errors += port_number(at / "hostPort", port["hostPort"])
         if not protocol:
@@ -116,7 +149,8 @@ def _ports(path: Path, ports: list[Json]) -> list[FieldError]:
     return errors
 
 
-# --- probes and hooks ------------------------------------------------------------------------------------------------------------------------
+# --- probes and hooks
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _http(path: Path, action: Json) -> list[FieldError]:
@@ -126,7 +160,10 @@ def _http(path: Path, action: Json) -> list[FieldError]:
     if scheme not in ("HTTP", "HTTPS"):
         errors.append(not_supported(path / "scheme", Named(scheme), ("HTTP", "HTTPS")))
     for header in action.get("httpHeaders") or ():
-        errors += [invalid(path / "httpHeaders", header.get("name", ""), text) for text in http_header_name(header.get("name", ""))]
+        errors += [
+            invalid(path / "httpHeaders", header.get("name", ""), text)
+            for text in http_header_name(header.get("name", ""))
+        ]
     return errors
 
 
@@ -134,7 +171,9 @@ def _sleep(path: Path, action: Json, grace_period: int) -> list[FieldError]:
     seconds = action.get("seconds", 0)
     if 0 <= seconds <= grace_period:
         return []
-    return [invalid(path, seconds, f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})")]
+    return [
+        invalid(path, seconds, f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})")
+    ]
 
 
 def _handler(path: Path, handler: Json, grace_period: int) -> list[FieldError]:
@@ -195,7 +234,8 @@ def validate_lifecycle(path: Path, lifecycle: Json, facts: PodFacts, operating_s
     return errors
 
 
-# --- resources -------------------------------------------------------------------------------------------------------------------------------
+# --- resources
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def container_resource_name(path: Path, name: str) -> list[FieldError]:
@@ -295,13 +335,16 @@ def _resize_policy(path: Path, policies: list[Json], restart_policy: str) -> lis
         if name not in ("cpu", "memory"):
             errors.append(not_supported(path, Named(name), ("cpu", "memory")) if name else required(path))
         if how not in ("NotRequired", "RestartContainer"):
-            errors.append(not_supported(path, Named(how), ("NotRequired", "RestartContainer")) if how else required(path))
+            errors.append(
+                not_supported(path, Named(how), ("NotRequired", "RestartContainer")) if how else required(path)
+            )
         if restart_policy == "Never" and how != "NotRequired":
             errors.append(invalid(path, Named(how), "must be 'NotRequired' when `restartPolicy` is 'Never'"))
     return errors
 
 
-# --- restarts ---------------------------------------------------------------------------------------------------------------------------------
+# --- restarts
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def validate_restart_policy(path: Path, container: Json) -> list[FieldError]:
@@ -325,7 +368,9 @@ def validate_restart_policy(path: Path, container: Json) -> list[FieldError]:
             errors.append(required(at / "exitCodes", "must be specified"))
             continue
         if codes.get("operator") not in ("In", "NotIn"):
-            errors.append(not_supported(at / "exitCodes" / "operator", Named(codes.get("operator", "")), ("In", "NotIn")))
+            errors.append(
+                not_supported(at / "exitCodes" / "operator", Named(codes.get("operator", "")), ("In", "NotIn"))
+            )
         if len(codes.get("values") or ()) > 255:
             errors.append(too_many(at / "exitCodes" / "values", len(codes["values"]), 255))
     return errors

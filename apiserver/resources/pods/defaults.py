@@ -11,8 +11,16 @@ from apiserver.api.quantity import Quantity
 from apiserver.resources.resource_names import is_hugepage, is_overcommit_allowed
 
 __all__ = [
-    "containers", "default", "default_claim_spec", "default_pod_spec", "default_sources", "round_amounts", "round_resources", "spec_to_hub", "to_hub",
-]  # fmt: skip
+    "containers",
+    "default",
+    "default_claim_spec",
+    "default_pod_spec",
+    "default_sources",
+    "round_amounts",
+    "round_resources",
+    "spec_to_hub",
+    "to_hub",
+]
 
 Json = dict[str, Any]
 
@@ -29,7 +37,8 @@ def containers(spec: Json, *, ephemeral: bool = True) -> Iterator[Json]:
         yield from spec.get("ephemeralContainers") or ()
 
 
-# The path components of an image name are lower case; the registry's host may be anything with a dot, a colon, or "localhost".
+# The path components of an image name are lower case; the registry's host may be anything with a dot, a colon, or
+# "localhost".
 _COMPONENT: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(
     rf"(?:(?:[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?"
@@ -63,7 +72,9 @@ def default(obj: Json, now: datetime) -> None:
 
 
 def to_hub(obj: Json) -> Json:
-    """Fields that say one thing twice agree from here on: the service account under its old name, the first of the pod's addresses."""
+    """Fields that say one thing twice agree from here on: the service account under its old name, the first of the
+    pod's addresses.
+    """
     spec_to_hub(obj["spec"])
     status = obj.get("status")
     if status:
@@ -111,7 +122,9 @@ def _requests_from_limits(resources: Json | None) -> None:
 
 
 def _total(spec: Json, field: str) -> dict[str, Quantity]:
-    """Sum over containers; an init container counts where it needs more than all of them together, sidecars run along."""
+    """Sum over containers; an init container counts where it needs more than all of them together, sidecars run
+    along.
+    """
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
         _add(total, container, field)
@@ -202,7 +215,12 @@ def round_resources(resources: Json | None) -> None:
 
 
 def _probe(probe: Json) -> None:
-    for field, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+    for field, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
         if not probe.get(field):
             probe[field] = value
     _http_get(probe.get("httpGet"))

@@ -25,7 +25,9 @@ def _has_health(pod: Json, message: bool) -> bool:
 
 
 def _has_volume_status(pod: Json) -> bool:
-    mounts = (mount for state in _container_statuses(pod.get("status") or {}) for mount in state.get("volumeMounts") or ())
+    mounts = (
+        mount for state in _container_statuses(pod.get("status") or {}) for mount in state.get("volumeMounts") or ()
+    )
     return any(mount.get("volumeStatus") is not None for mount in mounts)
 
 
@@ -53,19 +55,42 @@ def _pod_has(section: str, field: str) -> Any:
 _HEALTH: Final = tuple(f"status.{field}[].allocatedResourcesStatus" for field in _STATUSES)
 #: Of a pod's spec, also that of a template.
 SPEC_RULES: Final[tuple[Rule, ...]] = (
-    rule("DynamicResourceAllocation", _has("resourceClaims"), "resourceClaims", *(f"{field}[].resources.claims" for field in _CONTAINERS)),
+    rule(
+        "DynamicResourceAllocation",
+        _has("resourceClaims"),
+        "resourceClaims",
+        *(f"{field}[].resources.claims" for field in _CONTAINERS),
+    ),
     rule("GenericWorkload", lambda spec: "schedulingGroup" in spec, "schedulingGroup"),
-    rule("ContainerStopSignals", lambda spec: any(_signalled(spec)), *(f"{field}[].lifecycle.stopSignal" for field in _CONTAINERS)),
-)  # fmt: skip
+    rule(
+        "ContainerStopSignals",
+        lambda spec: any(_signalled(spec)),
+        *(f"{field}[].lifecycle.stopSignal" for field in _CONTAINERS),
+    ),
+)
 #: Of a whole pod, for its status.
 STATUS_RULES: Final[tuple[Rule, ...]] = (
     rule("DynamicResourceAllocation", _pod_has("spec", "resourceClaims"), "status.resourceClaimStatuses"),
-    rule("DRAExtendedResource", _pod_has("status", "extendedResourceClaimStatus"), "status.extendedResourceClaimStatus"),
-    rule("DRANodeAllocatableResources", _pod_has("status", "nodeAllocatableResourceClaimStatuses"), "status.nodeAllocatableResourceClaimStatuses"),
+    rule(
+        "DRAExtendedResource", _pod_has("status", "extendedResourceClaimStatus"), "status.extendedResourceClaimStatus"
+    ),
+    rule(
+        "DRANodeAllocatableResources",
+        _pod_has("status", "nodeAllocatableResourceClaimStatuses"),
+        "status.nodeAllocatableResourceClaimStatuses",
+    ),
     rule("ResourceHealthStatus", lambda pod: _has_health(pod, message=False), *_HEALTH),
-    rule("ResourceHealthStatusMessage", lambda pod: _has_health(pod, message=True), *(f"{field}[].resources[].message" for field in _HEALTH)),
-    rule("ImageVolumeWithDigest", _has_volume_status, *(f"status.{field}[].volumeMounts[].volumeStatus" for field in _STATUSES)),
-)  # fmt: skip
+    rule(
+        "ResourceHealthStatusMessage",
+        lambda pod: _has_health(pod, message=True),
+        *(f"{field}[].resources[].message" for field in _HEALTH),
+    ),
+    rule(
+        "ImageVolumeWithDigest",
+        _has_volume_status,
+        *(f"status.{field}[].volumeMounts[].volumeStatus" for field in _STATUSES),
+    ),
+)
 
 
 def drop_disabled(ctx: Context, obj: Json, old: Json | None) -> None:
@@ -75,7 +100,9 @@ def drop_disabled(ctx: Context, obj: Json, old: Json | None) -> None:
 
 
 def drop_from_spec(ctx: Context, spec: Json, old: Json | None, at: str) -> None:
-    """Changes a pod's spec in place; `at` is its path, `old` the stored one. A lifecycle of nothing but a dropped signal goes with it."""
+    """Changes a pod's spec in place; `at` is its path, `old` the stored one. A lifecycle of nothing but a dropped
+    signal goes with it.
+    """
     alone = [container for container in _signalled(spec) if len(container["lifecycle"]) == 1]
     drop(ctx, SPEC_RULES, spec, at, old or {})
     for container in alone:

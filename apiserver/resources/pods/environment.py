@@ -8,23 +8,57 @@ from apiserver.api.fielderrors import FieldError, Path, invalid, not_found, not_
 from apiserver.api.names import config_map_key, dns_label, dns_subdomain, label_key, object_name, relaxed_env_var_name
 from apiserver.api.quantity import Quantity
 
-__all__ = ["VOLUME_FIELDS", "no_backsteps", "validate_env", "validate_env_from", "validate_field_reference", "validate_resource_field"]
+__all__ = [
+    "VOLUME_FIELDS",
+    "no_backsteps",
+    "validate_env",
+    "validate_env_from",
+    "validate_field_reference",
+    "validate_resource_field",
+]
 
 Json = dict[str, Any]
 
 ENV_FIELDS: Final = (
-    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs",
-    "status.podIP", "status.podIPs",
-)  # fmt: skip
-VOLUME_FIELDS: Final = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+VOLUME_FIELDS: Final = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
 #: What a field path may be at all; what one place supports is less.
-_CONVERTIBLE: Final = frozenset({*ENV_FIELDS, *VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"})
-_RESOURCES: Final = ("limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory")
+_CONVERTIBLE: Final = frozenset(
+    {*ENV_FIELDS, *VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"}
+)
+_RESOURCES: Final = (
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+)
 _HUGE: Final = ("requests.hugepages-", "limits.hugepages-")
 _SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _NONE: Final = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 _BYTES: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
-_UNIT_OF: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "local ephemeral storage", "hugepages": "hugepages"}
+_UNIT_OF: Final = {
+    "cpu": "cpu",
+    "memory": "memory",
+    "ephemeral-storage": "local ephemeral storage",
+    "hugepages": "hugepages",
+}
 
 
 def no_backsteps(path: Path, target: str) -> list[FieldError]:
@@ -36,7 +70,11 @@ def validate_env(path: Path, variables: list[Json]) -> list[FieldError]:
     for index, variable in enumerate(variables):
         at = path[index]
         name = variable.get("name", "")
-        errors += [invalid(at / "name", name, text) for text in relaxed_env_var_name(name)] if name else [required(at / "name")]
+        errors += (
+            [invalid(at / "name", name, text) for text in relaxed_env_var_name(name)]
+            if name
+            else [required(at / "name")]
+        )
         if variable.get("valueFrom") is not None:
             errors += _value_from(at / "valueFrom", variable)
     return errors
@@ -69,13 +107,21 @@ def _key(path: Path, reference: Json) -> list[FieldError]:
     """A key of a ConfigMap or Secret."""
     name, key = reference.get("name", ""), reference.get("key", "")
     errors = [invalid(path / "name", name, text) for text in dns_subdomain(name)]
-    return errors + ([invalid(path / "key", key, text) for text in config_map_key(key)] if key else [required(path / "key")])
+    return errors + (
+        [invalid(path / "key", key, text) for text in config_map_key(key)] if key else [required(path / "key")]
+    )
 
 
 def _file_key(path: Path, reference: Json) -> list[FieldError]:
     key, volume, file = (reference.get(field, "") for field in ("key", "volumeName", "path"))
-    errors = [invalid(path / "key", key, text) for text in relaxed_env_var_name(key)] if key else [required(path / "key")]
-    errors += [invalid(path / "volumeName", volume, text) for text in dns_label(volume)] if volume else [required(path / "volumeName")]
+    errors = (
+        [invalid(path / "key", key, text) for text in relaxed_env_var_name(key)] if key else [required(path / "key")]
+    )
+    errors += (
+        [invalid(path / "volumeName", volume, text) for text in dns_label(volume)]
+        if volume
+        else [required(path / "volumeName")]
+    )
     return errors + (no_backsteps(path / "path", file) if file else [required(path / "path")])
 
 
@@ -109,7 +155,11 @@ def validate_field_reference(path: Path, reference: Json, supported: tuple[str, 
     subscripted = bool(bracket) and rest.endswith("']")
     known = base in ("metadata.annotations", "metadata.labels") if subscripted else field in _CONVERTIBLE
     if reference["apiVersion"] != "v1" or not known:
-        what = f"field label not supported: {field}" if reference["apiVersion"] == "v1" else f"unsupported pod version: {reference['apiVersion']}"
+        what = (
+            f"field label not supported: {field}"
+            if reference["apiVersion"] == "v1"
+            else f"unsupported pod version: {reference['apiVersion']}"
+        )
         if subscripted and not known:
             what = f"field label does not support subscript: {field}"
         return [invalid(path / "fieldPath", field, f"error converting fieldPath: {what}")]
@@ -145,7 +195,13 @@ def _divisor(path: Path, resource: str, divisor: str) -> list[FieldError]:
         known, listed = _BYTES, ", ".join(_BYTES)
     if divisor in known:
         return []
-    return [invalid(path / "divisor", resource, f"only divisor's values {listed} are supported with the {_UNIT_OF[kind]} resource")]
+    return [
+        invalid(
+            path / "divisor",
+            resource,
+            f"only divisor's values {listed} are supported with the {_UNIT_OF[kind]} resource",
+        )
+    ]
 
 
 def validate_env_from(path: Path, sources: list[Json]) -> list[FieldError]:
@@ -159,7 +215,9 @@ def validate_env_from(path: Path, sources: list[Json]) -> list[FieldError]:
         for field in chosen:
             name = source[field].get("name", "")
             if name:
-                errors += [invalid(at / field / "name", name, text) for text in object_name("subdomain", name, prefix=True)]
+                errors += [
+                    invalid(at / field / "name", name, text) for text in object_name("subdomain", name, prefix=True)
+                ]
             else:
                 errors.append(required(at / field / "name"))
         if not chosen:

@@ -3,10 +3,12 @@
     a pod that ended, ends or waits     goes
     no budget                           goes
     two budgets                         500: this is not supported
-    one budget                          goes when the pod is unhealthy and the budget does not mind, or when a disruption is left, which is
+    one budget                          goes when the pod is unhealthy and the budget does not mind, or when a
+                                        disruption is left, which is
                                         taken from the budget's status first; 429 otherwise
 
-Rules: pkg/registry/core/pod/storage/eviction.go. What a budget allows is what its status says: nothing here counts pods.
+Rules: pkg/registry/core/pod/storage/eviction.go. What a budget allows is what its status says: nothing here counts
+pods.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
     if name != ctx.name:
         raise bad_request("name in URL does not match name in Eviction object")
     if (body.get("deleteOptions") or {}).get(_UNREADABLE):
-        error = invalid(Path("deleteOptions") / _UNREADABLE, True, "can not be set for pod eviction, try after removing the option")
+        error = invalid(
+            Path("deleteOptions") / _UNREADABLE, True, "can not be set for pod eviction, try after removing the option"
+        )
         raise invalid_status("Eviction", "policy", name, [error])
     deletion, dry_run = _options(body, options.dry_run)
     await store.admission.admit(Attributes("CREATE", ctx, ctx.name, body))
@@ -74,7 +78,9 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
 
 
 def _options(body: Json, asked: bool) -> tuple[DeleteOptions, list[str]]:
-    """The deletion that an eviction asks for, and its dry run as it was written: that of the request (`asked`) or of the body."""
+    """The deletion that an eviction asks for, and its dry run as it was written: that of the request (`asked`) or of
+    the body.
+    """
     given = body.get("deleteOptions") or {}
     own, dry_run = list(given.get("dryRun") or ()), ["All"] if asked else []
     if own and dry_run and own != dry_run:
@@ -83,18 +89,24 @@ def _options(body: Json, asked: bool) -> tuple[DeleteOptions, list[str]]:
     conditions = given.get("preconditions") or {}
     preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion")) if conditions else None
     deletion = DeleteOptions(
-        grace_period=given.get("gracePeriodSeconds"), preconditions=preconditions, propagation=given.get("propagationPolicy") or "",
-        orphan=given.get("orphanDependents"), dry_run=bool(own or dry_run),
-    )  # fmt: skip
+        grace_period=given.get("gracePeriodSeconds"),
+        preconditions=preconditions,
+        propagation=given.get("propagationPolicy") or "",
+        orphan=given.get("orphanDependents"),
+        dry_run=bool(own or dry_run),
+    )
     return deletion, own or dry_run
 
 
-# --- budgets ---------------------------------------------------------------------------------------------------------------------------------
+# --- budgets
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _goes_anyway(pod: Json) -> bool:
     """No budget counts a pod that has ended, ends or does not run yet."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod[
+        "metadata"
+    ]
 
 
 def _budgets_of(store: Store, namespace: str, pod: Json) -> list[Json]:
@@ -112,7 +124,10 @@ def _budgets_of(store: Store, namespace: str, pod: Json) -> list[Json]:
 
 def _is_spare(pod: Json, budget: Json) -> bool:
     """Whether the pod does not work and the budget lets such pods go: always, or while enough others work."""
-    if any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in (pod.get("status") or {}).get("conditions") or ()):
+    if any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+    ):
         return False
     status = budget.get("status") or {}
     healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
@@ -124,8 +139,14 @@ async def _take_disruption(store: Store, ctx: Context, pod: str, name: str, dry_
     """Takes one disruption from what the budget allows, or raises 429."""
     budgets = store.registry.store("policy", "poddisruptionbudgets")
     about = budgets.context(
-        user=_SERVER, version="v1", verb="update", namespace=ctx.namespace, name=name, subresource="status", manager=_MANAGER,
-    )  # fmt: skip
+        user=_SERVER,
+        version="v1",
+        verb="update",
+        namespace=ctx.namespace,
+        name=name,
+        subresource="status",
+        manager=_MANAGER,
+    )
 
     def change(budget: Json | None) -> Json:
         assert budget is not None, "the budget was found"
@@ -159,7 +180,9 @@ def _not_now(cause: str, retry_after: int) -> StatusError:
 
 
 def _why_not(name: str, status: Json) -> str:
-    found: Json = next((condition for condition in status.get("conditions") or () if condition.get("type") == "DisruptionAllowed"), {})
+    found: Json = next(
+        (condition for condition in status.get("conditions") or () if condition.get("type") == "DisruptionAllowed"), {}
+    )
     reason, message = found.get("reason", ""), found.get("message", "") if found.get("status") == "False" else ""
     healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     if message and reason == "SyncFailed":
@@ -174,8 +197,16 @@ def _why_not(name: str, status: Json) -> str:
 def _allow_no_more(status: Json, now: str) -> None:
     """The condition says that no disruption is left; it keeps its time where it said so before."""
     conditions = status.setdefault("conditions", [])
-    at = next((index for index, condition in enumerate(conditions) if condition.get("type") == "DisruptionAllowed"), None)
-    condition: Json = {"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": now, "reason": "InsufficientPods", "message": ""}
+    at = next(
+        (index for index, condition in enumerate(conditions) if condition.get("type") == "DisruptionAllowed"), None
+    )
+    condition: Json = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "lastTransitionTime": now,
+        "reason": "InsufficientPods",
+        "message": "",
+    }
     if status.get("observedGeneration"):
         condition["observedGeneration"] = status["observedGeneration"]
     if at is None:
@@ -186,18 +217,25 @@ def _allow_no_more(status: Json, now: str) -> None:
     conditions[at] = condition
 
 
-# --- the end ---------------------------------------------------------------------------------------------------------------------------------
+# --- the end
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-async def _delete_as_seen(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: list[str], pod: Json, budget: str) -> None:
-    """Deletes the pod if it still is as it was when the budget was asked: it may work by now, which counts as a conflict with the budget."""
+async def _delete_as_seen(
+    store: Store, ctx: Context, deletion: DeleteOptions, dry_run: list[str], pod: Json, budget: str
+) -> None:
+    """Deletes the pod if it still is as it was when the budget was asked: it may work by now, which counts as a
+    conflict with the budget.
+    """
     given = deletion.preconditions
     conditions = Preconditions(given.uid if given else None, pod["metadata"]["resourceVersion"])
     try:
         await _delete(store, ctx, replace(deletion, preconditions=conditions), dry_run)
     except StatusError as error:
         if error.reason == "Conflict" and (given is None or given.resource_version is None):
-            raise _not_now(f"The disruption budget {budget} is still being processed by the server.", _RETRY_SECONDS) from None
+            raise _not_now(
+                f"The disruption budget {budget} is still being processed by the server.", _RETRY_SECONDS
+            ) from None
         raise
 
 
@@ -206,7 +244,9 @@ async def _delete(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: 
     if not dry_run:
         marked = await store.replace(ctx, ctx.name, lambda pod: _disrupted(ctx, pod, deletion.preconditions))
         if deletion.preconditions is not None and deletion.preconditions.resource_version:
-            deletion = replace(deletion, preconditions=replace(deletion.preconditions, resource_version=str(marked.revision)))
+            deletion = replace(
+                deletion, preconditions=replace(deletion.preconditions, resource_version=str(marked.revision))
+            )
     check_delete_options(deletion, dry_run)
     await store.delete(ctx, deletion)
 
@@ -220,7 +260,10 @@ def _disrupted(ctx: Context, pod: Json, preconditions: Preconditions | None) -> 
             ("ResourceVersion", preconditions.resource_version, metadata.get("resourceVersion"), "modified"),
         ):
             if wanted and wanted != found:
-                cause = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {why}"
+                cause = (
+                    f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The"
+                    f" object might have been {why}"
+                )
                 raise conflict("Pod", "", metadata["name"], cause)
     set_condition(
         pod.setdefault("status", {}), "DisruptionTarget", "True", timestamp(ctx.now), reason="EvictionByEvictionAPI",

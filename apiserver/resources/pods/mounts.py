@@ -60,13 +60,22 @@ def _options(path: Path, at: Path, mount: Json, container: Json) -> list[FieldEr
         if propagation not in _PROPAGATION:
             errors.append(not_supported(path / "mountPropagation", Named(propagation), _PROPAGATION))
         if propagation == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
-            errors.append(forbidden(path / "mountPropagation", "Bidirectional mount propagation is available only to privileged containers"))
+            errors.append(
+                forbidden(
+                    path / "mountPropagation",
+                    "Bidirectional mount propagation is available only to privileged containers",
+                )
+            )
     recursive = mount.get("recursiveReadOnly")
     if recursive in ("Enabled", "IfPossible"):
         if not mount.get("readOnly"):
             errors.append(forbidden(path / "recursiveReadOnly", "may only be specified when readOnly is true"))
         if propagation not in (None, "None"):
-            errors.append(forbidden(path / "recursiveReadOnly", "may only be specified when mountPropagation is None or not specified"))
+            errors.append(
+                forbidden(
+                    path / "recursiveReadOnly", "may only be specified when mountPropagation is None or not specified"
+                )
+            )
     elif recursive not in (None, "Disabled"):
         errors.append(not_supported(path / "recursiveReadOnly", Named(recursive), _RECURSIVE))
     return errors

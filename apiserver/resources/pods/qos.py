@@ -1,4 +1,6 @@
-"""Quality of service: Guaranteed when every container's cpu and memory are limited to what they request, BestEffort when nothing is said."""
+"""Quality of service: Guaranteed when every container's cpu and memory are limited to what they request, BestEffort
+when nothing is said.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def compute(spec: Json) -> str:
     if spec.get("resources") is not None:
         parts = [spec["resources"]]
     else:
-        parts = [c.get("resources") or {} for c in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
+        parts = [
+            c.get("resources") or {} for c in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+        ]
     for resources in parts:
         _sum(requests, resources.get("requests"))
         if _sum(limits, resources.get("limits")) < len(_COMPUTE):
@@ -44,8 +48,8 @@ def compute(spec: Json) -> str:
 
 
 def aggregate(spec: Json, part: str) -> dict[str, Quantity]:
-    """What a pod's containers need together (`part` requests or limits): all that run at once, or one init container with the sidecars before it,
-    whichever is more."""
+    """What a pod's containers need together (`part` requests or limits): all that run at once, or one init container
+    with the sidecars before it, whichever is more."""
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
         _add(total, _amounts(container, part))

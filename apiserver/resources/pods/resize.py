@@ -1,7 +1,9 @@
-"""pods/resize: cpu and memory of a pod that exists, its containers' and its own (pkg/apis/core/validation, ValidatePodResize).
+"""pods/resize: cpu and memory of a pod that exists, its containers' and its own (pkg/apis/core/validation,
+ValidatePodResize).
 
-Container by container, what may change is put back to what is stored; a container that still differs was changed in something else. A container
-with claims always differs then, since upstream compares without them: pods of claims cannot be resized.
+Container by container, what may change is put back to what is stored; a container that still differs was changed in
+something else. A container with claims always differs then, since upstream compares without them: pods of claims cannot
+be resized.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ _ONLY: Final = "only cpu and memory resources are mutable"
 
 
 def resized_spec(new: Json, old: Json, pod_level: bool) -> Json | None:
-    """The stored spec with the new resources and resize policies; None when there are more or fewer containers. Containers of other names are left
-    as they were sent, for the validation to find."""
+    """The stored spec with the new resources and resize policies; None when there are more or fewer containers.
+    Containers of other names are left as they were sent, for the validation to find."""
     if any(len(new.get(field) or ()) != len(old.get(field) or ()) for field in _LISTS):
         return None
     spec = dict(old)
@@ -64,12 +66,20 @@ def validate_resize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return [forbidden(Path("[]"), "windows pods cannot be resized")]
     errors = validate_pod(ctx, obj, old)
     if (status.get("qosClass") or qos.compute(before)) != qos.compute(new):
-        errors.append(invalid(_SPEC, (obj.get("status") or {}).get("qosClass", ""), "Pod QOS Class may not change as a result of resizing"))
+        errors.append(
+            invalid(
+                _SPEC,
+                (obj.get("status") or {}).get("qosClass", ""),
+                "Pod QOS Class may not change as a result of resizing",
+            )
+        )
     if not _node_resizes(status):
         errors.append(forbidden(_SPEC, "Pod running on node without support for resize"))
     if _says_resources(before) or _says_resources(new):
         if not ctx.features.enabled(POD_LEVEL):
-            detail = f"resize of pods with pod-level resources is forbidden when {POD_LEVEL}Enabled feature gate is disabled"
+            detail = (
+                f"resize of pods with pod-level resources is forbidden when {POD_LEVEL}Enabled feature gate is disabled"
+            )
             return [*errors, forbidden(Path("[]"), detail)]
         errors += _pod_level(new.get("resources"), before.get("resources"))
     if status.get("nodeAllocatableResourceClaimStatuses"):
@@ -81,8 +91,17 @@ def validate_resize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
 
 
 def _node_resizes(status: Json) -> bool:
-    """A node that knows resizing reports the resources of the containers that run; before any runs it is taken to know."""
-    running = next((state for state in status.get("containerStatuses") or () if (state.get("state") or {}).get("running") is not None), None)
+    """A node that knows resizing reports the resources of the containers that run; before any runs it is taken to
+    know.
+    """
+    running = next(
+        (
+            state
+            for state in status.get("containerStatuses") or ()
+            if (state.get("state") or {}).get("running") is not None
+        ),
+        None,
+    )
     return running is None or running.get("resources") is not None
 
 
@@ -116,8 +135,9 @@ def _order(field: str, new: list[Json], old: list[Json]) -> list[FieldError]:
         return [forbidden(path, f"{field} may not be added or removed on resize")]
     return [
         forbidden(path[index] / "name", f"{field} may not be renamed or reordered on resize")
-        for index, (container, before) in enumerate(zip(new, old, strict=True)) if container.get("name") != before.get("name")
-    ]  # fmt: skip
+        for index, (container, before) in enumerate(zip(new, old, strict=True))
+        if container.get("name") != before.get("name")
+    ]
 
 
 def _containers(new: Json, old: Json, *, init: bool) -> list[FieldError]:
@@ -128,7 +148,11 @@ def _containers(new: Json, old: Json, *, init: bool) -> list[FieldError]:
             if field == "containers" or init or _is_sidecar(before):
                 at = (_SPEC / field)[index] / "resources"
                 errors += _removed(at, container.get("resources") or {}, before.get("resources") or {}, "")
-    errors += [forbidden(_SPEC, _ONLY) for container, before in pairs["containers"] if not _differs_in_compute_alone(container, before)]
+    errors += [
+        forbidden(_SPEC, _ONLY)
+        for container, before in pairs["containers"]
+        if not _differs_in_compute_alone(container, before)
+    ]
     for index, (container, before) in enumerate(pairs["initContainers"]):
         errors += _init_container((_SPEC / "initContainers")[index], container, before, init)
     return errors
@@ -143,7 +167,11 @@ def _init_container(path: Path, container: Json, before: Json, init: bool) -> li
         errors.append(forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable"))
     if changed and not sidecar:
         detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
-        errors += [forbidden(path, detail) for policy in container.get("resizePolicy") or () if policy.get("restartPolicy") == "RestartContainer"]
+        errors += [
+            forbidden(path, detail)
+            for policy in container.get("resizePolicy") or ()
+            if policy.get("restartPolicy") == "RestartContainer"
+        ]
     return errors
 
 

@@ -32,7 +32,9 @@ def _toleration(path: Path, toleration: Json) -> list[FieldError]:
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         errors.append(invalid(path / "operator", Named(operator), detail))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        errors.append(invalid(path / "effect", Named(effect), "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+        errors.append(
+            invalid(path / "effect", Named(effect), "effect must be 'NoExecute' when `tolerationSeconds` is set")
+        )
     if operator in ("Equal", ""):
         if texts := label_value(value):
             errors.append(invalid(path / "operator", value, ";".join(texts)))
@@ -68,13 +70,19 @@ def validate_label_selector(path: Path, selector: Json | None) -> list[FieldErro
         errors += [invalid(path / "matchLabels", value, text) for text in label_value(value)]
     for index, expression in enumerate(selector.get("matchExpressions") or ()):
         at = (path / "matchExpressions")[index]
-        operator, values, key = expression.get("operator", ""), expression.get("values") or [], expression.get("key", "")
+        operator, values, key = (
+            expression.get("operator", ""),
+            expression.get("values") or [],
+            expression.get("key", ""),
+        )
         if operator in ("In", "NotIn"):
             if not values:
                 errors.append(required(at / "values", "must be specified when `operator` is 'In' or 'NotIn'"))
         elif operator in ("Exists", "DoesNotExist"):
             if values:
-                errors.append(forbidden(at / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+                errors.append(
+                    forbidden(at / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+                )
         else:
             errors.append(invalid(at / "operator", Named(operator), "not a valid selector operator"))
         errors += [invalid(at / "key", key, text) for text in label_key(key)]
@@ -98,7 +106,9 @@ def validate_affinity(path: Path, affinity: Json) -> list[FieldError]:
         for index, term in enumerate(node.get(_PREFERRED) or ()):
             position = (at / _PREFERRED)[index]
             errors += _weight(position, term)
-            errors += validate_node_selector_term(position / "preference", term.get("preference") or {}, label_values=False)
+            errors += validate_node_selector_term(
+                position / "preference", term.get("preference") or {}, label_values=False
+            )
     for kind in ("podAffinity", "podAntiAffinity"):
         part = affinity.get(kind)
         if part is None:
@@ -108,7 +118,9 @@ def validate_affinity(path: Path, affinity: Json) -> list[FieldError]:
             errors += _pod_term((at / _REQUIRED)[index], term)
         for index, term in enumerate(part.get(_PREFERRED) or ()):
             position = (at / _PREFERRED)[index]
-            errors += _weight(position, term) + _pod_term(position / "podAffinityTerm", term.get("podAffinityTerm") or {})
+            errors += _weight(position, term) + _pod_term(
+                position / "podAffinityTerm", term.get("podAffinityTerm") or {}
+            )
     return errors
 
 
@@ -138,7 +150,9 @@ def _label_keys(path: Path, term: Json) -> list[FieldError]:
             errors += [invalid((path / field)[index], key, text) for text in label_key(key)]
     for index, key in enumerate(match):
         if key in mismatch:
-            errors.append(invalid((path / "matchLabelKeys")[index], key, "exists in both matchLabelKeys and mismatchLabelKeys"))
+            errors.append(
+                invalid((path / "matchLabelKeys")[index], key, "exists in both matchLabelKeys and mismatchLabelKeys")
+            )
     return errors
 
 
@@ -152,17 +166,27 @@ def validate_spread(path: Path, constraints: list[Json]) -> list[FieldError]:
         if pair in seen:
             found.append(duplicate(at / "{topologyKey, whenUnsatisfiable}", f"{{{pair[0]}, {pair[1]}}}"))
         seen.add(pair)
-        found += _label_keys(at, constraint) + validate_label_selector(at / "labelSelector", constraint.get("labelSelector"))
+        found += _label_keys(at, constraint) + validate_label_selector(
+            at / "labelSelector", constraint.get("labelSelector")
+        )
         errors = found + errors
     return errors
 
 
 def _spread(path: Path, constraint: Json) -> list[FieldError]:
     errors: list[FieldError] = []
-    skew, key, when = constraint.get("maxSkew", 0), constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
+    skew, key, when = (
+        constraint.get("maxSkew", 0),
+        constraint.get("topologyKey", ""),
+        constraint.get("whenUnsatisfiable", ""),
+    )
     if skew <= 0:
         errors.append(invalid(path / "maxSkew", skew, "must be greater than zero"))
-    errors += [invalid(path / "topologyKey", key, text) for text in label_key(key)] if key else [required(path / "topologyKey", "can not be empty")]
+    errors += (
+        [invalid(path / "topologyKey", key, text) for text in label_key(key)]
+        if key
+        else [required(path / "topologyKey", "can not be empty")]
+    )
     if when not in ("DoNotSchedule", "ScheduleAnyway"):
         errors.append(not_supported(path / "whenUnsatisfiable", Named(when), ("DoNotSchedule", "ScheduleAnyway")))
     least = constraint.get("minDomains")
@@ -170,7 +194,13 @@ def _spread(path: Path, constraint: Json) -> list[FieldError]:
         if least <= 0:
             errors.append(invalid(path / "minDomains", least, "must be greater than zero"))
         if when != "DoNotSchedule":
-            errors.append(invalid(path / "minDomains", least, f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"))
+            errors.append(
+                invalid(
+                    path / "minDomains",
+                    least,
+                    f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}",
+                )
+            )
     for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = constraint.get(field)
         if policy is not None and policy not in ("Honor", "Ignore"):

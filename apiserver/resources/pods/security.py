@@ -1,4 +1,6 @@
-"""Security contexts of pods and of their containers (pkg/apis/core/validation, validatePodSpecSecurityContext and ValidateSecurityContext)."""
+"""Security contexts of pods and of their containers (pkg/apis/core/validation, validatePodSpecSecurityContext and
+ValidateSecurityContext).
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,19 @@ _SYSCTL_LENGTH: Final = 253
 _SYSCTL: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _SYSCTL_PATTERN: Final = re.compile(_SYSCTL, re.ASCII)
 #: Kernel parameters of the pod's own namespaces: those of the host cannot be set.
-_OWN_SYSCTLS: Final = (("net.", "hostNetwork"), ("kernel.shm", "hostIPC"), ("kernel.msg", "hostIPC"), ("kernel.sem", "hostIPC"), ("fs.mqueue.", "hostIPC"))
+_OWN_SYSCTLS: Final = (
+    ("net.", "hostNetwork"),
+    ("kernel.shm", "hostIPC"),
+    ("kernel.msg", "hostIPC"),
+    ("kernel.sem", "hostIPC"),
+    ("fs.mqueue.", "hostIPC"),
+)
 #: Policies by field, with what they may be (MountOption of seLinuxChangePolicy has a gate that no release turns on).
 _POLICIES: Final = {
-    "fsGroupChangePolicy": ("Always", "OnRootMismatch"), "supplementalGroupsPolicy": ("Merge", "Strict"), "seLinuxChangePolicy": ("Recursive",),
-}  # fmt: skip
+    "fsGroupChangePolicy": ("Always", "OnRootMismatch"),
+    "supplementalGroupsPolicy": ("Merge", "Strict"),
+    "seLinuxChangePolicy": ("Recursive",),
+}
 
 
 def _id(path: Path, value: int | None) -> list[FieldError]:
@@ -40,16 +50,24 @@ def validate_pod_security(path: Path, context: Json, spec: Json) -> list[FieldEr
     for index, group in enumerate(context.get("supplementalGroups") or ()):
         errors += _id((path / "supplementalGroups")[index], group)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        errors.append(invalid(path / "shareProcessNamespace", True, "ShareProcessNamespace and HostPID cannot both be enabled"))
+        errors.append(
+            invalid(path / "shareProcessNamespace", True, "ShareProcessNamespace and HostPID cannot both be enabled")
+        )
     errors += _sysctls(path / "sysctls", context.get("sysctls") or [], spec)
-    errors += _policy(path, context, "fsGroupChangePolicy") + _seccomp(path / "seccompProfile", context.get("seccompProfile"))
+    errors += _policy(path, context, "fsGroupChangePolicy") + _seccomp(
+        path / "seccompProfile", context.get("seccompProfile")
+    )
     errors += _app_armor(path / "appArmorProfile", context.get("appArmorProfile"))
     return errors + _policy(path, context, "supplementalGroupsPolicy") + _policy(path, context, "seLinuxChangePolicy")
 
 
 def _policy(path: Path, context: Json, field: str) -> list[FieldError]:
     policy = context.get(field)
-    return [] if policy is None or policy in _POLICIES[field] else [not_supported(path / field, Named(policy), _POLICIES[field])]
+    return (
+        []
+        if policy is None or policy in _POLICIES[field]
+        else [not_supported(path / field, Named(policy), _POLICIES[field])]
+    )
 
 
 def _sysctls(path: Path, sysctls: list[Json], spec: Json) -> list[FieldError]:
@@ -63,7 +81,10 @@ def _sysctls(path: Path, sysctls: list[Json], spec: Json) -> list[FieldError]:
             errors.append(invalid(at, name, f"must have at most {_SYSCTL_LENGTH} characters and match regex {_SYSCTL}"))
         elif name in seen:
             errors.append(duplicate(at, name))
-        host = next((field for prefix, field in _OWN_SYSCTLS if name.replace("/", ".").startswith(prefix) and spec.get(field)), "")
+        host = next(
+            (field for prefix, field in _OWN_SYSCTLS if name.replace("/", ".").startswith(prefix) and spec.get(field)),
+            "",
+        )
         if host:
             errors.append(invalid(at, name, f"may not be specified when '{host}' is true"))
         seen.add(name)
@@ -81,8 +102,14 @@ def _seccomp(path: Path, profile: Json | None) -> list[FieldError]:
         errors.append(not_supported(path / "type", Named(kind), _PROFILES))
     at = path / "localhostProfile"
     if kind == "Localhost":
-        return errors + (descending(at, file) if file is not None else [required(at, "must be set when seccomp type is Localhost")])
-    return errors if file is None else [*errors, invalid(at, internal(SeccompProfile, profile), "can only be set when seccomp type is Localhost")]
+        return errors + (
+            descending(at, file) if file is not None else [required(at, "must be set when seccomp type is Localhost")]
+        )
+    return (
+        errors
+        if file is None
+        else [*errors, invalid(at, internal(SeccompProfile, profile), "can only be set when seccomp type is Localhost")]
+    )
 
 
 def _app_armor(path: Path, profile: Json | None) -> list[FieldError]:
@@ -117,8 +144,16 @@ def validate_container_security(path: Path, context: Json, *, host_users: bool) 
     if context.get("allowPrivilegeEscalation") is False:
         shown = internal(SecurityContext, context)
         if context.get("privileged"):
-            errors.append(invalid(path, shown, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+            errors.append(
+                invalid(path, shown, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+            )
         for capability in (context.get("capabilities") or {}).get("add") or ():
             if capability == "CAP_SYS_ADMIN":
-                errors.append(invalid(path, shown, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+                errors.append(
+                    invalid(
+                        path,
+                        shown,
+                        "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN",
+                    )
+                )
     return errors + _app_armor(path / "appArmorProfile", context.get("appArmorProfile"))

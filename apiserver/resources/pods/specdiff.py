@@ -1,4 +1,6 @@
-"""How an error shows what a forbidden update would have changed: a unified diff of the two specs as JSON of upstream's internal type."""
+"""How an error shows what a forbidden update would have changed: a unified diff of the two specs as JSON of upstream's
+internal type.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,23 @@ Json = dict[str, Any]
 _MOVED: Final = ("HostNetwork", "HostPID", "HostIPC", "ShareProcessNamespace", "HostUsers")
 #: The internal type's order, where it is another one.
 _ORDER: Final = (
-    "Hostname", "Subdomain", "SetHostnameAsFQDN", "Affinity", "SchedulerName", "Tolerations", "HostAliases", "PriorityClassName", "Priority",
-    "PreemptionPolicy", "DNSConfig", "ReadinessGates", "RuntimeClassName", "Overhead", "EnableServiceLinks", "TopologySpreadConstraints",
-)  # fmt: skip
+    "Hostname",
+    "Subdomain",
+    "SetHostnameAsFQDN",
+    "Affinity",
+    "SchedulerName",
+    "Tolerations",
+    "HostAliases",
+    "PriorityClassName",
+    "Priority",
+    "PreemptionPolicy",
+    "DNSConfig",
+    "ReadinessGates",
+    "RuntimeClassName",
+    "Overhead",
+    "EnableServiceLinks",
+    "TopologySpreadConstraints",
+)
 _ALIAS: Final = "ServiceAccount"
 
 

@@ -1,10 +1,22 @@
-"""The status of a pod, as nodes, schedulers and controllers write it (pkg/apis/core/validation, ValidatePodStatusUpdate; api.md 4.9)."""
+"""The status of a pod, as nodes, schedulers and controllers write it (pkg/apis/core/validation,
+ValidatePodStatusUpdate; api.md 4.9).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.api.fielderrors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
 from apiserver.api.names import dns_label, dns_subdomain, label_key
 from apiserver.api.quantity import Quantity
 from apiserver.resources.networks import ip_family, legacy_ip
@@ -23,8 +35,14 @@ _SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
 _HEALTH: Final = ("Healthy", "Unhealthy", "Unknown")
 _MESSAGE_LIMIT: Final = 1024
 _STATE: Final = "may not be transitioned to non-terminated state"
-_MAPPED: Final = "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests"
-_CLAIM_HEALTH: Final = "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
+_MAPPED: Final = (
+    "must match the extended resource name of an entry in spec.initContainers.resources.requests or"
+    " spec.containers.resources.requests"
+)
+_CLAIM_HEALTH: Final = (
+    "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>'"
+    " if request is empty"
+)
 
 
 def validate_pod_status_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
@@ -37,7 +55,9 @@ def validate_pod_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
         if spec.get("nodeName") and ctx.features.enabled("ClearingNominatedNodeNameAfterBinding"):
             errors.append(forbidden(path, "may not be set on pods that are already bound to a node"))
     if status.get("observedGeneration", 0) < 0:
-        errors.append(invalid(_STATUS / "observedGeneration", status["observedGeneration"], "must be a non-negative integer"))
+        errors.append(
+            invalid(_STATUS / "observedGeneration", status["observedGeneration"], "must be a non-negative integer")
+        )
     if status.get("qosClass", "") != before.get("qosClass", ""):
         errors.append(invalid(_STATUS / "qosClass", Named(status.get("qosClass", "")), "field is immutable"))
     errors += _transitions(spec, status, before)
@@ -54,7 +74,9 @@ def _conditions(conditions: list[Json]) -> list[FieldError]:
     for index, condition in enumerate(conditions):
         path, kind = (_STATUS / "conditions")[index], condition.get("type", "")
         if condition.get("observedGeneration", 0) < 0:
-            errors.append(invalid(path / "observedGeneration", condition["observedGeneration"], "must be a non-negative integer"))
+            errors.append(
+                invalid(path / "observedGeneration", condition["observedGeneration"], "must be a non-negative integer")
+            )
         if kind not in _SYSTEM_CONDITIONS:
             errors += [invalid(path / "Type", kind, text) for text in label_key(kind)]
     return errors
@@ -86,7 +108,8 @@ def _transitions(spec: Json, status: Json, before: Json) -> list[FieldError]:
     return errors
 
 
-# --- claims ----------------------------------------------------------------------------------------------------------------------------------
+# --- claims
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _claim_statuses(statuses: list[Json], claims: list[Json]) -> list[FieldError]:
@@ -122,7 +145,10 @@ def _extended(status: Json, spec: Json) -> list[FieldError]:
             errors.append(invalid(at / "resourceName", key[1], _MAPPED))
         errors += [invalid(path / "requestName", key[2], text) for text in dns_label(key[2])]
         if key in seen:
-            errors += [duplicate(at / field, value) for field, value in zip(("containerName", "resourceName", "requestName"), key, strict=True)]
+            errors += [
+                duplicate(at / field, value)
+                for field, value in zip(("containerName", "resourceName", "requestName"), key, strict=True)
+            ]
         seen.add(key)
     name = status.get("resourceClaimName", "")
     at = path / "resourceClaimName"
@@ -131,14 +157,19 @@ def _extended(status: Json, spec: Json) -> list[FieldError]:
 
 def _node_allocatable(status: Json, spec: Json) -> list[FieldError]:
     errors: list[FieldError] = []
-    referenced = {c.get("resourceClaimName") for c in (*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))}
+    referenced = {
+        c.get("resourceClaimName")
+        for c in (*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
+    }
     for index, claim in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
         path, name = (_STATUS / "nodeAllocatableResourceClaimStatuses")[index], claim.get("resourceClaimName", "")
         if not name:
             errors.append(required(path / "resourceClaimName", "must not be empty"))
         if name not in referenced:
             errors.append(invalid(path / "resourceClaimName", name, "no mapping found in pod reference"))
-        errors += [required(path / field, "must not be empty") for field in ("containers", "resources") if not claim.get(field)]
+        errors += [
+            required(path / field, "must not be empty") for field in ("containers", "resources") if not claim.get(field)
+        ]
         for resource, amount in (claim.get("resources") or {}).items():
             at = (path / "resources").key(resource)
             if not is_native(resource):
@@ -148,14 +179,17 @@ def _node_allocatable(status: Json, spec: Json) -> list[FieldError]:
     return errors
 
 
-# --- addresses and health --------------------------------------------------------------------------------------------------------------------
+# --- addresses and health
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def _addresses(path: Path, addresses: list[Json]) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, address in enumerate(addresses):
         errors += legacy_ip(path[index], address.get("ip", ""))
-    if len(addresses) > 1 and (len(addresses) > 2 or {ip_family(address.get("ip", "")) for address in addresses} != {4, 6}):
+    if len(addresses) > 1 and (
+        len(addresses) > 2 or {ip_family(address.get("ip", "")) for address in addresses} != {4, 6}
+    ):
         shown = [{"IP": address.get("ip", "")} for address in addresses]
         errors.append(invalid(path, shown, "may specify no more than one IP for each IP family"))
     return errors
@@ -184,8 +218,15 @@ def _users(status: Json, spec: Json) -> list[FieldError]:
                 errors.append(forbidden(path, "cannot be set for a windows pod"))
                 continue
             numbers = [(path / name, user.get(name, 0)) for name in ("uid", "gid")]
-            numbers += [((path / "supplementalGroups")[place], number) for place, number in enumerate(user.get("supplementalGroups") or ())]
-            errors += [invalid(at, number, "must be between 0 and 2147483647, inclusive") for at, number in numbers if not 0 <= number < 1 << 31]
+            numbers += [
+                ((path / "supplementalGroups")[place], number)
+                for place, number in enumerate(user.get("supplementalGroups") or ())
+            ]
+            errors += [
+                invalid(at, number, "must be between 0 and 2147483647, inclusive")
+                for at, number in numbers
+                if not 0 <= number < 1 << 31
+            ]
     return errors
 
 
@@ -219,7 +260,12 @@ def _resource_health(path: Path, resource: Json, container: Json | None) -> list
             errors.append(invalid(path / "name", Named(name), "must match one of the container's resource requests"))
     seen: set[str] = set()
     for index, health in enumerate(resource.get("resources") or ()):
-        at, value, message, identity = (path / "resources")[index], health.get("health", ""), health.get("message"), health.get("resourceID", "")
+        at, value, message, identity = (
+            (path / "resources")[index],
+            health.get("health", ""),
+            health.get("message"),
+            health.get("resourceID", ""),
+        )
         if value not in _HEALTH:
             errors.append(not_supported(at / "health", Named(value), _HEALTH))
         if message == "":

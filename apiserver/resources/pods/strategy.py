@@ -15,7 +15,10 @@ from apiserver.resources.pods.conditions import set_condition
 
 Json = dict[str, Any]
 
-_HOSTNAME: Final = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: "
+_HOSTNAME: Final = (
+    "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is"
+    " recommended: "
+)
 
 
 class PodStrategy(Strategy):
@@ -144,7 +147,9 @@ def _merge_label_keys(term: Json, labels: Json, mismatch: bool = False) -> None:
     for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))[: 2 if mismatch else 1]:
         for key in term.get(field) or ():
             if key in labels:
-                selector.setdefault("matchExpressions", []).append({"key": key, "operator": operator, "values": [labels[key]]})
+                selector.setdefault("matchExpressions", []).append(
+                    {"key": key, "operator": operator, "values": [labels[key]]}
+                )
 
 
 def _merge_label_keys_of_affinity(affinity: Json, labels: Json) -> None:

@@ -1,6 +1,7 @@
 """The template of pods in other kinds: the same defaults, gates, rules and warnings as a pod's own.
 
-Facts: pkg/apis/core/validation (ValidatePodTemplateSpec), pkg/api/pod (DropDisabledTemplateFields, GetWarningsForPodTemplate).
+Facts: pkg/apis/core/validation (ValidatePodTemplateSpec), pkg/api/pod (DropDisabledTemplateFields,
+GetWarningsForPodTemplate).
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def validate_template(path: Path, template: Json) -> list[FieldError]:
     errors += validate_pod_annotations(annotations, spec, path / "annotations")
     errors += validate_pod_spec(spec, {}, path / "spec")
     if spec.get("ephemeralContainers"):
-        errors.append(forbidden(path / "spec" / "ephemeralContainers", "ephemeral containers not allowed in pod template"))
+        errors.append(
+            forbidden(path / "spec" / "ephemeralContainers", "ephemeral containers not allowed in pod template")
+        )
     return errors
 
 

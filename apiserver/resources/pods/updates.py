@@ -1,4 +1,6 @@
-"""What may change of a pod that exists: images, tolerations that are added, gates that go, a shorter deadline. Subresources change the rest."""
+"""What may change of a pod that exists: images, tolerations that are added, gates that go, a shorter deadline.
+Subresources change the rest.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,10 @@ Json = dict[str, Any]
 _SPEC: Final = Path("spec")
 _MAX_INT32: Final = 2147483647
 _UPDATABLE: Final = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
-    "previously negative)"
+    "pod updates may not change fields other than"
+    " `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only"
+    " additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was"
+    " previously negative)"
 )
 
 
@@ -35,7 +38,12 @@ def annotation_updates(obj: Json, old: Json) -> list[FieldError]:
     new, before = ((part["metadata"].get("annotations") or {}).get(MIRROR) for part in (obj, old))
     if new == before:
         return []
-    return [forbidden(path, "may not add mirror pod annotation" if before is None else "may not remove or update mirror pod annotation")]
+    return [
+        forbidden(
+            path,
+            "may not add mirror pod annotation" if before is None else "may not remove or update mirror pod annotation",
+        )
+    ]
 
 
 def validate_pod_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
@@ -97,9 +105,13 @@ def _tolerations(new: list[Json], old: list[Json]) -> list[FieldError]:
 def _gates(new: list[Json], old: list[Json]) -> list[FieldError]:
     known = {gate.get("name", "") for gate in old}
     return [
-        forbidden((_SPEC / "schedulingGates")[index] / "name", f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'")
-        for index, gate in enumerate(new) if gate.get("name", "") not in known
-    ]  # fmt: skip
+        forbidden(
+            (_SPEC / "schedulingGates")[index] / "name",
+            f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'",
+        )
+        for index, gate in enumerate(new)
+        if gate.get("name", "") not in known
+    ]
 
 
 def _keep(target: Json, source: Json, field: str) -> None:
@@ -110,10 +122,16 @@ def _keep(target: Json, source: Json, field: str) -> None:
 
 def _with_allowed_changes_undone(spec: Json, before: Json) -> Json:
     """The new spec but for what an update may change; what still differs then is forbidden."""
-    allowed = {name: spec[name] if name in spec else before[name] for name in (*before, *(n for n in spec if n not in before)) if name in spec}
+    allowed = {
+        name: spec[name] if name in spec else before[name]
+        for name in (*before, *(n for n in spec if n not in before))
+        if name in spec
+    }
     for field in ("containers", "initContainers"):
         if spec.get(field):
-            allowed[field] = [{**new, "image": old.get("image", "")} for new, old in zip(spec[field], before[field], strict=True)]
+            allowed[field] = [
+                {**new, "image": old.get("image", "")} for new, old in zip(spec[field], before[field], strict=True)
+            ]
     for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
         _keep(allowed, before, field)
     if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
@@ -127,7 +145,13 @@ def _gated(allowed: Json, before: Json) -> list[FieldError]:
     new, old = allowed.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if new != old:
         if any(new.get(key) != value for key, value in old.items()):
-            errors.append(invalid(_SPEC / "nodeSelector", new, "only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
+            errors.append(
+                invalid(
+                    _SPEC / "nodeSelector",
+                    new,
+                    "only additions to spec.nodeSelector are allowed (no mutations or deletions)",
+                )
+            )
         _keep(allowed, before, "nodeSelector")
     affinity, stored = dict(allowed.get("affinity") or {}), before.get("affinity") or {}
     if affinity.get("nodeAffinity") != stored.get("nodeAffinity"):
@@ -153,17 +177,26 @@ def _node_affinity(new: Json | None, old: Json | None) -> list[FieldError]:
         return [invalid(path, new_terms, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")]
     return [
         invalid(path[index], new_term, "only additions are allowed (no mutations or deletions)")
-        for index, (new_term, old_term) in enumerate(zip(new_terms, old_terms, strict=True)) if not _only_adds(new_term, old_term)
-    ]  # fmt: skip
+        for index, (new_term, old_term) in enumerate(zip(new_terms, old_terms, strict=True))
+        if not _only_adds(new_term, old_term)
+    ]
 
 
 def _only_adds(new: Json, old: Json) -> bool:
-    if not old.get("matchExpressions") and not old.get("matchFields") and (new.get("matchExpressions") or new.get("matchFields")):
+    if (
+        not old.get("matchExpressions")
+        and not old.get("matchFields")
+        and (new.get("matchExpressions") or new.get("matchFields"))
+    ):
         return False
-    return all((new.get(field) or [])[: len(old.get(field) or [])] == (old.get(field) or []) for field in ("matchExpressions", "matchFields"))
+    return all(
+        (new.get(field) or [])[: len(old.get(field) or [])] == (old.get(field) or [])
+        for field in ("matchExpressions", "matchFields")
+    )
 
 
-# --- ephemeral containers ----------------------------------------------------------------------------------------------------------------------------
+# --- ephemeral containers
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def validate_ephemeral_containers_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:

@@ -1,10 +1,23 @@
-"""A pod's spec as a whole (pkg/apis/core/validation, ValidatePodCreate and ValidatePodSpec); its parts are in the modules beside."""
+"""A pod's spec as a whole (pkg/apis/core/validation, ValidatePodCreate and ValidatePodSpec); its parts are in the
+modules beside.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_found, not_supported, required, too_long
+from apiserver.api.fielderrors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+    too_long,
+)
 from apiserver.api.names import dns_label, dns_subdomain, dns_subdomain_with_underscore, label_key, label_value
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.pods import PodResourceClaim
@@ -40,8 +53,16 @@ _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 _EPHEMERAL_FORBIDDEN: Final = (
-    "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle",
-)  # fmt: skip
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
 _NOT_SIDECAR: Final = "may not be set for init containers without restartPolicy=Always"
 
 
@@ -77,7 +98,9 @@ def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTA
     """Annotations that mean something to pods."""
     errors: list[FieldError] = []
     if MIRROR in annotations and not spec.get("nodeName"):
-        errors.append(invalid(path.key(MIRROR), annotations[MIRROR], "must set spec.nodeName if mirror pod annotation is set"))
+        errors.append(
+            invalid(path.key(MIRROR), annotations[MIRROR], "must set spec.nodeName if mirror pod annotation is set")
+        )
     cost = annotations.get("controller.kubernetes.io/pod-deletion-cost", "0")
     if not cost.removeprefix("-").isdigit() or not -(1 << 31) <= int(cost) < 1 << 31:
         errors.append(invalid(path.key("controller.kubernetes.io/pod-deletion-cost"), cost, "must be a 32bit integer"))
@@ -89,10 +112,16 @@ def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC) -> list[Fi
     errors: list[FieldError] = []
     if spec.get("terminationGracePeriodSeconds") is None:
         errors.append(required(root / "terminationGracePeriodSeconds"))
-    volumes, found = validate_volumes(root / "volumes", spec["volumes"], metadata.get("name", "")) if spec.get("volumes") else ({}, [])
+    volumes, found = (
+        validate_volumes(root / "volumes", spec["volumes"], metadata.get("name", ""))
+        if spec.get("volumes")
+        else ({}, [])
+    )
     errors += found
     if spec.get("resourceClaims"):
-        errors += _resource_claims(root / "resourceClaims", spec["resourceClaims"], MIRROR in (metadata.get("annotations") or {}))
+        errors += _resource_claims(
+            root / "resourceClaims", spec["resourceClaims"], MIRROR in (metadata.get("annotations") or {})
+        )
     facts = PodFacts(spec, volumes)
     errors += _containers(spec, facts, root)
     if spec.get("initContainers"):
@@ -120,7 +149,8 @@ def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC) -> list[Fi
     return errors + _names(spec, root) + _rest(spec, root) + validate_file_volumes(root, spec)
 
 
-# --- containers ------------------------------------------------------------------------------------------------------------------------------
+# --- containers
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError]:
@@ -186,12 +216,15 @@ def _init_containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError
             continue
         errors += [
             forbidden(at / field, _NOT_SIDECAR)
-            for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe") if container.get(field) is not None
-        ]  # fmt: skip
+            for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+            if container.get(field) is not None
+        ]
         for position, policy in enumerate(container.get("resizePolicy") or ()):
             if policy.get("restartPolicy") == "RestartContainer":
                 detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-                errors.append(invalid((at / "resizePolicy")[position] / "restartPolicy", Named("RestartContainer"), detail))
+                errors.append(
+                    invalid((at / "resizePolicy")[position] / "restartPolicy", Named("RestartContainer"), detail)
+                )
     return errors
 
 
@@ -209,10 +242,18 @@ def _ephemeral_containers(spec: Json, facts: PodFacts, root: Path) -> list[Field
         target = container.get("targetContainerName", "")
         if target and target not in others:
             errors.append(not_found(at / "targetContainerName", target))
-        said = [field for field in _EPHEMERAL_FORBIDDEN if (container.get(field) if field == "resources" else container.get(field) is not None)]
+        said = [
+            field
+            for field in _EPHEMERAL_FORBIDDEN
+            if (container.get(field) if field == "resources" else container.get(field) is not None)
+        ]
         errors += [forbidden(at / field, _EPHEMERAL) for field in said]
         for position, mount in enumerate(container.get("volumeMounts") or ()):
-            errors += [forbidden((at / "volumeMounts")[position] / field, _EPHEMERAL) for field in ("subPath", "subPathExpr") if mount.get(field)]
+            errors += [
+                forbidden((at / "volumeMounts")[position] / field, _EPHEMERAL)
+                for field in ("subPath", "subPathExpr")
+                if mount.get(field)
+            ]
     return errors
 
 
@@ -220,7 +261,11 @@ def _pod_resources(spec: Json, root: Path, claims: set[str]) -> list[FieldError]
     path, resources = root / "resources", spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
         return [forbidden(path, "may not be set for a windows pod")]
-    errors = [forbidden(path / "claims", "claims may not be set for Resources at pod-level")] if resources.get("claims") else []
+    errors = (
+        [forbidden(path / "claims", "claims may not be set for Resources at pod-level")]
+        if resources.get("claims")
+        else []
+    )
     errors += validate_resources(path, resources, claims, pod_level=True)
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, amount in qos.aggregate(spec, "requests").items():
@@ -239,7 +284,8 @@ def _pod_resources(spec: Json, root: Path, claims: set[str]) -> list[FieldError]
     return errors
 
 
-# --- claims ----------------------------------------------------------------------------------------------------------------------------------
+# --- claims
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _resource_claims(path: Path, claims: list[Json], mirror: bool) -> list[FieldError]:
@@ -250,7 +296,11 @@ def _resource_claims(path: Path, claims: list[Json], mirror: bool) -> list[Field
         if mirror:
             errors.append(forbidden(Path("[]"), "static pods do not support resource claims"))
             continue
-        name, claim_name, template = claim.get("name", ""), claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
+        name, claim_name, template = (
+            claim.get("name", ""),
+            claim.get("resourceClaimName"),
+            claim.get("resourceClaimTemplateName"),
+        )
         if not name:
             errors.append(required(at / "name"))
         elif name in names:
@@ -270,7 +320,8 @@ def _resource_claims(path: Path, claims: list[Json], mirror: bool) -> list[Field
     return errors
 
 
-# --- the rest --------------------------------------------------------------------------------------------------------------------------------
+# --- the rest
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def _one_of(path: Path, value: str, supported: tuple[str, ...]) -> list[FieldError]:
@@ -295,16 +346,28 @@ def _dns(spec: Json, root: Path) -> list[FieldError]:
     if config is None:
         return []
     servers, searches = config.get("nameservers") or [], config.get("searches") or []
-    errors = [invalid(path / "nameservers", servers, "must not have more than 3 nameservers")] if len(servers) > 3 else []
+    errors = (
+        [invalid(path / "nameservers", servers, "must not have more than 3 nameservers")] if len(servers) > 3 else []
+    )
     for index, server in enumerate(servers):
         errors += legacy_ip((path / "nameservers")[index], server)
     if len(searches) > 32:
         errors.append(invalid(path / "searches", searches, "must not have more than 32 search paths"))
     if len(" ".join(searches)) > 2048:
-        errors.append(invalid(path / "searches", searches, "must not have more than 2048 characters (including spaces) in the search list"))
+        errors.append(
+            invalid(
+                path / "searches",
+                searches,
+                "must not have more than 2048 characters (including spaces) in the search list",
+            )
+        )
     for index, search in enumerate(searches):
         name = search.removesuffix(".")
-        errors += [invalid((path / "searches")[index], name, text) for text in dns_subdomain_with_underscore(name)] if search != "." else []
+        errors += (
+            [invalid((path / "searches")[index], name, text) for text in dns_subdomain_with_underscore(name)]
+            if search != "."
+            else []
+        )
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             errors.append(required((path / "options")[index], "must not be empty"))
@@ -320,7 +383,9 @@ def _names(spec: Json, root: Path) -> list[FieldError]:
     if deadline is not None and not 1 <= deadline <= 2147483647:
         errors.append(invalid(root / "activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive"))
     for field in ("hostname", "subdomain"):
-        errors += [invalid(root / field, spec[field], text) for text in dns_label(spec[field])] if spec.get(field) else []
+        errors += (
+            [invalid(root / field, spec[field], text) for text in dns_label(spec[field])] if spec.get(field) else []
+        )
     if spec.get("tolerations"):
         errors += validate_tolerations(root / "tolerations", spec["tolerations"])
     for index, alias in enumerate(spec.get("hostAliases") or ()):
@@ -329,9 +394,15 @@ def _names(spec: Json, root: Path) -> list[FieldError]:
         for position, name in enumerate(alias.get("hostnames") or ()):
             errors += [invalid((at / "hostnames")[position], name, text) for text in dns_subdomain(name)]
     if spec.get("priorityClassName"):
-        errors += [invalid(root / "priorityClassName", spec["priorityClassName"], text) for text in dns_subdomain(spec["priorityClassName"])]
+        errors += [
+            invalid(root / "priorityClassName", spec["priorityClassName"], text)
+            for text in dns_subdomain(spec["priorityClassName"])
+        ]
     if spec.get("runtimeClassName") is not None:
-        errors += [invalid(root / "runtimeClassName", spec["runtimeClassName"], text) for text in dns_subdomain(spec["runtimeClassName"])]
+        errors += [
+            invalid(root / "runtimeClassName", spec["runtimeClassName"], text)
+            for text in dns_subdomain(spec["runtimeClassName"])
+        ]
     return errors
 
 
@@ -362,5 +433,9 @@ def _rest(spec: Json, root: Path) -> list[FieldError]:
     if group is not None:
         name = group.get("podGroupName")
         at = root / "schedulingGroup" / "podGroupName"
-        errors += [invalid(at, None, "must specify one of: `podGroupName`")] if name is None else [invalid(at, name, text) for text in dns_subdomain(name)]
+        errors += (
+            [invalid(at, None, "must specify one of: `podGroupName`")]
+            if name is None
+            else [invalid(at, name, text) for text in dns_subdomain(name)]
+        )
     return errors

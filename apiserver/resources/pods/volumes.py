@@ -10,7 +10,12 @@ from apiserver.api.quantity import Quantity
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.resources.devices.names import driver_name
 from apiserver.resources.metadata import validate_annotations, validate_labels
-from apiserver.resources.pods.environment import VOLUME_FIELDS, no_backsteps, validate_field_reference, validate_resource_field
+from apiserver.resources.pods.environment import (
+    VOLUME_FIELDS,
+    no_backsteps,
+    validate_field_reference,
+    validate_resource_field,
+)
 from apiserver.resources.volumes.claimspec import validate_claim_spec
 from apiserver.resources.volumes.sources import OWN_PATHS, SECOND_PATHS, SHARED, Check, long_portal, needs, pod_iscsi
 
@@ -49,7 +54,11 @@ def _items(path: Path, items: list[Json] | None) -> list[FieldError]:
 def _named_files(name: str) -> Check:
     def check(path: Path, source: Json) -> list[FieldError]:
         errors = [] if source.get(name) else [required(path / name)]
-        return errors + _mode(path / "defaultMode", source.get("defaultMode")) + _items(path / "items", source.get("items"))
+        return (
+            errors
+            + _mode(path / "defaultMode", source.get("defaultMode"))
+            + _items(path / "items", source.get("items"))
+        )
 
     return check
 
@@ -66,7 +75,9 @@ def _downward_file(path: Path, item: Json) -> list[FieldError]:
     if item.get("fieldRef") is not None:
         errors += validate_field_reference(path / "fieldRef", item["fieldRef"], VOLUME_FIELDS)
         if item.get("resourceFieldRef") is not None:
-            errors.append(invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+            errors.append(
+                invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+            )
     elif item.get("resourceFieldRef") is not None:
         errors += validate_resource_field(path / "resourceFieldRef", item["resourceFieldRef"], volume=True)
     else:
@@ -117,7 +128,9 @@ def _token(path: Path, token: Json, unnamed: Path) -> list[FieldError]:
     if seconds < _LEAST_TOKEN_SECONDS:
         errors.append(invalid(path / "expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
     if seconds > _MOST_TOKEN_SECONDS:
-        errors.append(invalid(path / "expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+        errors.append(
+            invalid(path / "expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+        )
     if not token.get("path"):
         return [*errors, required(unnamed)]
     return errors + _file(path / "path", token["path"])
@@ -128,14 +141,22 @@ def _storage_interface(path: Path, source: Json) -> list[FieldError]:
     secret = source.get("nodePublishSecretRef")
     if secret is not None:
         name = secret.get("name", "")
-        errors += [invalid(path / "name", name, text) for text in dns_subdomain(name)] if name else [required(path / "nodePublishSecretRef" / "name")]
+        errors += (
+            [invalid(path / "name", name, text) for text in dns_subdomain(name)]
+            if name
+            else [required(path / "nodePublishSecretRef" / "name")]
+        )
     return errors
 
 
 def _image(path: Path, source: Json) -> list[FieldError]:
     errors = [] if source.get("reference") else [required(path / "reference")]
     policy = source.get("pullPolicy", "")
-    return errors if policy in _PULL_POLICIES else [*errors, not_supported(path / "pullPolicy", Named(policy), _PULL_POLICIES)]
+    return (
+        errors
+        if policy in _PULL_POLICIES
+        else [*errors, not_supported(path / "pullPolicy", Named(policy), _PULL_POLICIES)]
+    )
 
 
 def _ephemeral(path: Path, source: Json) -> list[FieldError]:
@@ -166,7 +187,11 @@ def _secret_named(path: Path, source: Json) -> list[FieldError]:
 
 def _storage_os(path: Path, source: Json) -> list[FieldError]:
     name, namespace, secret = source.get("volumeName", ""), source.get("volumeNamespace", ""), source.get("secretRef")
-    errors = [invalid(path / "volumeName", name, text) for text in dns_label(name)] if name else [required(path / "volumeName")]
+    errors = (
+        [invalid(path / "volumeName", name, text) for text in dns_label(name)]
+        if name
+        else [required(path / "volumeName")]
+    )
     if namespace:
         errors += [invalid(path / "volumeNamespace", namespace, text) for text in dns_label(namespace)]
     return errors if secret is None or secret.get("name") else [*errors, required(path / "secretRef" / "name")]
@@ -174,16 +199,56 @@ def _storage_os(path: Path, source: Json) -> list[FieldError]:
 
 #: Sources that only pods have, or that are looked at in another way there.
 _OWN: Final[dict[str, Check]] = {
-    "emptyDir": _empty_dir, "gitRepo": _git_repository, "secret": _named_files("secretName"), "iscsi": pod_iscsi,
-    "persistentVolumeClaim": needs("claimName"), "cinder": _secret_named, "downwardAPI": _downward, "configMap": _named_files("name"),
-    "storageos": _storage_os, "projected": _projected, "csi": _storage_interface, "ephemeral": _ephemeral, "image": _image,
-}  # fmt: skip
+    "emptyDir": _empty_dir,
+    "gitRepo": _git_repository,
+    "secret": _named_files("secretName"),
+    "iscsi": pod_iscsi,
+    "persistentVolumeClaim": needs("claimName"),
+    "cinder": _secret_named,
+    "downwardAPI": _downward,
+    "configMap": _named_files("name"),
+    "storageos": _storage_os,
+    "projected": _projected,
+    "csi": _storage_interface,
+    "ephemeral": _ephemeral,
+    "image": _image,
+}
 #: In upstream's order, which decides what the second source of a volume is told.
-_SOURCES: Final = {name: _OWN.get(name) or SHARED[name] for name in (
-    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi", "glusterfs", "flocker",
-    "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume", "configMap", "azureFile", "vsphereVolume",
-    "photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO", "csi", "ephemeral", "image",
-)}  # fmt: skip
+_SOURCES: Final = {
+    name: _OWN.get(name) or SHARED[name]
+    for name in (
+        "emptyDir",
+        "hostPath",
+        "gitRepo",
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "secret",
+        "nfs",
+        "iscsi",
+        "glusterfs",
+        "flocker",
+        "persistentVolumeClaim",
+        "rbd",
+        "cinder",
+        "cephfs",
+        "quobyte",
+        "downwardAPI",
+        "fc",
+        "flexVolume",
+        "configMap",
+        "azureFile",
+        "vsphereVolume",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "azureDisk",
+        "storageos",
+        "projected",
+        "scaleIO",
+        "csi",
+        "ephemeral",
+        "image",
+    )
+}
 
 
 def _source(path: Path, volume: Json) -> list[FieldError]:
@@ -207,7 +272,11 @@ def validate_volumes(path: Path, volumes: list[Json], pod_name: str) -> tuple[di
     """The valid volumes by name, for the mounts to refer to, and the errors of the others."""
     errors: list[FieldError] = []
     valid: dict[str, Json] = {}
-    generated = {f"{pod_name}-{volume.get('name', '')}" for volume in volumes if volume.get("ephemeral") is not None} if pod_name else set()
+    generated = (
+        {f"{pod_name}-{volume.get('name', '')}" for volume in volumes if volume.get("ephemeral") is not None}
+        if pod_name
+        else set()
+    )
     for index, volume in enumerate(volumes):
         at = path[index]
         name = volume.get("name", "")

@@ -21,7 +21,9 @@ _RENAMED: Final = {
     "beta.kubernetes.io/instance-type": ("v1.17", "node.kubernetes.io/instance-type"),
 }  # fmt: skip
 #: What is said to those who use such a label, and the label to use.
-OLD_LABELS: Final = {label: f'deprecated since {release}; use "{successor}" instead' for label, (release, successor) in _RENAMED.items()}
+OLD_LABELS: Final = {
+    label: f'deprecated since {release}; use "{successor}" instead' for label, (release, successor) in _RENAMED.items()
+}
 NEW_LABELS: Final = {label: successor for label, (_, successor) in _RENAMED.items()}
 _OLD_ANNOTATIONS: Final = {
     "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
@@ -29,12 +31,16 @@ _OLD_ANNOTATIONS: Final = {
     "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
 }
 _OLD_VOLUMES: Final = {
-    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+", "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
-    "scaleIO": "deprecated in v1.16, non-functional in v1.22+", "flocker": "deprecated in v1.22, non-functional in v1.25+",
-    "storageos": "deprecated in v1.22, non-functional in v1.25+", "quobyte": "deprecated in v1.22, non-functional in v1.25+",
-    "glusterfs": "deprecated in v1.25, non-functional in v1.26+", "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+",
+    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
-}  # fmt: skip
+}
 _SHOWN_VOLUMES: Final = {"storageos": "storageOS"}
 _POD_SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _CONTAINER_SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
@@ -47,17 +53,31 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
     """`obj` is a pod, or (`path`) the template of pods."""
     spec, annotations = obj["spec"], obj["metadata"].get("annotations") or {}
     root = path / "spec"
-    warnings = [f"{(root / 'nodeSelector').key(key)}: {OLD_LABELS[key]}" for key in spec.get("nodeSelector") or () if key in OLD_LABELS]
+    warnings = [
+        f"{(root / 'nodeSelector').key(key)}: {OLD_LABELS[key]}"
+        for key in spec.get("nodeSelector") or ()
+        if key in OLD_LABELS
+    ]
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         at = (root / "topologySpreadConstraints")[index]
         if constraint.get("topologyKey") in OLD_LABELS:
-            warnings.append(f"{at / 'topologyKey'}: {constraint['topologyKey']} is {OLD_LABELS[constraint['topologyKey']]}")
+            warnings.append(
+                f"{at / 'topologyKey'}: {constraint['topologyKey']} is {OLD_LABELS[constraint['topologyKey']]}"
+            )
         if constraint.get("labelSelector") is None:
             warnings.append(f"{at / 'labelSelector'}: {_NULL_SELECTOR}")
-    warnings += [f"{(path / 'metadata' / 'annotations').key(key)}: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations]
+    warnings += [
+        f"{(path / 'metadata' / 'annotations').key(key)}: {text}"
+        for key, text in _OLD_ANNOTATIONS.items()
+        if key in annotations
+    ]
     for index, volume in enumerate(spec.get("volumes") or ()):
         at = (root / "volumes")[index]
-        warnings += [f"{at / _SHOWN_VOLUMES.get(name, name)}: {text}" for name, text in _OLD_VOLUMES.items() if volume.get(name) is not None]
+        warnings += [
+            f"{at / _SHOWN_VOLUMES.get(name, name)}: {text}"
+            for name, text in _OLD_VOLUMES.items()
+            if volume.get(name) is not None
+        ]
     warnings += _repeated(spec, "hostAliases", "ip", root) + _repeated(spec, "imagePullSecrets", "name", root)
     containers = _with_paths(spec, root)
     if annotations:
@@ -68,7 +88,10 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
         warnings += _fractions(at, container) + _hidden_variables(at, container)
     warnings += _ports(containers)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
-        warnings.append(f"{root / 'terminationGracePeriodSeconds'}: must be >= 0; negative values are invalid and will be treated as 1")
+        warnings.append(
+            f"{root / 'terminationGracePeriodSeconds'}: must be >= 0; negative values are invalid and will be treated"
+            " as 1"
+        )
     return warnings + _affinity(spec["affinity"], root) if spec.get("affinity") else warnings
 
 
@@ -81,7 +104,11 @@ def _old_seccomp(spec: Json, annotations: Json, path: Path) -> list[str]:
 
 def _old_profiles(spec: Json, container: Json, annotations: Json, path: Path) -> list[str]:
     """The same of a container; AppArmor's are told to authors of templates alone."""
-    context, at, name = container.get("securityContext") or {}, path / "metadata" / "annotations", container.get("name", "")
+    context, at, name = (
+        container.get("securityContext") or {},
+        path / "metadata" / "annotations",
+        container.get("name", ""),
+    )
     warnings: list[str] = []
     seccomp, armor = _CONTAINER_SECCOMP + name, _APP_ARMOR + name
     if seccomp in annotations and context.get("seccompProfile") is None:
@@ -104,7 +131,9 @@ def _armor_profile(annotation: str) -> Json | None:
 
 def _with_paths(spec: Json, root: Path) -> list[tuple[Path, Json]]:
     fields = ("initContainers", "containers", "ephemeralContainers")
-    return [((root / field)[index], container) for field in fields for index, container in enumerate(spec.get(field) or ())]
+    return [
+        ((root / field)[index], container) for field in fields for index, container in enumerate(spec.get(field) or ())
+    ]
 
 
 def _repeated(spec: Json, field: str, name: str, root: Path) -> list[str]:
@@ -125,10 +154,12 @@ def _fractions(path: Path, container: Json) -> list[str]:
     """Parts of a byte."""
     resources = container.get("resources") or {}
     return [
-        f"{(path / 'resources' / part).key(name)}: fractional byte value {go_quote(amount)} is invalid, must be an integer"
-        for name in _BYTES for part in ("limits", "requests")
+        f"{(path / 'resources' / part).key(name)}: fractional byte value {go_quote(amount)} is invalid, must be an"
+        " integer"
+        for name in _BYTES
+        for part in ("limits", "requests")
         if (amount := (resources.get(part) or {}).get(name)) is not None and Quantity.parse(amount).value(-3) % 1000
-    ]  # fmt: skip
+    ]
 
 
 def _hidden_variables(path: Path, container: Json) -> list[str]:
@@ -140,14 +171,22 @@ def _hidden_variables(path: Path, container: Json) -> list[str]:
         reference = f"$({name})"
         if name in seen and (variable.get("valueFrom") is not None or value == reference or reference not in value):
             at = (path / "env")[index]
-            warnings.append(f"{at}: hides previous definition of {go_quote(name)}, which may be dropped when using apply")
+            warnings.append(
+                f"{at}: hides previous definition of {go_quote(name)}, which may be dropped when using apply"
+            )
         seen.add(name)
     return warnings
 
 
 def _shown_port(port: Json) -> str:
     """A port as Go prints a struct."""
-    names = (("Name", "name", ""), ("HostPort", "hostPort", 0), ("ContainerPort", "containerPort", 0), ("Protocol", "protocol", ""), ("HostIP", "hostIP", ""))
+    names = (
+        ("Name", "name", ""),
+        ("HostPort", "hostPort", 0),
+        ("ContainerPort", "containerPort", 0),
+        ("Protocol", "protocol", ""),
+        ("HostIP", "hostIP", ""),
+    )
     return "{" + " ".join(f"{shown}:{port.get(field, empty)}" for shown, field, empty in names) + "}"
 
 
@@ -167,7 +206,10 @@ def _ports(containers: list[tuple[Path, Json]]) -> list[str]:
             name = port.get("name", "")
             if name and name in named:
                 first = named[name]
-                late.append(f"{at}: duplicate port name {go_quote(name)} with {first}, services and probes that select ports by name will use {first}")
+                late.append(
+                    f"{at}: duplicate port name {go_quote(name)} with {first}, services and probes that select ports by"
+                    f" name will use {first}"
+                )
             elif name:
                 named[name] = at
     return warnings + late
@@ -199,5 +241,3 @@ def _affinity(affinity: Json, root: Path) -> list[str]:
             if (weighted.get("podAffinityTerm") or {}).get("labelSelector") is None:
                 warnings.append(f"{(at / field)[index] / 'podAffinityTerm' / 'labelSelector'}: {_NULL_SELECTOR}")
     return warnings
-
-

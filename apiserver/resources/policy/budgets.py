@@ -1,4 +1,5 @@
-"""PodDisruptionBudgets of policy/v1. Nothing here counts pods: their status is what somebody writes. Evictions look at it.
+"""PodDisruptionBudgets of policy/v1. Nothing here counts pods: their status is what somebody writes. Evictions look at
+it.
 
 Facts: pkg/apis/policy/validation, pkg/registry/policy/poddisruptionbudget.
 """
@@ -49,7 +50,11 @@ class PodDisruptionBudgetStrategy(Strategy):
         spec = obj["spec"]
         errors: list[FieldError] = []
         if all(spec.get(field) is not None for field in _BOUNDS):
-            errors.append(invalid(_SPEC, internal(PodDisruptionBudgetSpec, spec), "minAvailable and maxUnavailable cannot be both set"))
+            errors.append(
+                invalid(
+                    _SPEC, internal(PodDisruptionBudgetSpec, spec), "minAvailable and maxUnavailable cannot be both set"
+                )
+            )
         for field in _BOUNDS:
             if spec.get(field) is not None:
                 errors += int_or_percent(_SPEC / field, spec[field]) + at_most_100_percent(_SPEC / field, spec[field])
@@ -75,16 +80,27 @@ def _bound(field: str) -> Any:
 
 
 POD_DISRUPTION_BUDGETS: Final = Resource(
-    group="policy", kind="PodDisruptionBudget", plural="poddisruptionbudgets", singular="poddisruptionbudget", namespaced=True, short_names=("pdb",),
+    group="policy",
+    kind="PodDisruptionBudget",
+    plural="poddisruptionbudgets",
+    singular="poddisruptionbudget",
+    namespaced=True,
+    short_names=("pdb",),
     versions=(Version(name="v1", schema=PodDisruptionBudget),),
-    strategy=PodDisruptionBudgetStrategy(), storage_prefix="poddisruptionbudgets", unconditional_update=False,
+    strategy=PodDisruptionBudgetStrategy(),
+    storage_prefix="poddisruptionbudgets",
+    unconditional_update=False,
     columns=name_and_age(
         Column(name="Min Available", cell=_bound("minAvailable"), description="Pods that must be available, at least."),
-        Column(name="Max Unavailable", cell=_bound("maxUnavailable"), description="Pods that may be unavailable, at most."),
         Column(
-            name="Allowed Disruptions", cell=lambda obj: (obj.get("status") or {}).get("disruptionsAllowed", 0), type="integer",
+            name="Max Unavailable", cell=_bound("maxUnavailable"), description="Pods that may be unavailable, at most."
+        ),
+        Column(
+            name="Allowed Disruptions",
+            cell=lambda obj: (obj.get("status") or {}).get("disruptionsAllowed", 0),
+            type="integer",
             description="Pods that may be disrupted at this time.",
         ),
     ),
     subresources=(Subresource(name="status"),),
-)  # fmt: skip
+)

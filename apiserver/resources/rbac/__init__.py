@@ -11,7 +11,13 @@ from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.columns import NAME, name_and_age
 from apiserver.resources.rbac.escalation import guard_binding, guard_role
-from apiserver.resources.rbac.validation import GROUP, validate_aggregation, validate_binding, validate_role_ref_update, validate_rules
+from apiserver.resources.rbac.validation import (
+    GROUP,
+    validate_aggregation,
+    validate_binding,
+    validate_role_ref_update,
+    validate_rules,
+)
 
 __all__ = ["CLUSTER_ROLES", "CLUSTER_ROLE_BINDINGS", "ROLES", "ROLE_BINDINGS"]
 
@@ -36,7 +42,9 @@ class ClusterRoleStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         broken = bool(validate_aggregation(old.get("aggregationRule")))
-        return validate_rules(obj.get("rules"), namespaced=False) + validate_aggregation(obj.get("aggregationRule"), any_value=broken)
+        return validate_rules(obj.get("rules"), namespaced=False) + validate_aggregation(
+            obj.get("aggregationRule"), any_value=broken
+        )
 
 
 class BindingStrategy(Strategy):
@@ -65,7 +73,11 @@ def default_binding(obj: Json, now: datetime) -> None:
 def _defaulted(subject: Json) -> Json:
     if subject.get("apiGroup") or subject.get("kind") not in ("User", "Group"):
         return subject
-    return {"kind": subject["kind"], "apiGroup": GROUP, **{name: value for name, value in subject.items() if name not in ("kind", "apiGroup")}}
+    return {
+        "kind": subject["kind"],
+        "apiGroup": GROUP,
+        **{name: value for name, value in subject.items() if name not in ("kind", "apiGroup")},
+    }
 
 
 def _created_at(obj: Json) -> str:
@@ -88,15 +100,30 @@ def _names(kind: str) -> Column:
     return Column(name=f"{kind}s", cell=cell, priority=1, description=f"{kind}s that have the role.")
 
 
-_ROLE_COLUMNS = (NAME, Column(name="Created At", cell=_created_at, type="date", description="When the object was created."))
+_ROLE_COLUMNS = (
+    NAME,
+    Column(name="Created At", cell=_created_at, type="date", description="When the object was created."),
+)
 _BINDING_COLUMNS = (
-    *name_and_age(Column(name="Role", cell=_role, description="The role that is granted.")), _names("User"), _names("Group"), _names("ServiceAccount"),
-)  # fmt: skip
+    *name_and_age(Column(name="Role", cell=_role, description="The role that is granted.")),
+    _names("User"),
+    _names("Group"),
+    _names("ServiceAccount"),
+)
 
 ROLES = Resource(
-    group=GROUP, kind="Role", plural="roles", singular="role", namespaced=True, versions=(Version(name="v1", schema=Role),),
-    strategy=RoleStrategy(), storage_prefix="roles", columns=_ROLE_COLUMNS, create_on_update=True, guard=guard_role,
-)  # fmt: skip
+    group=GROUP,
+    kind="Role",
+    plural="roles",
+    singular="role",
+    namespaced=True,
+    versions=(Version(name="v1", schema=Role),),
+    strategy=RoleStrategy(),
+    storage_prefix="roles",
+    columns=_ROLE_COLUMNS,
+    create_on_update=True,
+    guard=guard_role,
+)
 CLUSTER_ROLES = Resource(
     group=GROUP, kind="ClusterRole", plural="clusterroles", singular="clusterrole", namespaced=False,
     versions=(Version(name="v1", schema=ClusterRole),),
@@ -110,8 +137,15 @@ ROLE_BINDINGS = Resource(
     create_on_update=True, guard=guard_binding,
 )  # fmt: skip
 CLUSTER_ROLE_BINDINGS = Resource(
-    group=GROUP, kind="ClusterRoleBinding", plural="clusterrolebindings", singular="clusterrolebinding", namespaced=False,
+    group=GROUP,
+    kind="ClusterRoleBinding",
+    plural="clusterrolebindings",
+    singular="clusterrolebinding",
+    namespaced=False,
     versions=(Version(name="v1", schema=ClusterRoleBinding, default=default_binding),),
-    strategy=BindingStrategy(namespaced=False), storage_prefix="clusterrolebindings", columns=_BINDING_COLUMNS,
-    create_on_update=True, guard=guard_binding,
-)  # fmt: skip
+    strategy=BindingStrategy(namespaced=False),
+    storage_prefix="clusterrolebindings",
+    columns=_BINDING_COLUMNS,
+    create_on_update=True,
+    guard=guard_binding,
+)

@@ -1,7 +1,8 @@
 """Nobody gives away what he does not have: checks before a role or a binding is written.
 
-A role may hold only rights that its writer has, unless he may `escalate` it; a binding may be made only of a role whose rights its writer has,
-unless he may `bind` it. Members of system:masters are not asked. Facts: pkg/registry/rbac (escalation_check, policybased).
+A role may hold only rights that its writer has, unless he may `escalate` it; a binding may be made only of a role whose
+rights its writer has, unless he may `bind` it. Members of system:masters are not asked. Facts: pkg/registry/rbac
+(escalation_check, policybased).
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def _without_owners(obj: Json) -> Json:
 def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
     """Raises 403 if the role holds more than its writer does."""
     resource = ctx.resource
-    if _unasked(ctx, obj, old) or ctx.authorize("escalate", resource.group, resource.plural, "", ctx.namespace, ctx.name):
+    if _unasked(ctx, obj, old) or ctx.authorize(
+        "escalate", resource.group, resource.plural, "", ctx.namespace, ctx.name
+    ):
         return
     authority = _authority(store)
     name = obj["metadata"].get("name", "")
@@ -49,7 +52,9 @@ def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
     if any((role.get("aggregationRule") or {}).get("clusterRoleSelectors") for role in (obj, old or {})):
         held, _ = authority.held_rules(ctx.user, ctx.namespace)
         if missing_rights(held, _EVERYTHING):
-            raise status.forbidden(resource.plural, resource.group, name, "must have cluster-admin privileges to use the aggregationRule")
+            raise status.forbidden(
+                resource.plural, resource.group, name, "must have cluster-admin privileges to use the aggregationRule"
+            )
 
 
 def guard_binding(store: Store, ctx: Context, obj: Json, old: Json | None) -> None:
@@ -62,7 +67,9 @@ def guard_binding(store: Store, ctx: Context, obj: Json, old: Json | None) -> No
     if plural is not None and ctx.authorize("bind", group, plural, "", ctx.namespace, role):
         return
     if plural is None:
-        raise status.StatusError(500, "InternalError", f"Internal error occurred: unsupported role reference kind: {go_quote(kind)}")
+        raise status.StatusError(
+            500, "InternalError", f"Internal error occurred: unsupported role reference kind: {go_quote(kind)}"
+        )
     authority = _authority(store)
     rules = authority.role_rules(kind, ctx.namespace, role)
     if rules is None:
@@ -84,8 +91,15 @@ def _confirm(authority: Authority, ctx: Context, name: str, wanted: list[Json]) 
     resource = ctx.resource
     lines = "\n".join(sorted({describe(rule) for rule in missing}))
     user = ctx.user
-    cause = f"user {go_quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant RBAC permissions not currently held:\n{lines}"
+    cause = (
+        f"user {go_quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant RBAC permissions not"
+        f" currently held:\n{lines}"
+    )
     if missing_roles:
-        texts = list(dict.fromkeys(f'{status.qualified(resource.plural, resource.group)} "{role}" not found' for role in missing_roles))
+        texts = list(
+            dict.fromkeys(
+                f'{status.qualified(resource.plural, resource.group)} "{role}" not found' for role in missing_roles
+            )
+        )
         cause += f"; resolution errors: [{texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}]"
     raise status.forbidden(resource.plural, resource.group, name, cause)

@@ -34,7 +34,11 @@ def _rule(rule: Json, path: Path, *, namespaced: bool) -> list[FieldError]:
         if namespaced:
             errors.append(invalid(path / "nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs"))
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-            errors.append(invalid(path / "nonResourceURLs", urls, "rules cannot apply to both regular resources and non-resource URLs"))
+            errors.append(
+                invalid(
+                    path / "nonResourceURLs", urls, "rules cannot apply to both regular resources and non-resource URLs"
+                )
+            )
         return errors
     if not rule.get("apiGroups"):
         errors.append(required(path / "apiGroups", "resource rules must supply at least one api group"))
@@ -79,7 +83,9 @@ def _expression(expression: Json, path: Path, *, any_value: bool) -> list[FieldE
             errors.append(required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in _WITHOUT_VALUES:
         if values:
-            errors.append(forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+            errors.append(
+                forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            )
     else:
         errors.append(invalid(path / "operator", Named(operator), "not a valid selector operator"))
     key = expression.get("key", "")

@@ -22,12 +22,24 @@ def _review(schema: Struct, create: Callable[..., Awaitable[Json]], *, namespace
     group, version, kind = schema.gvk
     singular = kind.lower()
     return Resource(
-        group=group, kind=kind, plural=singular + "s", singular=singular, namespaced=namespaced, versions=(Version(name=version, schema=schema),),
-        strategy=Strategy(), storage_prefix=singular + "s", columns=(), verbs=("create",), create=create,
-    )  # fmt: skip
+        group=group,
+        kind=kind,
+        plural=singular + "s",
+        singular=singular,
+        namespaced=namespaced,
+        versions=(Version(name=version, schema=schema),),
+        strategy=Strategy(),
+        storage_prefix=singular + "s",
+        columns=(),
+        verbs=("create",),
+        create=create,
+    )
 
 
-AUTHENTICATION_REVIEWS: Final = (_review(authentication.SelfSubjectReview, review_self), _review(authentication.TokenReview, review_token))
+AUTHENTICATION_REVIEWS: Final = (
+    _review(authentication.SelfSubjectReview, review_self),
+    _review(authentication.TokenReview, review_token),
+)
 AUTHORIZATION_REVIEWS: Final = (
     _review(authorization.LocalSubjectAccessReview, review_local_access, namespaced=True),
     _review(authorization.SelfSubjectAccessReview, review_own_access),

@@ -1,6 +1,7 @@
 """Questions to the authorizer as objects (authorization.k8s.io): posted, answered, never stored.
 
-Facts: pkg/registry/authorization, pkg/apis/authorization/validation. Upstream names the kind of an invalid review with an empty text.
+Facts: pkg/registry/authorization, pkg/apis/authorization/validation. Upstream names the kind of an invalid review with
+an empty text.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ def begin(store: Store, ctx: Context, body: Json) -> None:
 
 
 def answer(store: Store, ctx: Context, body: Json, outcome: Json) -> Json:
-    found = {"kind": store.resource.kind, "apiVersion": f"{store.resource.group}/{ctx.version}", "metadata": body["metadata"]}
+    found = {
+        "kind": store.resource.kind,
+        "apiVersion": f"{store.resource.group}/{ctx.version}",
+        "metadata": body["metadata"],
+    }
     if "spec" in body:
         found["spec"] = body["spec"]
     return {**found, "status": outcome}
@@ -79,7 +84,13 @@ async def review_local_access(store: Store, ctx: Context, body: Json, options: W
     errors = _attributes_errors(spec, subject=True) + _metadata_errors(body, "namespace")
     resource = spec.get("resourceAttributes")
     if resource is not None and resource.get("namespace", "") != ctx.namespace:
-        errors.append(invalid(_SPEC / "resourceAttributes" / "namespace", resource.get("namespace", ""), "must match metadata.namespace"))
+        errors.append(
+            invalid(
+                _SPEC / "resourceAttributes" / "namespace",
+                resource.get("namespace", ""),
+                "must match metadata.namespace",
+            )
+        )
     if spec.get("nonResourceAttributes") is not None:
         shown = internal(NonResourceAttributes, spec["nonResourceAttributes"])
         errors.append(invalid(_SPEC / "nonResourceAttributes", shown, "disallowed on this kind of request"))
@@ -98,10 +109,18 @@ def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
     problems: list[str] = []
     if asked is not None:
         selector = _selector(asked.get("fieldSelector"), problems)
-        decision: Decision = authority.decide(user, Question(
-            asked.get("verb", ""), asked.get("group", ""), asked.get("resource", ""), asked.get("subresource", ""), asked.get("namespace", ""),
-            asked.get("name", ""), selector,
-        ))  # fmt: skip
+        decision: Decision = authority.decide(
+            user,
+            Question(
+                asked.get("verb", ""),
+                asked.get("group", ""),
+                asked.get("resource", ""),
+                asked.get("subresource", ""),
+                asked.get("namespace", ""),
+                asked.get("name", ""),
+                selector,
+            ),
+        )
     else:
         path = spec["nonResourceAttributes"]
         decision = authority.decide_path(user, path.get("verb", ""), path.get("path", ""))
@@ -127,7 +146,9 @@ def _selector(given: Json | None, problems: list[str]) -> str:
             escaped = values[0].replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
             terms.append(f"{each.get('key', '')}{'=' if each['operator'] == 'In' else '!='}{escaped}")
     if len(terms) < len(requirements):
-        problems.append(f"spec.resourceAttributes.fieldSelector {'partially ' if terms else ''}ignored due to parse error")
+        problems.append(
+            f"spec.resourceAttributes.fieldSelector {'partially ' if terms else ''}ignored due to parse error"
+        )
     return ",".join(terms)
 
 
@@ -165,7 +186,11 @@ def _attributes_errors(spec: Json, *, subject: bool = False) -> list[FieldError]
     errors: list[FieldError] = []
     if resource is not None and path is not None:
         shown = internal(NonResourceAttributes, path)
-        errors.append(invalid(_SPEC / "nonResourceAttributes", shown, "cannot be specified in combination with resourceAttributes"))
+        errors.append(
+            invalid(
+                _SPEC / "nonResourceAttributes", shown, "cannot be specified in combination with resourceAttributes"
+            )
+        )
     if resource is None and path is None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         errors.append(invalid(_SPEC / "resourceAttributes", None, text))
@@ -184,7 +209,9 @@ def _selector_errors(selector: Json, path: Path, *, labels: bool) -> list[FieldE
     if raw and requirements:
         errors.append(invalid(path / "rawSelector", raw, "may not specified at the same time as requirements"))
     if not raw and not requirements:
-        errors.append(required(path / "requirements", f"when {path} is specified, requirements or rawSelector is required"))
+        errors.append(
+            required(path / "requirements", f"when {path} is specified, requirements or rawSelector is required")
+        )
     for index, each in enumerate(requirements):
         errors += _requirement_errors(each, (path / "requirements")[index], labels=labels)
     return errors
@@ -226,9 +253,13 @@ async def review_own_rules(store: Store, ctx: Context, body: Json, options: Writ
     found = authority_of(store).rules_for(ctx.user, namespace)
     names = ("verbs", "apiGroups", "resources", "resourceNames")
     outcome: Json = {
-        "resourceRules": [{name: rule[name] for name in names if rule.get(name)} for rule in found.rules if rule.get("resources")],
+        "resourceRules": [
+            {name: rule[name] for name in names if rule.get(name)} for rule in found.rules if rule.get("resources")
+        ],
         "nonResourceRules": [
-            {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]} for rule in found.rules if rule.get("nonResourceURLs")
+            {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}
+            for rule in found.rules
+            if rule.get("nonResourceURLs")
         ],
         "incomplete": found.incomplete,
     }

@@ -20,7 +20,12 @@ Json = dict[str, Any]
 
 
 def _user_info(user: User) -> Json:
-    info: Json = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": {key: list(user.extra[key]) for key in sorted(user.extra)}}
+    info: Json = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(user.extra[key]) for key in sorted(user.extra)},
+    }
     return {name: value for name, value in info.items() if value}
 
 

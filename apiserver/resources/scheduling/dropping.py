@@ -1,4 +1,6 @@
-"""Fields of groups and their templates that a disabled gate drops, unless the stored object uses them already (api.md 5.4)."""
+"""Fields of groups and their templates that a disabled gate drops, unless the stored object uses them already (api.md
+5.4).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from apiserver.api.types.scheduling import PodGroupTemplate
 from apiserver.registry.strategy import Context
 from apiserver.resources.gating import Rule, drop, rule
 
-__all__ = ["DISRUPTION_MODE", "SPEC_RULES", "STATUS_RULES", "drop_from_group", "drop_from_group_status", "drop_from_template"]
+__all__ = [
+    "DISRUPTION_MODE",
+    "SPEC_RULES",
+    "STATUS_RULES",
+    "drop_from_group",
+    "drop_from_group_status",
+    "drop_from_template",
+]
 
 Json = dict[str, Any]
 
@@ -19,20 +28,30 @@ _CLAIMS: Final = "DRAWorkloadResourceClaims"
 
 #: Of a group's spec or a template.
 SPEC_RULES: Final[tuple[Rule, ...]] = (
-    rule("TopologyAwareWorkloadScheduling", lambda spec: spec.get("schedulingConstraints") is not None, "schedulingConstraints"),
+    rule(
+        "TopologyAwareWorkloadScheduling",
+        lambda spec: spec.get("schedulingConstraints") is not None,
+        "schedulingConstraints",
+    ),
     rule(_CLAIMS, lambda spec: bool(spec.get("resourceClaims")), "resourceClaims"),
     rule(_PREEMPTION, lambda spec: spec.get("disruptionMode") is not None, "disruptionMode"),
     rule(_PREEMPTION, lambda spec: bool(spec.get("priorityClassName")), "priorityClassName"),
     rule(_PREEMPTION, lambda spec: spec.get("priority") is not None, "priority"),
 )
 #: Of a group's status; asked about the stored spec.
-STATUS_RULES: Final[tuple[Rule, ...]] = (rule(_CLAIMS, lambda spec: bool(spec.get("resourceClaims")), "resourceClaimStatuses"),)
+STATUS_RULES: Final[tuple[Rule, ...]] = (
+    rule(_CLAIMS, lambda spec: bool(spec.get("resourceClaims")), "resourceClaimStatuses"),
+)
 
 
 def drop_from_group(ctx: Context, spec: Json, old: Json | None) -> None:
     """Changes a group's new spec in place. That the default is dropped is no loss: it comes back."""
     stored = old or {}
-    if spec.get("disruptionMode") == DISRUPTION_MODE and stored.get("disruptionMode") is None and not ctx.features.enabled(_PREEMPTION):
+    if (
+        spec.get("disruptionMode") == DISRUPTION_MODE
+        and stored.get("disruptionMode") is None
+        and not ctx.features.enabled(_PREEMPTION)
+    ):
         del spec["disruptionMode"]
     drop(ctx, SPEC_RULES, spec, "spec", stored)
 

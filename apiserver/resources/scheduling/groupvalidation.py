@@ -1,4 +1,5 @@
-"""What PodGroups, and templates of them, may hold. All of it are upstream's generated rules, with their words and order (api.md 4.10).
+"""What PodGroups, and templates of them, may hold. All of it are upstream's generated rules, with their words and order
+(api.md 4.10).
 
 A changed object is only looked at where it changed.
 """
@@ -12,9 +13,19 @@ from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invali
 from apiserver.api.names import Check, label_key, long_name, path_segment, short_name
 
 __all__ = [
-    "CLAIMS_LIMIT", "DISRUPTION_MODES", "PRIORITY_LIMIT", "TEMPLATES_LIMIT", "TOPOLOGY_LIMIT", "claim_statuses", "controller_reference", "immutable",
-    "list_map", "scheduling_fields", "template", "template_reference",
-]  # fmt: skip
+    "CLAIMS_LIMIT",
+    "DISRUPTION_MODES",
+    "PRIORITY_LIMIT",
+    "TEMPLATES_LIMIT",
+    "TOPOLOGY_LIMIT",
+    "claim_statuses",
+    "controller_reference",
+    "immutable",
+    "list_map",
+    "scheduling_fields",
+    "template",
+    "template_reference",
+]
 
 Json = dict[str, Any]
 
@@ -47,7 +58,9 @@ def _union(path: Path, value: Json, *members: str) -> list[FieldError]:
     return [invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {known}")] if len(given) > 1 else []
 
 
-def list_map(path: Path, items: list[Json], limit: int, check: Callable[[Path, Json], list[FieldError]]) -> list[FieldError]:
+def list_map(
+    path: Path, items: list[Json], limit: int, check: Callable[[Path, Json], list[FieldError]]
+) -> list[FieldError]:
     """At most so many items with names of their own, each as `check` wants it."""
     if len(items) > limit:
         return [too_many(path, len(items), limit)]
@@ -75,7 +88,11 @@ def _constraints(path: Path, constraints: Json | None) -> list[FieldError]:
     at = path / "topology"
     if len(topology) > TOPOLOGY_LIMIT:
         return [too_many(at, len(topology), TOPOLOGY_LIMIT)]
-    return [error for index, item in enumerate(topology) for error in _name(at[index] / "key", item.get("key", ""), label_key)]
+    return [
+        error
+        for index, item in enumerate(topology)
+        for error in _name(at[index] / "key", item.get("key", ""), label_key)
+    ]
 
 
 def _claim(path: Path, claim: Json) -> list[FieldError]:
@@ -113,7 +130,9 @@ def template_reference(path: Path, reference: Json | None) -> list[FieldError]:
     workload = reference.get("workload")
     if workload is not None:
         errors += _name(path / "workload" / "workloadName", workload.get("workloadName", ""), long_name)
-        errors += _name(path / "workload" / "podGroupTemplateName", workload.get("podGroupTemplateName", ""), short_name)
+        errors += _name(
+            path / "workload" / "podGroupTemplateName", workload.get("podGroupTemplateName", ""), short_name
+        )
     return errors
 
 
@@ -134,6 +153,10 @@ def claim_statuses(path: Path, statuses: list[Json], old: list[Json]) -> list[Fi
     def check(at: Path, entry: Json) -> list[FieldError]:
         before = next((item for item in old if item.get("name") == entry.get("name")), {})
         claim = entry.get("resourceClaimName")
-        return [] if claim == before.get("resourceClaimName") else _optional_name(at / "resourceClaimName", claim, long_name)
+        return (
+            []
+            if claim == before.get("resourceClaimName")
+            else _optional_name(at / "resourceClaimName", claim, long_name)
+        )
 
     return list_map(path, statuses, CLAIMS_LIMIT, check)

@@ -13,7 +13,13 @@ from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.scheduling.dropping import DISRUPTION_MODE, drop_from_group, drop_from_group_status
-from apiserver.resources.scheduling.groupvalidation import CLAIMS_LIMIT, claim_statuses, immutable, scheduling_fields, template_reference
+from apiserver.resources.scheduling.groupvalidation import (
+    CLAIMS_LIMIT,
+    claim_statuses,
+    immutable,
+    scheduling_fields,
+    template_reference,
+)
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
@@ -41,10 +47,14 @@ class PodGroupStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
-        return template_reference(_SPEC / "podGroupTemplateRef", spec.get("podGroupTemplateRef")) + scheduling_fields(_SPEC, spec)
+        return template_reference(_SPEC / "podGroupTemplateRef", spec.get("podGroupTemplateRef")) + scheduling_fields(
+            _SPEC, spec
+        )
 
     def canonicalize(self, ctx: Context, obj: Json) -> None:
-        """Upstream fills defaults again in what it reads from its storage, also that of a field which the gate had dropped."""
+        """Upstream fills defaults again in what it reads from its storage, also that of a field which the gate had
+        dropped.
+        """
         default(obj, ctx.now)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
@@ -78,7 +88,13 @@ class PodGroupStrategy(Strategy):
         errors = validate_conditions(_STATUS / "conditions", status.get("conditions"))
         for index, entry in enumerate(statuses):
             if entry.get("name", "") not in known:
-                errors.append(invalid(at[index] / "name", entry.get("name", ""), "must match the name of an entry in `spec.resourceClaims`"))
+                errors.append(
+                    invalid(
+                        at[index] / "name",
+                        entry.get("name", ""),
+                        "must match the name of an entry in `spec.resourceClaims`",
+                    )
+                )
         return errors + claim_statuses(at, statuses, (old.get("status") or {}).get("resourceClaimStatuses") or [])
 
 
@@ -103,12 +119,23 @@ def _state(obj: Json) -> str:
 
 
 POD_GROUPS: Final = Resource(
-    group="scheduling.k8s.io", kind="PodGroup", plural="podgroups", singular="podgroup", namespaced=True, gate="GenericWorkload",
+    group="scheduling.k8s.io",
+    kind="PodGroup",
+    plural="podgroups",
+    singular="podgroup",
+    namespaced=True,
+    gate="GenericWorkload",
     versions=(Version(name="v1alpha2", schema=PodGroup, on_by_default=False, default=default),),
-    strategy=PodGroupStrategy(), storage_prefix="podgroups", subresources=(Subresource(name="status"),),
+    strategy=PodGroupStrategy(),
+    storage_prefix="podgroups",
+    subresources=(Subresource(name="status"),),
     columns=name_and_age(
-        Column(name="Policy", cell=_policy, description="How the pods are scheduled: one by one (Basic) or together (Gang)."),
+        Column(
+            name="Policy",
+            cell=_policy,
+            description="How the pods are scheduled: one by one (Basic) or together (Gang).",
+        ),
         Column(name="Workload", cell=_workload, description="Name of the referenced Workload object"),
         Column(name="Status", cell=_state, description="Status of the PodGroup"),
     ),
-)  # fmt: skip
+)

@@ -11,7 +11,13 @@ from apiserver.registry.strategy import Context, Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.scheduling.dropping import drop_from_template
-from apiserver.resources.scheduling.groupvalidation import TEMPLATES_LIMIT, controller_reference, immutable, list_map, template
+from apiserver.resources.scheduling.groupvalidation import (
+    TEMPLATES_LIMIT,
+    controller_reference,
+    immutable,
+    list_map,
+    template,
+)
 
 Json = dict[str, Any]
 
@@ -21,7 +27,9 @@ _SPEC: Final = Path("spec")
 def _drop(ctx: Context, spec: Json, old: Json) -> None:
     stored = old.get("podGroupTemplates") or []
     for index, item in enumerate(spec.get("podGroupTemplates") or ()):
-        drop_from_template(ctx, item, stored[index] if index < len(stored) else None, f"spec.podGroupTemplates[{index}]")
+        drop_from_template(
+            ctx, item, stored[index] if index < len(stored) else None, f"spec.podGroupTemplates[{index}]"
+        )
 
 
 class WorkloadStrategy(Strategy):
@@ -57,7 +65,14 @@ def _size(path: Path, templates: list[Json]) -> list[FieldError]:
 
 
 WORKLOADS: Final = Resource(
-    group="scheduling.k8s.io", kind="Workload", plural="workloads", singular="workload", namespaced=True, gate="GenericWorkload",
+    group="scheduling.k8s.io",
+    kind="Workload",
+    plural="workloads",
+    singular="workload",
+    namespaced=True,
+    gate="GenericWorkload",
     versions=(Version(name="v1alpha2", schema=Workload, on_by_default=False),),
-    strategy=WorkloadStrategy(), storage_prefix="workloads", columns=name_and_age(),
-)  # fmt: skip
+    strategy=WorkloadStrategy(),
+    storage_prefix="workloads",
+    columns=name_and_age(),
+)

@@ -1,4 +1,6 @@
-"""storage.k8s.io: classes, drivers, what nodes have of them, capacities and attachments (pkg/apis/storage/validation)."""
+"""storage.k8s.io: classes, drivers, what nodes have of them, capacities and attachments
+(pkg/apis/storage/validation).
+"""
 
 from __future__ import annotations
 

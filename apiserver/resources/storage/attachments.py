@@ -30,7 +30,9 @@ def _has_code(field: str) -> Any:
     return lambda status: "errorCode" in (status.get(field) or {})
 
 
-_RULES: Final = tuple(rule("MutableCSINodeAllocatableCount", _has_code(field), f"{field}.errorCode") for field in _ERRORS)
+_RULES: Final = tuple(
+    rule("MutableCSINodeAllocatableCount", _has_code(field), f"{field}.errorCode") for field in _ERRORS
+)
 
 
 def _source(path: Path, source: Json) -> list[FieldError]:
@@ -48,9 +50,17 @@ def _problem(path: Path, problem: Json | None) -> list[FieldError]:
     """(A long message is told the limit of something else, as upstream has it.)"""
     if problem is None:
         return []
-    errors = [too_long(path / "message", _METADATA_LIMIT)] if len(problem.get("message", "").encode()) > _MESSAGE_LIMIT else []
+    errors = (
+        [too_long(path / "message", _METADATA_LIMIT)]
+        if len(problem.get("message", "").encode()) > _MESSAGE_LIMIT
+        else []
+    )
     code = problem.get("errorCode")
-    return [*errors, invalid(path / "errorCode", code, "must be between 0 and 2147483647, inclusive")] if code is not None and code < 0 else errors
+    return (
+        [*errors, invalid(path / "errorCode", code, "must be between 0 and 2147483647, inclusive")]
+        if code is not None and code < 0
+        else errors
+    )
 
 
 class VolumeAttachmentStrategy(Strategy):
@@ -65,12 +75,23 @@ class VolumeAttachmentStrategy(Strategy):
         source, node = spec.get("source") or {}, spec.get("nodeName", "")
         errors += _source(_SPEC / "source", source)
         errors += [invalid(_SPEC / "nodeName", node, text) for text in dns_subdomain(node)]
-        if sum(len(key.encode()) + len(value.encode()) for key, value in (status.get("attachmentMetadata") or {}).items()) > _METADATA_LIMIT:
+        if (
+            sum(
+                len(key.encode()) + len(value.encode())
+                for key, value in (status.get("attachmentMetadata") or {}).items()
+            )
+            > _METADATA_LIMIT
+        ):
             errors.append(too_long(_STATUS / "attachmentMetadata", _METADATA_LIMIT))
         for field in _ERRORS:
             errors += _problem(_STATUS / field, status.get(field))
         name = source.get("persistentVolumeName")
-        return errors if name is None else errors + [invalid(_SPEC / "source" / "persistentVolumeName", name, text) for text in dns_subdomain(name)]
+        return (
+            errors
+            if name is None
+            else errors
+            + [invalid(_SPEC / "source" / "persistentVolumeName", name, text) for text in dns_subdomain(name)]
+        )
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {"attached": False})
@@ -88,14 +109,35 @@ class VolumeAttachmentStrategy(Strategy):
 
 
 VOLUME_ATTACHMENTS: Final = Resource(
-    group="storage.k8s.io", kind="VolumeAttachment", plural="volumeattachments", singular="volumeattachment", namespaced=False,
+    group="storage.k8s.io",
+    kind="VolumeAttachment",
+    plural="volumeattachments",
+    singular="volumeattachment",
+    namespaced=False,
     versions=(Version(name="v1", schema=VolumeAttachment),),
-    strategy=VolumeAttachmentStrategy(), storage_prefix="volumeattachments",
+    strategy=VolumeAttachmentStrategy(),
+    storage_prefix="volumeattachments",
     columns=name_and_age(
-        Column(name="Attacher", cell=lambda obj: obj["spec"].get("attacher", ""), format="name", description="The driver that attaches."),
-        Column(name="PV", cell=lambda obj: obj["spec"].get("source", {}).get("persistentVolumeName") or "", description="The volume."),
+        Column(
+            name="Attacher",
+            cell=lambda obj: obj["spec"].get("attacher", ""),
+            format="name",
+            description="The driver that attaches.",
+        ),
+        Column(
+            name="PV",
+            cell=lambda obj: obj["spec"].get("source", {}).get("persistentVolumeName") or "",
+            description="The volume.",
+        ),
         Column(name="Node", cell=lambda obj: obj["spec"].get("nodeName", ""), description="The node."),
-        Column(name="Attached", cell=lambda obj: bool((obj.get("status") or {}).get("attached")), type="boolean", description="Whether it is there."),
+        Column(
+            name="Attached",
+            cell=lambda obj: bool((obj.get("status") or {}).get("attached")),
+            type="boolean",
+            description="Whether it is there.",
+        ),
     ),
-    subresources=(Subresource(name="status"),), unconditional_update=False, delete_returns_object=True,
-)  # fmt: skip
+    subresources=(Subresource(name="status"),),
+    unconditional_update=False,
+    delete_returns_object=True,
+)

@@ -27,7 +27,11 @@ def _validate(obj: Json, any_selector: bool) -> list[FieldError]:
     errors = [] if any_selector else validate_label_selector(_TOPOLOGY, obj.get("nodeTopology"))
     name = obj.get("storageClassName", "")
     errors += [invalid(_CLASS, name, text) for text in dns_subdomain(name)]
-    return errors if obj.get("capacity") is None else errors + nonnegative(Path("capacity"), Quantity.parse(obj["capacity"]))
+    return (
+        errors
+        if obj.get("capacity") is None
+        else errors + nonnegative(Path("capacity"), Quantity.parse(obj["capacity"]))
+    )
 
 
 class CSIStorageCapacityStrategy(Strategy):
@@ -38,7 +42,11 @@ class CSIStorageCapacityStrategy(Strategy):
         errors = _validate(obj, any_selector=bool(validate_label_selector(_TOPOLOGY, old.get("nodeTopology"))))
         errors += immutable(_TOPOLOGY, LabelSelector, obj.get("nodeTopology"), old.get("nodeTopology"))
         name = obj.get("storageClassName", "")
-        return errors if name == old.get("storageClassName", "") else [*errors, invalid(_CLASS, name, "field is immutable")]
+        return (
+            errors
+            if name == old.get("storageClassName", "")
+            else [*errors, invalid(_CLASS, name, "field is immutable")]
+        )
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         selector = obj.get("nodeTopology") or {}
@@ -47,19 +55,33 @@ class CSIStorageCapacityStrategy(Strategy):
             for index, expression in enumerate(selector.get("matchExpressions") or ())
             if expression.get("key") in OLD_LABELS
         ]
-        return warnings + [f"{_TOPOLOGY / 'matchLabels' / label}: {OLD_LABELS[label]}" for label in selector.get("matchLabels") or () if label in OLD_LABELS]
+        return warnings + [
+            f"{_TOPOLOGY / 'matchLabels' / label}: {OLD_LABELS[label]}"
+            for label in selector.get("matchLabels") or ()
+            if label in OLD_LABELS
+        ]
 
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
         return self.warnings_on_create(ctx, obj)
 
 
 CSI_STORAGE_CAPACITIES: Final = Resource(
-    group="storage.k8s.io", kind="CSIStorageCapacity", plural="csistoragecapacities", singular="csistoragecapacity", namespaced=True,
+    group="storage.k8s.io",
+    kind="CSIStorageCapacity",
+    plural="csistoragecapacities",
+    singular="csistoragecapacity",
+    namespaced=True,
     versions=(Version(name="v1", schema=CSIStorageCapacity),),
-    strategy=CSIStorageCapacityStrategy(), storage_prefix="csistoragecapacities",
+    strategy=CSIStorageCapacityStrategy(),
+    storage_prefix="csistoragecapacities",
     columns=(
         NAME,
-        Column(name="Created At", cell=lambda obj: obj["metadata"].get("creationTimestamp"), type="date", description="When the object was created."),
+        Column(
+            name="Created At",
+            cell=lambda obj: obj["metadata"].get("creationTimestamp"),
+            type="date",
+            description="When the object was created.",
+        ),
     ),
     unconditional_update=False,
-)  # fmt: skip
+)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.api.fielderrors import (
+    FieldError,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
 from apiserver.api.names import label_key
 from apiserver.api.storageclasses import is_default_class
 from apiserver.api.types.storage import StorageClass, VolumeAttributesClass
@@ -51,8 +61,12 @@ def _parameters(parameters: Json, may_be_empty: bool) -> list[FieldError]:
 def _requirement(path: Path, requirement: Json) -> list[FieldError]:
     values = requirement.get("values") or []
     errors = [] if values else [required(path / "values")]
-    errors += [duplicate((path / "values")[index], value) for index, value in enumerate(values) if value in values[:index]]
-    return errors + [invalid(path / "key", requirement.get("key", ""), text) for text in label_key(requirement.get("key", ""))]
+    errors += [
+        duplicate((path / "values")[index], value) for index, value in enumerate(values) if value in values[:index]
+    ]
+    return errors + [
+        invalid(path / "key", requirement.get("key", ""), text) for text in label_key(requirement.get("key", ""))
+    ]
 
 
 def _topologies(terms: list[Json]) -> list[FieldError]:
@@ -106,11 +120,15 @@ class StorageClassStrategy(Strategy):
 
 class VolumeAttributesClassStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return _provisioner(Path("driverName"), obj.get("driverName", "")) + _parameters(obj.get("parameters") or {}, may_be_empty=False)
+        return _provisioner(Path("driverName"), obj.get("driverName", "")) + _parameters(
+            obj.get("parameters") or {}, may_be_empty=False
+        )
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         changed = [name for name in ("driverName", "parameters") if (obj.get(name) or None) != (old.get(name) or None)]
-        return [forbidden(Path(name), f"updates to {name} are forbidden.") for name in changed] + self.validate(ctx, obj)
+        return [forbidden(Path(name), f"updates to {name} are forbidden.") for name in changed] + self.validate(
+            ctx, obj
+        )
 
 
 def _name(obj: Json) -> str:
@@ -119,24 +137,50 @@ def _name(obj: Json) -> str:
 
 
 STORAGE_CLASSES: Final = Resource(
-    group="storage.k8s.io", kind="StorageClass", plural="storageclasses", singular="storageclass", namespaced=False, short_names=("sc",),
+    group="storage.k8s.io",
+    kind="StorageClass",
+    plural="storageclasses",
+    singular="storageclass",
+    namespaced=False,
+    short_names=("sc",),
     versions=(Version(name="v1", schema=StorageClass, default=default),),
-    strategy=StorageClassStrategy(), storage_prefix="storageclasses",
+    strategy=StorageClassStrategy(),
+    storage_prefix="storageclasses",
     columns=(
         Column(name="Name", cell=_name, format="name", description="Name of the class; the default one is marked."),
         Column(name="Provisioner", cell=lambda obj: obj.get("provisioner", ""), description="Who makes the volumes."),
-        Column(name="ReclaimPolicy", cell=lambda obj: obj.get("reclaimPolicy", "Delete"), description="What follows on a volume's release."),
-        Column(name="VolumeBindingMode", cell=lambda obj: obj.get("volumeBindingMode", "Immediate"), description="When volumes are made and bound."),
-        Column(name="AllowVolumeExpansion", cell=lambda obj: bool(obj.get("allowVolumeExpansion")), description="Whether volumes may grow."),
+        Column(
+            name="ReclaimPolicy",
+            cell=lambda obj: obj.get("reclaimPolicy", "Delete"),
+            description="What follows on a volume's release.",
+        ),
+        Column(
+            name="VolumeBindingMode",
+            cell=lambda obj: obj.get("volumeBindingMode", "Immediate"),
+            description="When volumes are made and bound.",
+        ),
+        Column(
+            name="AllowVolumeExpansion",
+            cell=lambda obj: bool(obj.get("allowVolumeExpansion")),
+            description="Whether volumes may grow.",
+        ),
         AGE,
     ),
     delete_returns_object=True,
-)  # fmt: skip
+)
 
 VOLUME_ATTRIBUTES_CLASSES: Final = Resource(
-    group="storage.k8s.io", kind="VolumeAttributesClass", plural="volumeattributesclasses", singular="volumeattributesclass", namespaced=False,
-    short_names=("vac",), versions=(Version(name="v1", schema=VolumeAttributesClass, introduced=(1, 34)),),
-    strategy=VolumeAttributesClassStrategy(), storage_prefix="volumeattributesclasses",
-    columns=name_and_age(Column(name="DriverName", cell=lambda obj: obj.get("driverName", ""), description="Who changes the attributes.")),
+    group="storage.k8s.io",
+    kind="VolumeAttributesClass",
+    plural="volumeattributesclasses",
+    singular="volumeattributesclass",
+    namespaced=False,
+    short_names=("vac",),
+    versions=(Version(name="v1", schema=VolumeAttributesClass, introduced=(1, 34)),),
+    strategy=VolumeAttributesClassStrategy(),
+    storage_prefix="volumeattributesclasses",
+    columns=name_and_age(
+        Column(name="DriverName", cell=lambda obj: obj.get("driverName", ""), description="Who changes the attributes.")
+    ),
     delete_returns_object=True,
-)  # fmt: skip
+)

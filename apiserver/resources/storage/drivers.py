@@ -21,13 +21,22 @@ _LIFECYCLES: Final = ("Persistent", "Ephemeral")
 _LEAST_UPDATE_PERIOD: Final = 10
 _LEAST_TOKEN_SECONDS: Final = 600
 _MOST_TOKEN_SECONDS: Final = 1 << 32
-_FLAGS: Final = {"attachRequired": True, "podInfoOnMount": False, "storageCapacity": False, "requiresRepublish": False, "seLinuxMount": False}
+_FLAGS: Final = {
+    "attachRequired": True,
+    "podInfoOnMount": False,
+    "storageCapacity": False,
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+}
 _GATED: Final = {
-    "seLinuxMount": "SELinuxMountReadWriteOncePod", "nodeAllocatableUpdatePeriodSeconds": "MutableCSINodeAllocatableCount",
-    "serviceAccountTokenInSecrets": "CSIServiceAccountTokenSecrets", "preventPodSchedulingIfMissing": "VolumeLimitScaling",
-}  # fmt: skip
+    "seLinuxMount": "SELinuxMountReadWriteOncePod",
+    "nodeAllocatableUpdatePeriodSeconds": "MutableCSINodeAllocatableCount",
+    "serviceAccountTokenInSecrets": "CSIServiceAccountTokenSecrets",
+    "preventPodSchedulingIfMissing": "VolumeLimitScaling",
+}
 _TOKENS_IN_THE_OPEN: Final = (
-    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible"
+    " logging of tokens in volume attributes"
 )
 
 
@@ -51,15 +60,23 @@ def _tokens(requests: list[Json]) -> list[FieldError]:
     errors: list[FieldError] = []
     audiences: set[str] = set()
     for index, request in enumerate(requests):
-        path, audience, seconds = (_SPEC / "tokenRequests")[index], request.get("audience", ""), request.get("expirationSeconds")
+        path, audience, seconds = (
+            (_SPEC / "tokenRequests")[index],
+            request.get("audience", ""),
+            request.get("expirationSeconds"),
+        )
         if audience in audiences:
             errors.append(duplicate(path / "audience", audience))
             continue
         audiences.add(audience)
         if seconds is not None and seconds < _LEAST_TOKEN_SECONDS:
-            errors.append(invalid(path / "expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+            errors.append(
+                invalid(path / "expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+            )
         if seconds is not None and seconds > _MOST_TOKEN_SECONDS:
-            errors.append(invalid(path / "expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+            errors.append(
+                invalid(path / "expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+            )
     return errors
 
 
@@ -102,7 +119,9 @@ class CSIDriverStrategy(Strategy):
         """(The path says attachedRequired, as upstream's does.)"""
         errors = self.validate(ctx, obj)
         for field, shown in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")):
-            errors += immutable(_SPEC / shown, CSIDriverSpec.fields[field].type, obj["spec"].get(field), old["spec"].get(field))
+            errors += immutable(
+                _SPEC / shown, CSIDriverSpec.fields[field].type, obj["spec"].get(field), old["spec"].get(field)
+            )
         return errors
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
@@ -125,16 +144,46 @@ def _flag(field: str) -> Any:
 
 
 CSI_DRIVERS: Final = Resource(
-    group="storage.k8s.io", kind="CSIDriver", plural="csidrivers", singular="csidriver", namespaced=False,
+    group="storage.k8s.io",
+    kind="CSIDriver",
+    plural="csidrivers",
+    singular="csidriver",
+    namespaced=False,
     versions=(Version(name="v1", schema=CSIDriver, default=default),),
-    strategy=CSIDriverStrategy(), storage_prefix="csidrivers",
+    strategy=CSIDriverStrategy(),
+    storage_prefix="csidrivers",
     columns=name_and_age(
-        Column(name="AttachRequired", cell=_flag("attachRequired"), type="boolean", description="Whether volumes must be attached first."),
-        Column(name="PodInfoOnMount", cell=_flag("podInfoOnMount"), type="boolean", description="Whether the driver is told about the pod."),
-        Column(name="StorageCapacity", cell=_flag("storageCapacity"), type="boolean", description="Whether the scheduler asks for its capacity."),
+        Column(
+            name="AttachRequired",
+            cell=_flag("attachRequired"),
+            type="boolean",
+            description="Whether volumes must be attached first.",
+        ),
+        Column(
+            name="PodInfoOnMount",
+            cell=_flag("podInfoOnMount"),
+            type="boolean",
+            description="Whether the driver is told about the pod.",
+        ),
+        Column(
+            name="StorageCapacity",
+            cell=_flag("storageCapacity"),
+            type="boolean",
+            description="Whether the scheduler asks for its capacity.",
+        ),
         Column(name="TokenRequests", cell=_audiences, description="Audiences of the tokens that it gets."),
-        Column(name="RequiresRepublish", cell=_flag("requiresRepublish"), type="boolean", description="Whether volumes are published again and again."),
-        Column(name="Modes", cell=lambda obj: ",".join(obj["spec"].get("volumeLifecycleModes") or ()) or "<none>", description="Lives of its volumes."),
+        Column(
+            name="RequiresRepublish",
+            cell=_flag("requiresRepublish"),
+            type="boolean",
+            description="Whether volumes are published again and again.",
+        ),
+        Column(
+            name="Modes",
+            cell=lambda obj: ",".join(obj["spec"].get("volumeLifecycleModes") or ()) or "<none>",
+            description="Lives of its volumes.",
+        ),
     ),
-    unconditional_update=False, delete_returns_object=True,
-)  # fmt: skip
+    unconditional_update=False,
+    delete_returns_object=True,
+)

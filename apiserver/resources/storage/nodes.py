@@ -67,11 +67,22 @@ class CSINodeStrategy(Strategy):
 
 
 CSI_NODES: Final = Resource(
-    group="storage.k8s.io", kind="CSINode", plural="csinodes", singular="csinode", namespaced=False,
+    group="storage.k8s.io",
+    kind="CSINode",
+    plural="csinodes",
+    singular="csinode",
+    namespaced=False,
     versions=(Version(name="v1", schema=CSINode),),
-    strategy=CSINodeStrategy(), storage_prefix="csinodes",
+    strategy=CSINodeStrategy(),
+    storage_prefix="csinodes",
     columns=name_and_age(
-        Column(name="Drivers", cell=lambda obj: len(obj["spec"].get("drivers") or ()), type="integer", description="How many drivers the node has.")
+        Column(
+            name="Drivers",
+            cell=lambda obj: len(obj["spec"].get("drivers") or ()),
+            type="integer",
+            description="How many drivers the node has.",
+        )
     ),
-    unconditional_update=False, delete_returns_object=True,
-)  # fmt: skip
+    unconditional_update=False,
+    delete_returns_object=True,
+)

@@ -1,4 +1,6 @@
-"""PersistentVolumeClaims. Rules: pkg/registry/core/persistentvolumeclaim, pkg/api/persistentvolumeclaim; updates are in the module beside."""
+"""PersistentVolumeClaims. Rules: pkg/registry/core/persistentvolumeclaim, pkg/api/persistentvolumeclaim; updates are in
+the module beside.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,16 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _SPEC_RULES: Final = (
-    rule("VolumeAttributesClass", lambda claim: "volumeAttributesClassName" in claim.get("spec", {}), "volumeAttributesClassName"),
+    rule(
+        "VolumeAttributesClass",
+        lambda claim: "volumeAttributesClassName" in claim.get("spec", {}),
+        "volumeAttributesClassName",
+    ),
     rule("AnyVolumeDataSource", lambda claim: "dataSourceRef" in claim.get("spec", {}), "dataSourceRef"),
 )
-_ELSEWHERE: Final = (rule("CrossNamespaceVolumeDataSource", lambda claim: "dataSourceRef" in claim.get("spec", {}), "dataSourceRef"),)
+_ELSEWHERE: Final = (
+    rule("CrossNamespaceVolumeDataSource", lambda claim: "dataSourceRef" in claim.get("spec", {}), "dataSourceRef"),
+)
 
 
 def _status_has(*fields: str) -> Any:
@@ -51,14 +59,19 @@ def default(obj: Json, now: datetime) -> None:
 
 
 def _drop(ctx: Context, spec: Json, old: Json) -> None:
-    """Fields of disabled gates, and data sources of the old field that are neither claims nor snapshots: those were always ignored."""
+    """Fields of disabled gates, and data sources of the old field that are neither claims nor snapshots: those were
+    always ignored.
+    """
     drop(ctx, _SPEC_RULES, spec, "spec", old)
     if (spec.get("dataSourceRef") or {}).get("namespace"):
         drop(ctx, _ELSEWHERE, spec, "spec", old)
     before, source = old.get("spec", {}), spec.get("dataSource")
     if source is None or spec.get("dataSourceRef") is not None or "dataSource" in before or "dataSourceRef" in before:
         return
-    if (source.get("kind", ""), source.get("apiGroup") or "") not in (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io")):
+    if (source.get("kind", ""), source.get("apiGroup") or "") not in (
+        ("PersistentVolumeClaim", ""),
+        ("VolumeSnapshot", "snapshot.storage.k8s.io"),
+    ):
         del spec["dataSource"]
 
 
@@ -76,11 +89,14 @@ def _complete_sources(ctx: Context, spec: Json) -> None:
 def _validate(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
     before = {} if old is None else old["spec"]
     return validate_claim_spec(
-        _SPEC, obj["spec"],
+        _SPEC,
+        obj["spec"],
         attributes_class=ctx.features.enabled("VolumeAttributesClass") or "volumeAttributesClassName" in before,
         any_selector=bool(validate_label_selector(_SPEC, before.get("selector"))),
-        any_group=any((before.get(field) or {}).get("apiGroup") is not None for field in ("dataSource", "dataSourceRef")),
-    )  # fmt: skip
+        any_group=any(
+            (before.get(field) or {}).get("apiGroup") is not None for field in ("dataSource", "dataSourceRef")
+        ),
+    )
 
 
 class PersistentVolumeClaimStrategy(Strategy):
@@ -124,21 +140,37 @@ def _given(field: str) -> Any:
 
 
 PERSISTENT_VOLUME_CLAIMS: Final = Resource(
-    group="", kind="PersistentVolumeClaim", plural="persistentvolumeclaims", singular="persistentvolumeclaim", namespaced=True, short_names=("pvc",),
+    group="",
+    kind="PersistentVolumeClaim",
+    plural="persistentvolumeclaims",
+    singular="persistentvolumeclaim",
+    namespaced=True,
+    short_names=("pvc",),
     versions=(Version(name="v1", schema=PersistentVolumeClaim, default=default),),
-    strategy=PersistentVolumeClaimStrategy(), storage_prefix="persistentvolumeclaims",
+    strategy=PersistentVolumeClaimStrategy(),
+    storage_prefix="persistentvolumeclaims",
     columns=(
         NAME,
         Column(name="Status", cell=phase_text, description="Phase of the claim."),
-        Column(name="Volume", cell=lambda obj: obj["spec"].get("volumeName", ""), description="The volume that it has."),
+        Column(
+            name="Volume", cell=lambda obj: obj["spec"].get("volumeName", ""), description="The volume that it has."
+        ),
         Column(name="Capacity", cell=_given("capacity"), description="Size of that volume."),
         Column(name="Access Modes", cell=_given("accessModes"), description="How it can be mounted."),
         Column(name="StorageClass", cell=class_text, description="Storage class."),
         Column(
-            name="VolumeAttributesClass", cell=lambda obj: unset(obj["spec"].get("volumeAttributesClassName")), description="Class of its attributes."
+            name="VolumeAttributesClass",
+            cell=lambda obj: unset(obj["spec"].get("volumeAttributesClassName")),
+            description="Class of its attributes.",
         ),
         AGE,
-        Column(name="VolumeMode", cell=lambda obj: unset(obj["spec"].get("volumeMode")), priority=1, description="Filesystem or block device."),
+        Column(
+            name="VolumeMode",
+            cell=lambda obj: unset(obj["spec"].get("volumeMode")),
+            priority=1,
+            description="Filesystem or block device.",
+        ),
     ),
-    subresources=(Subresource(name="status"),), delete_returns_object=True,
-)  # fmt: skip
+    subresources=(Subresource(name="status"),),
+    delete_returns_object=True,
+)

@@ -1,4 +1,6 @@
-"""The spec of a claim, also as pods and sets carry it in templates (pkg/apis/core/validation, ValidatePersistentVolumeClaimSpec)."""
+"""The spec of a claim, also as pods and sets carry it in templates (pkg/apis/core/validation,
+ValidatePersistentVolumeClaimSpec).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def _source(path: Path, source: Json, any_group: bool) -> list[FieldError]:
     if group and not any_group:
         errors += [invalid(path / "apiGroup", group, text) for text in dns_subdomain(group)]
     namespace = source.get("namespace")
-    return errors + [invalid(path / "namespace", namespace, text) for text in dns_label(namespace)] if namespace else errors
+    return (
+        errors + [invalid(path / "namespace", namespace, text) for text in dns_label(namespace)]
+        if namespace
+        else errors
+    )
 
 
 def _sources(path: Path, spec: Json, any_group: bool) -> list[FieldError]:
@@ -50,8 +56,8 @@ def _sources(path: Path, spec: Json, any_group: bool) -> list[FieldError]:
 def validate_claim_spec(
     path: Path, spec: Json, *, attributes_class: bool = True, any_selector: bool = False, any_group: bool = False
 ) -> list[FieldError]:  # fmt: skip
-    """`attributes_class` on: the field volumeAttributesClassName counts. `any_selector`, `any_group`: the stored claim has values of
-    labels, or groups of data sources, that are wrong and may stay."""
+    """`attributes_class` on: the field volumeAttributesClassName counts. `any_selector`, `any_group`: the stored claim
+    has values of labels, or groups of data sources, that are wrong and may stay."""
     modes = spec.get("accessModes") or []
     errors = [] if modes else [required(path / "accessModes", "at least 1 access mode is required")]
     if not any_selector:

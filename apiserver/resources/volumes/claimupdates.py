@@ -1,4 +1,6 @@
-"""What may change of a claim: its volume once, its size and class while it has one (pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate)."""
+"""What may change of a claim: its volume once, its size and class while it has one (pkg/apis/core/validation,
+ValidatePersistentVolumeClaimUpdate).
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,16 @@ _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _STORAGE: Final = "storage"
 _CLASS: Final = _SPEC / "volumeAttributesClassName"
-_IMMUTABLE: Final = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-_RESIZES: Final = ("ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending")
+_IMMUTABLE: Final = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+_RESIZES: Final = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+)
 
 
 def recovers(ctx: Context, old: Json) -> bool:
@@ -46,12 +56,20 @@ def _size(part: Json | None, *steps: str) -> Quantity:
 def _storage_class(obj: Json, old: Json, spec: Json) -> tuple[bool, list[FieldError]]:
     """Whether the class may be said now, and what is wrong with the annotation that used to say it."""
     given, before = obj["metadata"].get("annotations") or {}, old["metadata"].get("annotations") or {}
-    name, unnamed, annotated = spec.get("storageClassName"), "storageClassName" not in old["spec"], before.get(CLASS_ANNOTATION)
+    name, unnamed, annotated = (
+        spec.get("storageClassName"),
+        "storageClassName" not in old["spec"],
+        before.get(CLASS_ANNOTATION),
+    )
     if annotated is not None and unnamed and name == annotated and given.get(CLASS_ANNOTATION, annotated) == annotated:
         return True, []
     errors = []
     if given.get(CLASS_ANNOTATION, "") != before.get(CLASS_ANNOTATION, ""):
-        errors.append(invalid(Path("metadata.annotations") / CLASS_ANNOTATION, given.get(CLASS_ANNOTATION, ""), "field is immutable"))
+        errors.append(
+            invalid(
+                Path("metadata.annotations") / CLASS_ANNOTATION, given.get(CLASS_ANNOTATION, ""), "field is immutable"
+            )
+        )
     return name is not None and unnamed and annotated in (None, name), errors
 
 
@@ -64,7 +82,9 @@ def _comparable(obj: Json, old: Json, class_may_change: bool) -> tuple[Json, Jso
     if (obj.get("status") or {}).get("phase") == "Bound":
         kept.append("volumeAttributesClassName")
         if (new.get("resources") or {}).get("requests") is not None:
-            new["resources"]["requests"][_STORAGE] = ((before.get("resources") or {}).get("requests") or {}).get(_STORAGE, "0")
+            new["resources"]["requests"][_STORAGE] = ((before.get("resources") or {}).get("requests") or {}).get(
+                _STORAGE, "0"
+            )
     for field in kept:
         new.pop(field, None)
         if field in before:
@@ -99,7 +119,9 @@ def _attributes_class(ctx: Context, name: str | None, old: Json) -> list[FieldEr
         errors.append(forbidden(_CLASS, "update is forbidden when the VolumeAttributesClass feature gate is disabled"))
     if not name and (old.get("status") or {}).get("currentVolumeAttributesClassName") is not None:
         to = "nil" if name is None else "empty string"
-        errors.append(forbidden(_CLASS, f"update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil"))
+        errors.append(
+            forbidden(_CLASS, f"update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil")
+        )
     return errors
 
 

@@ -1,4 +1,6 @@
-"""The spec of a persistent volume, also as it stands inside of an attachment (pkg/apis/core/validation, ValidatePersistentVolumeSpec)."""
+"""The spec of a persistent volume, also as it stands inside of an attachment (pkg/apis/core/validation,
+ValidatePersistentVolumeSpec).
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def _inline(path: Path, spec: Json) -> list[FieldError]:
 
 def _reclaim_policy(path: Path, policy: str, inline: bool) -> list[FieldError]:
     if inline:
-        return [] if policy in ("", "Retain") else [forbidden(path, "may only be Retain in the context of inline volumes")]
+        return (
+            [] if policy in ("", "Retain") else [forbidden(path, "may only be Retain in the context of inline volumes")]
+        )
     return [] if not policy or policy in _RECLAIM_POLICIES else [not_supported(path, Named(policy), _RECLAIM_POLICIES)]
 
 
@@ -102,17 +106,29 @@ def _sources(path: Path, spec: Json, name: str, inline: bool) -> list[FieldError
         errors.append(required(path, "must specify a volume type"))
     recycled = spec.get("hostPath") is not None and spec.get("persistentVolumeReclaimPolicy") == "Recycle"
     if recycled and posixpath.normpath(spec["hostPath"].get("path", "") or ".") in ("/", "//"):
-        errors.append(forbidden(path / "persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'"))
+        errors.append(
+            forbidden(path / "persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
+        )
     return errors
 
 
 def _classes(path: Path, spec: Json, inline: bool, attributes_class: bool) -> list[FieldError]:
     errors: list[FieldError] = []
-    name, mode, attributes = spec.get("storageClassName", ""), spec.get("volumeMode"), spec.get("volumeAttributesClassName")
+    name, mode, attributes = (
+        spec.get("storageClassName", ""),
+        spec.get("volumeMode"),
+        spec.get("volumeAttributesClassName"),
+    )
     if name:
-        errors += [forbidden(path / "storageClassName", _INLINE)] if inline else class_name(path / "storageClassName", name)
+        errors += (
+            [forbidden(path / "storageClassName", _INLINE)] if inline else class_name(path / "storageClassName", name)
+        )
     if inline and mode not in (None, "Filesystem"):
-        errors.append(forbidden(path / "volumeMode", "may not specify volumeMode other than Filesystem in the context of inline volumes"))
+        errors.append(
+            forbidden(
+                path / "volumeMode", "may not specify volumeMode other than Filesystem in the context of inline volumes"
+            )
+        )
     elif not inline:
         errors += volume_mode(path / "volumeMode", mode)
     if attributes is not None and attributes_class:
@@ -124,9 +140,16 @@ def _classes(path: Path, spec: Json, inline: bool, attributes_class: bool) -> li
 
 
 def validate_spec(
-    path: Path, spec: Json, name: str = "", *, inline: bool = False, label_values: bool = True, attributes_class: bool = False
-) -> list[FieldError]:  # fmt: skip
-    """`name` is the volume's; `inline` as in a VolumeAttachment. `label_values` off: the stored volume selects nodes by invalid labels;
+    path: Path,
+    spec: Json,
+    name: str = "",
+    *,
+    inline: bool = False,
+    label_values: bool = True,
+    attributes_class: bool = False,
+) -> list[FieldError]:
+    """`name` is the volume's; `inline` as in a VolumeAttachment. `label_values` off: the stored volume selects nodes by
+    invalid labels;
     `attributes_class` on: the field of that name counts."""
     modes = spec.get("accessModes") or []
     errors = _inline(path, spec) if inline else []
@@ -134,6 +157,8 @@ def validate_spec(
     errors += access_modes(path / "accessModes", modes)
     if not inline:
         errors += _capacity(path / "capacity", spec.get("capacity") or {})
-    errors += _reclaim_policy(path / "persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy", ""), inline)
+    errors += _reclaim_policy(
+        path / "persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy", ""), inline
+    )
     errors += _node_affinity(path / "nodeAffinity", spec.get("nodeAffinity"), inline, label_values)
     return errors + _sources(path, spec, name, inline) + _classes(path, spec, inline, attributes_class)

@@ -1,4 +1,6 @@
-"""PersistentVolumes. Rules: pkg/registry/core/persistentvolume, pkg/apis/core/validation (ValidatePersistentVolume), pkg/volume/validation."""
+"""PersistentVolumes. Rules: pkg/registry/core/persistentvolume, pkg/apis/core/validation (ValidatePersistentVolume),
+pkg/volume/validation.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,49 @@ from apiserver.resources.workloads import immutable
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
-ATTRIBUTES_CLASS: Final = (rule("VolumeAttributesClass", lambda spec: "volumeAttributesClassName" in spec, "volumeAttributesClassName"),)
+ATTRIBUTES_CLASS: Final = (
+    rule("VolumeAttributesClass", lambda spec: "volumeAttributesClassName" in spec, "volumeAttributesClassName"),
+)
 _MOUNTED: Final = (
-    "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder", "cephfs", "azureFile", "vsphereVolume",
-    "azureDisk", "photonPersistentDisk",
-)  # fmt: skip
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "iscsi",
+    "cinder",
+    "cephfs",
+    "azureFile",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+)
 #: Sources in the order in which upstream's internal type has them, for what errors show.
 _SHOWN_SOURCES: Final = (
-    "GCEPersistentDisk", "AWSElasticBlockStore", "HostPath", "Glusterfs", "NFS", "RBD", "Quobyte", "ISCSI", "FlexVolume", "Cinder", "CephFS", "FC",
-    "Flocker", "AzureFile", "VsphereVolume", "AzureDisk", "PhotonPersistentDisk", "PortworxVolume", "ScaleIO", "Local", "StorageOS", "CSI",
-)  # fmt: skip
+    "GCEPersistentDisk",
+    "AWSElasticBlockStore",
+    "HostPath",
+    "Glusterfs",
+    "NFS",
+    "RBD",
+    "Quobyte",
+    "ISCSI",
+    "FlexVolume",
+    "Cinder",
+    "CephFS",
+    "FC",
+    "Flocker",
+    "AzureFile",
+    "VsphereVolume",
+    "AzureDisk",
+    "PhotonPersistentDisk",
+    "PortworxVolume",
+    "ScaleIO",
+    "Local",
+    "StorageOS",
+    "CSI",
+)
 
 
 def default(obj: Json, now: datetime) -> None:
@@ -54,21 +89,33 @@ def default(obj: Json, now: datetime) -> None:
 
 def _selects_by_invalid_labels(spec: Json) -> bool:
     selector = (spec.get("nodeAffinity") or {}).get("required")
-    return selector is not None and bool(validate_node_selector(_SPEC, selector)) and not validate_node_selector(_SPEC, selector, label_values=False)
+    return (
+        selector is not None
+        and bool(validate_node_selector(_SPEC, selector))
+        and not validate_node_selector(_SPEC, selector, label_values=False)
+    )
 
 
 def _validate(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
-    attributes_class = ctx.features.enabled("VolumeAttributesClass") or (old is not None and "volumeAttributesClassName" in old["spec"])
+    attributes_class = ctx.features.enabled("VolumeAttributesClass") or (
+        old is not None and "volumeAttributesClassName" in old["spec"]
+    )
     lax = old is not None and _selects_by_invalid_labels(old["spec"])
-    errors = validate_spec(_SPEC, obj["spec"], obj["metadata"].get("name", ""), label_values=not lax, attributes_class=attributes_class)
+    errors = validate_spec(
+        _SPEC, obj["spec"], obj["metadata"].get("name", ""), label_values=not lax, attributes_class=attributes_class
+    )
     return errors + _mount_options(obj)
 
 
 def _mount_options(obj: Json) -> list[FieldError]:
     """An old annotation, which only some sources know."""
-    if MOUNT_OPTIONS not in (obj["metadata"].get("annotations") or {}) or any(obj["spec"].get(name) is not None for name in _MOUNTED):
+    if MOUNT_OPTIONS not in (obj["metadata"].get("annotations") or {}) or any(
+        obj["spec"].get(name) is not None for name in _MOUNTED
+    ):
         return []
-    return [forbidden(Path("metadata.annotations") / MOUNT_OPTIONS, "may not specify mount options for this volume type")]
+    return [
+        forbidden(Path("metadata.annotations") / MOUNT_OPTIONS, "may not specify mount options for this volume type")
+    ]
 
 
 def _shown(source: Json) -> Json:
@@ -89,7 +136,11 @@ def _unchanged(ctx: Context, spec: Json, before: Json) -> list[FieldError]:
     source, stored = _source(spec, before), _source(before, {})
     if not semantic_equal(PersistentVolumeSource, source, stored):
         diff = shown_diff(_shown(stored), _shown(source))
-        errors.append(forbidden(_SPEC / "persistentvolumesource", f"spec.persistentvolumesource is immutable after creation\n{diff}"))
+        errors.append(
+            forbidden(
+                _SPEC / "persistentvolumesource", f"spec.persistentvolumesource is immutable after creation\n{diff}"
+            )
+        )
     errors += immutable(Path("volumeMode"), PersistentVolumeMode, spec.get("volumeMode"), before.get("volumeMode"))
     if not ctx.features.enabled("MutablePVNodeAffinity") and before.get("nodeAffinity") is not None:
         errors += _node_affinity(spec.get("nodeAffinity"), before["nodeAffinity"])
@@ -115,11 +166,20 @@ def _succeeds(affinity: Json, before: Json) -> bool:
 
 def _requirements(affinity: Json) -> list[Json]:
     terms = (affinity.get("required") or {}).get("nodeSelectorTerms") or ()
-    return [requirement for term in terms for part in ("matchExpressions", "matchFields") for requirement in term.get(part) or ()]
+    return [
+        requirement
+        for term in terms
+        for part in ("matchExpressions", "matchFields")
+        for requirement in term.get(part) or ()
+    ]
 
 
 def _attributes_class(ctx: Context, spec: Json, before: Json) -> list[FieldError]:
-    at, new, old = _SPEC / "volumeAttributesClassName", spec.get("volumeAttributesClassName"), before.get("volumeAttributesClassName")
+    at, new, old = (
+        _SPEC / "volumeAttributesClassName",
+        spec.get("volumeAttributesClassName"),
+        before.get("volumeAttributesClassName"),
+    )
     if new == old:
         return []
     errors: list[FieldError] = []
@@ -179,23 +239,53 @@ def _claim(obj: Json) -> str:
 
 
 PERSISTENT_VOLUMES: Final = Resource(
-    group="", kind="PersistentVolume", plural="persistentvolumes", singular="persistentvolume", namespaced=False, short_names=("pv",),
+    group="",
+    kind="PersistentVolume",
+    plural="persistentvolumes",
+    singular="persistentvolume",
+    namespaced=False,
+    short_names=("pv",),
     versions=(Version(name="v1", schema=PersistentVolume, default=default),),
-    strategy=PersistentVolumeStrategy(), storage_prefix="persistentvolumes",
+    strategy=PersistentVolumeStrategy(),
+    storage_prefix="persistentvolumes",
     columns=(
         NAME,
-        Column(name="Capacity", cell=lambda obj: amount_text(obj["spec"].get("capacity")), description="Size of the volume."),
-        Column(name="Access Modes", cell=lambda obj: modes_text(obj["spec"].get("accessModes")), description="How it can be mounted."),
-        Column(name="Reclaim Policy", cell=lambda obj: obj["spec"].get("persistentVolumeReclaimPolicy", ""), description="What follows on its release."),
+        Column(
+            name="Capacity",
+            cell=lambda obj: amount_text(obj["spec"].get("capacity")),
+            description="Size of the volume.",
+        ),
+        Column(
+            name="Access Modes",
+            cell=lambda obj: modes_text(obj["spec"].get("accessModes")),
+            description="How it can be mounted.",
+        ),
+        Column(
+            name="Reclaim Policy",
+            cell=lambda obj: obj["spec"].get("persistentVolumeReclaimPolicy", ""),
+            description="What follows on its release.",
+        ),
         Column(name="Status", cell=phase_text, description="Phase of the volume."),
         Column(name="Claim", cell=_claim, description="The claim that has it."),
         Column(name="StorageClass", cell=class_text, description="Storage class."),
         Column(
-            name="VolumeAttributesClass", cell=lambda obj: unset(obj["spec"].get("volumeAttributesClassName")), description="Class of its attributes."
+            name="VolumeAttributesClass",
+            cell=lambda obj: unset(obj["spec"].get("volumeAttributesClassName")),
+            description="Class of its attributes.",
         ),
-        Column(name="Reason", cell=lambda obj: (obj.get("status") or {}).get("reason", ""), description="Why it is in this phase."),
+        Column(
+            name="Reason",
+            cell=lambda obj: (obj.get("status") or {}).get("reason", ""),
+            description="Why it is in this phase.",
+        ),
         AGE,
-        Column(name="VolumeMode", cell=lambda obj: unset(obj["spec"].get("volumeMode")), priority=1, description="Filesystem or block device."),
+        Column(
+            name="VolumeMode",
+            cell=lambda obj: unset(obj["spec"].get("volumeMode")),
+            priority=1,
+            description="Filesystem or block device.",
+        ),
     ),
-    subresources=(Subresource(name="status"),), delete_returns_object=True,
-)  # fmt: skip
+    subresources=(Subresource(name="status"),),
+    delete_returns_object=True,
+)

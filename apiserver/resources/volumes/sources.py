@@ -19,7 +19,16 @@ __all__ = ["OWN_PATHS", "SECOND_PATHS", "SHARED", "Check", "long_portal", "needs
 Json = dict[str, Any]
 Check = Callable[[Path, Json], list[FieldError]]
 
-_HOST_PATHS: Final = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_HOST_PATHS: Final = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
 #: Where the path of a source's own errors is not the field's name.
 OWN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
 #: And where that of the error about a second source is not.
@@ -27,7 +36,10 @@ SECOND_PATHS: Final = {"cephfs": "cephFS"}
 _PARTITION: Final = "must be between 1 and 255, inclusive"
 _BYTE: Final = "must be between 0 and 255, inclusive"
 _PORTAL_LIMIT: Final = 64
-_LONG_PORTAL: Final = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
+_LONG_PORTAL: Final = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+    "if iscsi.initiatorName is specified."
+)
 _TENANT_LIMIT: Final = 64
 _HOST_PORT: Final = "must be a host:port pair or multiple pairs separated by commas"
 _CACHING: Final = ("None", "ReadOnly", "ReadWrite")
@@ -104,7 +116,9 @@ def _quobyte(path: Path, source: Json) -> list[FieldError]:
     elif len(source.get("tenant", "").encode()) > _TENANT_LIMIT:
         errors.append(required(path / "tenant", "must be a UUID and may not exceed a length of 64 characters"))
     else:
-        errors += [invalid(path / "registry", registry, _HOST_PORT) for pair in registry.split(",") if not _is_host_port(pair)]
+        errors += [
+            invalid(path / "registry", registry, _HOST_PORT) for pair in registry.split(",") if not _is_host_port(pair)
+        ]
     return errors + needs("volume")(path, source)
 
 
@@ -115,7 +129,10 @@ def _is_iscsi_name(name: str) -> bool:
 
 def long_portal(path: Path, shown: str, source: Json, volume: str) -> list[FieldError]:
     """Initiators are told apart by the names of volume and portal."""
-    fits = source.get("initiatorName") is None or len(f"{volume}:{source.get('targetPortal', '')}".encode()) <= _PORTAL_LIMIT
+    fits = (
+        source.get("initiatorName") is None
+        or len(f"{volume}:{source.get('targetPortal', '')}".encode()) <= _PORTAL_LIMIT
+    )
     return [] if fits else [invalid(path, shown, _LONG_PORTAL)]
 
 
@@ -147,7 +164,9 @@ def _persistent_iscsi(path: Path, source: Json, volume: str) -> list[FieldError]
     secret = source.get("secretRef")
     if secret is not None and not secret.get("name"):
         errors.append(required(path / "secretRef" / "name"))
-    portal = needs("targetPortal")(path, source) + long_portal(path / "targetportal", source.get("targetPortal", ""), source, volume)
+    portal = needs("targetPortal")(path, source) + long_portal(
+        path / "targetportal", source.get("targetPortal", ""), source, volume
+    )
     return portal + errors + last
 
 
@@ -189,14 +208,28 @@ def _azure_disk(path: Path, source: Json) -> list[FieldError]:
 
 
 SHARED: Final[dict[str, Check]] = {
-    "hostPath": _host_path, "gcePersistentDisk": _partitioned("pdName"), "awsElasticBlockStore": _partitioned("volumeID"), "nfs": _network_file_system,
-    "glusterfs": needs("endpoints", "path"), "flocker": _flocker, "rbd": needs("monitors", "image"), "cephfs": needs("monitors"), "quobyte": _quobyte,
-    "fc": _fibre_channel, "flexVolume": _flex_volume, "azureFile": needs("secretName", "shareName"), "vsphereVolume": needs("volumePath"),
-    "photonPersistentDisk": needs("pdID"), "portworxVolume": needs("volumeID"), "azureDisk": _azure_disk, "scaleIO": needs("gateway", "system", "volumeName"),
-}  # fmt: skip
+    "hostPath": _host_path,
+    "gcePersistentDisk": _partitioned("pdName"),
+    "awsElasticBlockStore": _partitioned("volumeID"),
+    "nfs": _network_file_system,
+    "glusterfs": needs("endpoints", "path"),
+    "flocker": _flocker,
+    "rbd": needs("monitors", "image"),
+    "cephfs": needs("monitors"),
+    "quobyte": _quobyte,
+    "fc": _fibre_channel,
+    "flexVolume": _flex_volume,
+    "azureFile": needs("secretName", "shareName"),
+    "vsphereVolume": needs("volumePath"),
+    "photonPersistentDisk": needs("pdID"),
+    "portworxVolume": needs("volumeID"),
+    "azureDisk": _azure_disk,
+    "scaleIO": needs("gateway", "system", "volumeName"),
+}
 
 
-# --- persistent volumes: what they name may lie in any namespace -----------------------------------------------------------------------------
+# --- persistent volumes: what they name may lie in any namespace
+# -----------------------------------------------------------------------------
 
 
 def _named_in_namespace(path: Path, secret: Json | None) -> list[FieldError]:
@@ -224,7 +257,11 @@ def _azure_file(path: Path, source: Json) -> list[FieldError]:
 
 def _storage_os(path: Path, source: Json) -> list[FieldError]:
     name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
-    errors = [invalid(path / "volumeName", name, text) for text in dns_label(name)] if name else [required(path / "volumeName")]
+    errors = (
+        [invalid(path / "volumeName", name, text) for text in dns_label(name)]
+        if name
+        else [required(path / "volumeName")]
+    )
     if namespace:
         errors += [invalid(path / "volumeNamespace", namespace, text) for text in dns_label(namespace)]
     return errors + _named_in_namespace(path, source.get("secretRef"))
@@ -233,7 +270,12 @@ def _storage_os(path: Path, source: Json) -> list[FieldError]:
 def _storage_interface(path: Path, source: Json) -> list[FieldError]:
     """(A node's stage secret is the one that nobody looks at.)"""
     errors = driver_name(path / "driver", source.get("driver", "")) + needs("volumeHandle")(path, source)
-    for field in ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"):
+    for field in (
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ):
         secret = source.get(field)
         if secret is not None:
             for part, check in (("name", dns_subdomain), ("namespace", dns_label)):
@@ -243,15 +285,42 @@ def _storage_interface(path: Path, source: Json) -> list[FieldError]:
 
 
 def persistent_sources(volume: str) -> dict[str, Check]:
-    """Checks of a persistent volume named `volume`, in upstream's order, which decides what the second source of a volume is told."""
+    """Checks of a persistent volume named `volume`, in upstream's order, which decides what the second source of a
+    volume is told.
+    """
     own: dict[str, Check] = {
-        "glusterfs": _glusterfs, "iscsi": lambda path, source: _persistent_iscsi(path, source, volume), "cinder": _cinder, "azureFile": _azure_file,
-        "local": _local, "storageos": _storage_os, "csi": _storage_interface,
-    }  # fmt: skip
+        "glusterfs": _glusterfs,
+        "iscsi": lambda path, source: _persistent_iscsi(path, source, volume),
+        "cinder": _cinder,
+        "azureFile": _azure_file,
+        "local": _local,
+        "storageos": _storage_os,
+        "csi": _storage_interface,
+    }
     return {name: own.get(name) or SHARED[name] for name in _PERSISTENT_ORDER}
 
 
 _PERSISTENT_ORDER: Final = (
-    "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephfs", "iscsi", "cinder", "fc",
-    "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi",
-)  # fmt: skip
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+)

@@ -1,4 +1,6 @@
-"""What authors of volumes and claims should know although these are accepted (pkg/api/persistentvolume, pkg/api/persistentvolumeclaim)."""
+"""What authors of volumes and claims should know although these are accepted (pkg/api/persistentvolume,
+pkg/api/persistentvolumeclaim).
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,14 @@ _OLD_ANNOTATIONS: Final = {
 _OLD_SOURCES: Final = {
     "cephfs": "cephfs: deprecated in v1.28, non-functional in v1.31+",
     "photonPersistentDisk": "photonPersistentDisk: deprecated in v1.11, non-functional in v1.16+",
-    "scaleIO": "scaleIO: deprecated in v1.16, non-functional in v1.22+", "storageos": "storageOS: deprecated in v1.22, non-functional in v1.25+",
-    "glusterfs": "glusterfs: deprecated in v1.25, non-functional in v1.26+", "rbd": "rbd: deprecated in v1.28, non-functional in v1.31+",
-}  # fmt: skip
-_RECYCLED: Final = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+    "scaleIO": "scaleIO: deprecated in v1.16, non-functional in v1.22+",
+    "storageos": "storageOS: deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "glusterfs: deprecated in v1.25, non-functional in v1.26+",
+    "rbd": "rbd: deprecated in v1.28, non-functional in v1.31+",
+}
+_RECYCLED: Final = (
+    "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+)
 
 
 def persistent_volume_warnings(obj: Json) -> list[str]:
@@ -54,7 +60,9 @@ def fractional_storage(path: Path, spec: Json) -> list[str]:
     """Parts of a byte that a claim asks for; `path` is that of its spec."""
     resources = spec.get("resources") or {}
     return [
-        f"{(path / 'resources' / part).key('storage')}: fractional byte value {go_quote(amount)} is invalid, must be an integer"
+        f"{(path / 'resources' / part).key('storage')}: fractional byte value {go_quote(amount)} is invalid, must be an"
+        " integer"
         for part in ("requests", "limits")
-        if (amount := (resources.get(part) or {}).get("storage")) is not None and Quantity.parse(amount).value(-3) % 1000
-    ]  # fmt: skip
+        if (amount := (resources.get(part) or {}).get("storage")) is not None
+        and Quantity.parse(amount).value(-3) % 1000
+    ]

@@ -158,7 +158,6 @@ def _succeeds(parse: Callable[[str], object]) -> Callable[[str], bool]:
     return test
 
 
-
 def _contains_ip(network: CIDR, address: IP) -> bool:
     return network.address.version == address.address.version and address.address in network.network
 
@@ -172,7 +171,9 @@ def _contains_cidr(network: CIDR, other: CIDR) -> bool:
 def _is_global_unicast(value: IP) -> bool:
     address = value.address
     broadcast = address == IPv4Address("255.255.255.255")
-    return not (address.is_unspecified or broadcast or address.is_loopback or address.is_multicast or address.is_link_local)
+    return not (
+        address.is_unspecified or broadcast or address.is_loopback or address.is_multicast or address.is_link_local
+    )
 
 
 def _masked(value: CIDR) -> CIDR:

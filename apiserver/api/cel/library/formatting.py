@@ -235,4 +235,3 @@ def _check_argument(letter: str, node: Node) -> None:
         for entry in node.entries:
             _check_argument(letter, entry.key)
             _check_argument(letter, entry.value)
-

@@ -294,9 +294,7 @@ def formats() -> list[Function]:
         return lambda: found
 
     return [
-        function(
-            "validate", method("format-validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate)
-        ),
+        function("validate", method("format-validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate)),
         function("format.named", overload("format-named", (STRING,), optional_of(FORMAT), _named)),
         *(
             function(f"format.{name}", overload(f"format.{name}", (), FORMAT, constant(found)))

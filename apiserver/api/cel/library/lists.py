@@ -252,5 +252,3 @@ def includes(target: Any, wanted: Any) -> bool:
         if same(item, wanted):
             return True
     return False
-
-

@@ -22,7 +22,9 @@ def _of_non_zero(value: Any) -> Optional:
     elif isinstance(value, Timestamp):
         zero = value.nanos == _YEAR_ONE
     else:
-        zero = value is None or (isinstance(value, bool | int | float | str | bytes | list | tuple | dict) and not value)
+        zero = value is None or (
+            isinstance(value, bool | int | float | str | bytes | list | tuple | dict) and not value
+        )
     return NONE if zero else Optional(value)
 
 

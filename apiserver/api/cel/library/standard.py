@@ -132,7 +132,9 @@ def _times() -> list[Function]:
 def library() -> list[Function]:
     """Their declarations."""
     return [
-        function("contains", method("contains_string", (STRING, STRING), BOOL, lambda text, part: part in text), terse=True),
+        function(
+            "contains", method("contains_string", (STRING, STRING), BOOL, lambda text, part: part in text), terse=True
+        ),
         function("endsWith", method("ends_with_string", (STRING, STRING), BOOL, str.endswith), terse=True),
         function("startsWith", method("starts_with_string", (STRING, STRING), BOOL, str.startswith), terse=True),
         function(

@@ -10,12 +10,25 @@ from apiserver.api.cel.types import DYN, INT, STRING, list_of
 from apiserver.api.cel.values import CelError
 
 _QUOTED: Final = str.maketrans(
-    {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"'}
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
 )
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 # Python's idea of blanks has the information separators, Go's has not.
-_BLANKS: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_BLANKS: Final = (
+    "\t\n\v\f\r"
+    " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
 
 
 def _out_of_range(index: int) -> CelError:

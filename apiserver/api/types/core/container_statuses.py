@@ -74,6 +74,7 @@ ContainerStatus = Struct("io.k8s.api.core.v1.ContainerStatus", lambda: (
     field("resources", 11, ResourceRequirements, pointer=True, gate="InPlacePodVerticalScaling"),
     field("volumeMounts", 12, ListOf(VolumeMountStatus, "map", ("mountPath",), merge_key="mountPath")),
     field("user", 13, ContainerUser, pointer=True, gate="SupplementalGroupsPolicy"),
-    field("allocatedResourcesStatus", 14, ListOf(ResourceStatus, "map", ("name",), merge_key="name"), gate="ResourceHealthStatus"),
+    field("allocatedResourcesStatus", 14, ListOf(ResourceStatus, "map", ("name",), merge_key="name"),
+        gate="ResourceHealthStatus"),
     field("stopSignal", 15, Signal, pointer=True, gate="ContainerStopSignals"),
 ))

@@ -15,7 +15,8 @@ ClaimResourceStatus = string("v1.ClaimResourceStatus")
 PersistentVolumeReclaimPolicy = string("v1.PersistentVolumeReclaimPolicy", "Delete", "Recycle", "Retain")
 PersistentVolumePhase = string("v1.PersistentVolumePhase", "Available", "Bound", "Failed", "Pending", "Released")
 PersistentVolumeClaimConditionType = string("v1.PersistentVolumeClaimConditionType")
-PersistentVolumeClaimModifyVolumeStatus = string("v1.PersistentVolumeClaimModifyVolumeStatus", "InProgress", "Infeasible", "Pending")
+PersistentVolumeClaimModifyVolumeStatus = string("v1.PersistentVolumeClaimModifyVolumeStatus", "InProgress",
+    "Infeasible", "Pending")
 PersistentVolumeClaimPhase = string("v1.PersistentVolumeClaimPhase", "Bound", "Lost", "Pending")
 
 VolumeNodeAffinity = Struct("io.k8s.api.core.v1.VolumeNodeAffinity", lambda: (

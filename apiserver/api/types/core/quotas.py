@@ -7,9 +7,10 @@ from apiserver.api.types.core.resources import ResourceList
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 ResourceQuotaScope = string(
-    "v1.ResourceQuotaScope", "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
+    "v1.ResourceQuotaScope", "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating",
+        "PriorityClass", "Terminating",
     "VolumeAttributesClass",
-)  # fmt: skip
+)
 ScopeSelectorOperator = string("v1.ScopeSelectorOperator", "DoesNotExist", "Exists", "In", "NotIn")
 LimitType = string("v1.LimitType")
 

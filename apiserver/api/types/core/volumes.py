@@ -18,9 +18,11 @@ from apiserver.api.types.meta import LabelSelector, ObjectMeta
 AzureDataDiskCachingMode = string("v1.AzureDataDiskCachingMode", "None", "ReadOnly", "ReadWrite")
 AzureDataDiskKind = string("v1.AzureDataDiskKind", "Dedicated", "Managed", "Shared")
 StorageMedium = string("v1.StorageMedium")
-PersistentVolumeAccessMode = string("v1.PersistentVolumeAccessMode", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+PersistentVolumeAccessMode = string("v1.PersistentVolumeAccessMode", "ReadOnlyMany", "ReadWriteMany",
+    "ReadWriteOnce", "ReadWriteOncePod")
 PersistentVolumeMode = string("v1.PersistentVolumeMode", "Block", "Filesystem")
-HostPathType = string("v1.HostPathType", "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+HostPathType = string("v1.HostPathType", "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File",
+    "FileOrCreate", "Socket")
 
 AWSElasticBlockStoreVolumeSource = Struct("io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource", lambda: (
     field("volumeID", 1, STRING, omit=False, required=True),

@@ -1,4 +1,6 @@
-"""Sources of persistent volumes of core/v1, where they differ from those that pods name: secrets lie in a namespace of their own."""
+"""Sources of persistent volumes of core/v1, where they differ from those that pods name: secrets lie in a namespace of
+their own.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The types of resource.k8s.io, written once for all its versions.
 
-`Family("v1")` is the whole set of a version's types; v1beta2 has the same shape, v1beta1 overrides what is flat there. Types refer to
+`Family("v1")` is the whole set of a version's types; v1beta2 has the same shape, v1beta1 overrides what is flat there.
+Types refer to
 each other through the family, so an override is seen everywhere.
 """
 
@@ -14,8 +15,9 @@ from apiserver.api.types.meta import TYPE_META, UID, Condition, ObjectMeta, list
 
 GROUP = "resource.k8s.io"
 
-#: Protobuf number of the fields of KEP-5194, which upstream has not numbered. The next ones free there (2 and up in ResourceClaimSpec, 6 and up in
-#: AllocationResult; 2 and 4 are retired) may come to mean something else, so ours is the KEP's own: a client that does not know it skips it.
+#: Protobuf number of the fields of KEP-5194, which upstream has not numbered. The next ones free there (2 and up in
+#: ResourceClaimSpec, 6 and up in AllocationResult; 2 and 4 are retired) may come to mean something else, so ours is the
+#: KEP's own: a client that does not know it skips it.
 _RESERVED_FOR_WORKLOADS = 5194
 
 
@@ -37,7 +39,9 @@ class Family:
         self._kinds()
 
     def _struct(self, name: str, build: Callable[[], tuple[Field, ...]], doc: str = "") -> Struct:
-        """A struct whose empty lists and maps are kept until the object is stored: rules tell some of them from absent ones, and errors show all."""
+        """A struct whose empty lists and maps are kept until the object is stored: rules tell some of them from absent
+        ones, and errors show all.
+        """
 
         def fields() -> tuple[Field, ...]:
             made = build()
@@ -54,22 +58,32 @@ class Family:
         """One device with what it offers."""
         self.Device = self._struct("Device", lambda: (
             field("name", 1, STRING, omit=False, required=True, doc="Name of the device, unique in its pool."),
-            field("attributes", 2, MapOf(self.DeviceAttribute, key=self.QualifiedName.go), doc="Properties that selectors and constraints look at."),
-            field("capacity", 3, MapOf(self.DeviceCapacity, key=self.QualifiedName.go), doc="Amounts that the device has."),
+            field("attributes", 2, MapOf(self.DeviceAttribute, key=self.QualifiedName.go),
+                doc="Properties that selectors and constraints look at."),
+            field("capacity", 3, MapOf(self.DeviceCapacity, key=self.QualifiedName.go),
+                doc="Amounts that the device has."),
             field("consumesCounters", 4, ListOf(self.DeviceCounterConsumption), gate="DRAPartitionableDevices",
                 doc="What an allocation of the device takes from shared counters."),
-            field("nodeName", 5, STRING, pointer=True, gate="DRAPartitionableDevices", doc="The one node on which the device can be used."),
-            field("nodeSelector", 6, NodeSelector, pointer=True, gate="DRAPartitionableDevices", doc="Nodes on which the device can be used."),
-            field("allNodes", 7, BOOL, pointer=True, gate="DRAPartitionableDevices", doc="True when the device can be used on every node."),
-            field("taints", 8, ListOf(self.DeviceTaint), gate="DRADeviceTaints", doc="Taints that the driver has put on the device."),
+            field("nodeName", 5, STRING, pointer=True, gate="DRAPartitionableDevices",
+                doc="The one node on which the device can be used."),
+            field("nodeSelector", 6, NodeSelector, pointer=True, gate="DRAPartitionableDevices",
+                doc="Nodes on which the device can be used."),
+            field("allNodes", 7, BOOL, pointer=True, gate="DRAPartitionableDevices",
+                doc="True when the device can be used on every node."),
+            field("taints", 8, ListOf(self.DeviceTaint), gate="DRADeviceTaints",
+                doc="Taints that the driver has put on the device."),
             field("bindsToNode", 9, BOOL, pointer=True, gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="True when an allocation is only valid on the node that was chosen."),
-            field("bindingConditions", 10, ListOf(STRING), gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("bindingConditions", 10, ListOf(STRING),
+                gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="Conditions that must be true before a pod with the device is bound."),
-            field("bindingFailureConditions", 11, ListOf(STRING), gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("bindingFailureConditions", 11, ListOf(STRING),
+                gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="Conditions that, when true, mean that binding has failed."),
-            field("allowMultipleAllocations", 12, BOOL, pointer=True, gate="DRAConsumableCapacity", doc="True when several requests may share the device."),
-            field("nodeAllocatableResourceMappings", 13, MapOf(self.NodeAllocatableResourceMapping, key="v1.ResourceName"), gate="DRANodeAllocatableResources",
+            field("allowMultipleAllocations", 12, BOOL, pointer=True, gate="DRAConsumableCapacity",
+                doc="True when several requests may share the device."),
+            field("nodeAllocatableResourceMappings", 13, MapOf(self.NodeAllocatableResourceMapping,
+                key="v1.ResourceName"), gate="DRANodeAllocatableResources",
                 doc="How the device counts against the resources of its node."),
         ), doc="Device is one device with its properties.")
         self.DeviceAttribute = self._struct("DeviceAttribute", lambda: (
@@ -88,9 +102,12 @@ class Family:
                 doc="Which amounts may be asked for when the device is shared."),
         ), doc="DeviceCapacity is an amount that a device has.")
         self.CapacityRequestPolicy = self._struct("CapacityRequestPolicy", lambda: (
-            field("default", 1, QUANTITY, omit=False, pointer=True, doc="Amount that is used by a request that names none."),
-            field("validValues", 3, ListOf(QUANTITY), doc="The amounts that may be asked for; others are rounded up to one of them."),
-            field("validRange", 4, self.CapacityRequestPolicyRange, pointer=True, doc="Range of amounts that may be asked for."),
+            field("default", 1, QUANTITY, omit=False, pointer=True,
+                doc="Amount that is used by a request that names none."),
+            field("validValues", 3, ListOf(QUANTITY),
+                doc="The amounts that may be asked for; others are rounded up to one of them."),
+            field("validRange", 4, self.CapacityRequestPolicyRange, pointer=True,
+                doc="Range of amounts that may be asked for."),
         ), doc="CapacityRequestPolicy rules which amounts of a capacity may be asked for.")
         self.CapacityRequestPolicyRange = self._struct("CapacityRequestPolicyRange", lambda: (
             field("min", 1, QUANTITY, pointer=True, required=True, doc="Least amount."),
@@ -104,8 +121,10 @@ class Family:
             field("timeAdded", 4, TIME, pointer=True, doc="When the taint was set."),
         ), doc="DeviceTaint keeps requests without a matching toleration away from a device.")
         self.NodeAllocatableResourceMapping = self._struct("NodeAllocatableResourceMapping", lambda: (
-            field("capacityKey", 1, self.QualifiedName, pointer=True, doc="Capacity of the device whose amount counts; the device itself when not set."),
-            field("allocationMultiplier", 2, QUANTITY, pointer=True, doc="Factor from devices or capacity to the node's resource."),
+            field("capacityKey", 1, self.QualifiedName, pointer=True,
+                doc="Capacity of the device whose amount counts; the device itself when not set."),
+            field("allocationMultiplier", 2, QUANTITY, pointer=True,
+                doc="Factor from devices or capacity to the node's resource."),
         ), doc="NodeAllocatableResourceMapping says how a device counts against a resource of its node.")
 
     def _slices(self) -> None:
@@ -118,16 +137,20 @@ class Family:
             field("value", 1, QUANTITY, omit=False, required=True, doc="How much there is."),
         ), doc="Counter is an amount.")
         self.ResourcePool = self._struct("ResourcePool", lambda: (
-            field("name", 1, STRING, omit=False, required=True, doc="Name of the pool; for devices of a node often the node's name."),
-            field("generation", 2, INT64, omit=False, required=True, doc="Grows with each change of the pool; only slices of the highest generation count."),
-            field("resourceSliceCount", 3, INT64, omit=False, required=True, doc="Number of slices that make up this generation."),
+            field("name", 1, STRING, omit=False, required=True,
+                doc="Name of the pool; for devices of a node often the node's name."),
+            field("generation", 2, INT64, omit=False, required=True,
+                doc="Grows with each change of the pool; only slices of the highest generation count."),
+            field("resourceSliceCount", 3, INT64, omit=False, required=True,
+                doc="Number of slices that make up this generation."),
         ), doc="ResourcePool identifies a pool and one generation of it.")
         self.DeviceCounterConsumption = self._struct("DeviceCounterConsumption", lambda: (
             field("counterSet", 1, STRING, omit=False, required=True, doc="Name of the counter set."),
             field("counters", 2, MapOf(self.Counter), required=True, doc="How much is taken from each counter."),
         ), doc="DeviceCounterConsumption says what a device takes from a counter set.")
         self.ResourceSliceSpec = self._struct("ResourceSliceSpec", lambda: (
-            field("driver", 1, STRING, omit=False, required=True, doc="Name of the driver that offers the devices; it cannot be changed."),
+            field("driver", 1, STRING, omit=False, required=True,
+                doc="Name of the driver that offers the devices; it cannot be changed."),
             field("pool", 2, self.ResourcePool, omit=False, required=True, doc="The pool that this slice belongs to."),
             field("nodeName", 3, STRING, pointer=True, doc="The one node on which the devices can be used."),
             field("nodeSelector", 4, NodeSelector, pointer=True, doc="Nodes on which the devices can be used."),
@@ -135,18 +158,23 @@ class Family:
             field("devices", 6, ListOf(self.Device), doc="The devices of this slice."),
             field("perDeviceNodeSelection", 7, BOOL, pointer=True, gate="DRAPartitionableDevices",
                 doc="True when each device says for itself where it can be used."),
-            field("sharedCounters", 8, ListOf(self.CounterSet), gate="DRAPartitionableDevices", doc="Counters that its devices draw from."),
+            field("sharedCounters", 8, ListOf(self.CounterSet), gate="DRAPartitionableDevices",
+                doc="Counters that its devices draw from."),
         ), doc="ResourceSliceSpec lists devices of one pool.")
 
     def _requests(self) -> None:
         """What claims ask for."""
         self.DeviceClaim = self._struct("DeviceClaim", lambda: (
-            field("requests", 1, ListOf(self.DeviceRequest), omit=False, doc="Requests for devices; each must be satisfied for the claim to be allocated."),
-            field("constraints", 2, ListOf(self.DeviceConstraint), doc="Rules that the devices of several requests must satisfy together."),
-            field("config", 3, ListOf(self.DeviceClaimConfiguration), doc="Configuration that is handed to drivers, for some or all requests."),
+            field("requests", 1, ListOf(self.DeviceRequest), omit=False,
+                doc="Requests for devices; each must be satisfied for the claim to be allocated."),
+            field("constraints", 2, ListOf(self.DeviceConstraint),
+                doc="Rules that the devices of several requests must satisfy together."),
+            field("config", 3, ListOf(self.DeviceClaimConfiguration),
+                doc="Configuration that is handed to drivers, for some or all requests."),
         ), doc="DeviceClaim holds device requests together with constraints and configuration.")
         self.DeviceRequest = self._struct("DeviceRequest", lambda: (
-            field("name", 1, STRING, omit=False, required=True, doc="Name by which constraints, configuration and containers refer to this request."),
+            field("name", 1, STRING, omit=False, required=True,
+                doc="Name by which constraints, configuration and containers refer to this request."),
             field("exactly", 2, self.ExactDeviceRequest, pointer=True, doc="The one way to satisfy this request."),
             field("firstAvailable", 3, ListOf(self.DeviceSubRequest), gate="DRAPrioritizedList",
                 doc="Alternatives in order of preference; the first that can be satisfied is taken."),
@@ -154,104 +182,135 @@ class Family:
         self.ExactDeviceRequest = self._struct("ExactDeviceRequest", lambda: (
             field("deviceClassName", 1, STRING, omit=False, required=True,
                 doc="Name of the DeviceClass whose selectors and configuration apply to this request."),
-            field("selectors", 2, ListOf(self.DeviceSelector), doc="Conditions that a device must meet, all of them, in addition to those of the class."),
+            field("selectors", 2, ListOf(self.DeviceSelector),
+                doc="Conditions that a device must meet, all of them, in addition to those of the class."),
             field("allocationMode", 3, self.DeviceAllocationMode,
-                doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every matching device."),
+                doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
+                    "matching device."),
             field("count", 4, INT64, doc="Number of devices for ExactCount; 1 when not set."),
             field("adminAccess", 5, BOOL, pointer=True, gate="DRAAdminAccess",
                 doc="Asks for access to devices regardless of who else uses them; needs a namespace that allows it."),
-            field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints", doc="Device taints that this request puts up with."),
+            field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
+                doc="Device taints that this request puts up with."),
             field("capacity", 7, self.CapacityRequirements, pointer=True, gate="DRAConsumableCapacity",
                 doc="Amounts that each allocated device must be able to give."),
         ), doc="ExactDeviceRequest asks for one or more devices of one class.")
         self.DeviceSubRequest = self._struct("DeviceSubRequest", lambda: (
-            field("name", 1, STRING, omit=False, required=True, doc="Name of this alternative; it is addressed as request/alternative."),
+            field("name", 1, STRING, omit=False, required=True,
+                doc="Name of this alternative; it is addressed as request/alternative."),
             field("deviceClassName", 2, STRING, omit=False, required=True,
                 doc="Name of the DeviceClass whose selectors and configuration apply to this request."),
-            field("selectors", 3, ListOf(self.DeviceSelector), doc="Conditions that a device must meet, all of them, in addition to those of the class."),
+            field("selectors", 3, ListOf(self.DeviceSelector),
+                doc="Conditions that a device must meet, all of them, in addition to those of the class."),
             field("allocationMode", 4, self.DeviceAllocationMode,
-                doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every matching device."),
+                doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
+                    "matching device."),
             field("count", 5, INT64, doc="Number of devices for ExactCount; 1 when not set."),
-            field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints", doc="Device taints that this request puts up with."),
+            field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
+                doc="Device taints that this request puts up with."),
             field("capacity", 7, self.CapacityRequirements, pointer=True, gate="DRAConsumableCapacity",
                 doc="Amounts that each allocated device must be able to give."),
         ), doc="DeviceSubRequest is one alternative of a request.")
         self.CapacityRequirements = self._struct("CapacityRequirements", lambda: (
-            field("requests", 1, MapOf(QUANTITY, key=self.QualifiedName.go), doc="Amount needed of each named capacity."),
+            field("requests", 1, MapOf(QUANTITY, key=self.QualifiedName.go),
+                doc="Amount needed of each named capacity."),
         ), doc="CapacityRequirements lists amounts that a device must provide.")
         self.DeviceSelector = self._struct("DeviceSelector", lambda: (
             field("cel", 1, self.CELDeviceSelector, pointer=True, doc="A CEL expression that decides about a device."),
         ), doc="DeviceSelector is one condition on a device.")
         self.CELDeviceSelector = self._struct("CELDeviceSelector", lambda: (
-            field("expression", 1, STRING, omit=False, required=True, doc="Expression over `device` that is true for suitable devices."),
+            field("expression", 1, STRING, omit=False, required=True,
+                doc="Expression over `device` that is true for suitable devices."),
         ), doc="CELDeviceSelector holds a CEL expression.")
         self.DeviceConstraint = self._struct("DeviceConstraint", lambda: (
             field("requests", 1, ListOf(STRING), doc="Requests that are bound by this rule; all of them when empty."),
-            field("matchAttribute", 2, self.FullyQualifiedName, pointer=True, doc="Fully qualified attribute that must have the same value on all devices."),
+            field("matchAttribute", 2, self.FullyQualifiedName, pointer=True,
+                doc="Fully qualified attribute that must have the same value on all devices."),
             field("distinctAttribute", 3, self.FullyQualifiedName, pointer=True, gate="DRAConsumableCapacity",
                 doc="Fully qualified attribute that must have a different value on each device."),
         ), doc="DeviceConstraint relates the devices of several requests.")
         self.DeviceToleration = self._struct("DeviceToleration", lambda: (
             field("key", 1, STRING, doc="Taint key; every key when empty (only with Exists)."),
-            field("operator", 2, self.DeviceTolerationOperator, default="Equal", doc="How values are compared: Equal (the default), or Exists for any value."),
+            field("operator", 2, self.DeviceTolerationOperator, default="Equal",
+                doc="How values are compared: Equal (the default), or Exists for any value."),
             field("value", 3, STRING, doc="Taint value for the operator Equal."),
             field("effect", 4, self.DeviceTaintEffect, doc="Taint effect; every effect when empty."),
-            field("tolerationSeconds", 5, INT64, pointer=True, doc="How long a NoExecute taint is tolerated; forever when not set."),
+            field("tolerationSeconds", 5, INT64, pointer=True,
+                doc="How long a NoExecute taint is tolerated; forever when not set."),
         ), doc="DeviceToleration lets a request use devices with certain taints.")
         self.DeviceConfiguration = self._struct("DeviceConfiguration", lambda: (
-            field("opaque", 1, self.OpaqueDeviceConfiguration, pointer=True, doc="Parameters that only the driver understands."),
+            field("opaque", 1, self.OpaqueDeviceConfiguration, pointer=True,
+                doc="Parameters that only the driver understands."),
         ), doc="DeviceConfiguration holds configuration in one of several forms.")
         self.OpaqueDeviceConfiguration = self._struct("OpaqueDeviceConfiguration", lambda: (
-            field("driver", 1, STRING, omit=False, required=True, doc="Name of the driver that the parameters are for."),
+            field("driver", 1, STRING, omit=False, required=True,
+                doc="Name of the driver that the parameters are for."),
             field("parameters", 2, RAW, omit=False, required=True, doc="The driver's parameters, any JSON object."),
         ), doc="OpaqueDeviceConfiguration is a driver's own configuration.")
         self.DeviceClaimConfiguration = self._struct("DeviceClaimConfiguration", lambda: (
-            field("requests", 1, ListOf(STRING), doc="Requests that this configuration is for; all of them when empty."),
+            field("requests", 1, ListOf(STRING),
+                doc="Requests that this configuration is for; all of them when empty."),
             field("", 2, self.DeviceConfiguration, inline=True),
         ), doc="DeviceClaimConfiguration is driver configuration in a claim.")
         self.ResourceClaimSpec = self._struct("ResourceClaimSpec", lambda: (
-            field("devices", 1, self.DeviceClaim, omit=False, doc="The requested devices, rules between them and configuration for them."),
-            field("reservedFor", _RESERVED_FOR_WORKLOADS, self.ResourceClaimConsumerReference, pointer=True, gate="DRAReservedForWorkloads",
-                doc="The one user for which the claim is reserved as a whole, instead of for each pod; it is in the claim's namespace."),
+            field("devices", 1, self.DeviceClaim, omit=False,
+                doc="The requested devices, rules between them and configuration for them."),
+            field("reservedFor", _RESERVED_FOR_WORKLOADS, self.ResourceClaimConsumerReference, pointer=True,
+                gate="DRAReservedForWorkloads",
+                doc="The one user for which the claim is reserved as a whole, instead of for each pod; it is in the "
+                    "claim's namespace."),
         ), doc="ResourceClaimSpec says which devices are wanted.")
 
     def _allocations(self) -> None:
         """What claims have got."""
         self.AllocationResult = self._struct("AllocationResult", lambda: (
-            field("devices", 1, self.DeviceAllocationResult, omit=False, doc="The allocated devices and their configuration."),
-            field("nodeSelector", 3, NodeSelector, pointer=True, doc="Nodes on which the devices can be used; every node when not set."),
-            field("allocationTimestamp", 5, TIME, pointer=True, gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("devices", 1, self.DeviceAllocationResult, omit=False,
+                doc="The allocated devices and their configuration."),
+            field("nodeSelector", 3, NodeSelector, pointer=True,
+                doc="Nodes on which the devices can be used; every node when not set."),
+            field("allocationTimestamp", 5, TIME, pointer=True,
+                gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="When the allocation was made."),
             field("reservedForAnyPod", _RESERVED_FOR_WORKLOADS, BOOL, pointer=True, gate="DRAReservedForWorkloads",
-                doc="True when every pod that refers to the claim may use it, without being listed in status.reservedFor."),
+                doc="True when every pod that refers to the claim may use it, without being listed in "
+                    "status.reservedFor."),
         ), doc="AllocationResult says which devices a claim has and where it can be used.")
         self.DeviceAllocationResult = self._struct("DeviceAllocationResult", lambda: (
             field("results", 1, ListOf(self.DeviceRequestAllocationResult), doc="One entry for each allocated device."),
-            field("config", 2, ListOf(self.DeviceAllocationConfiguration), doc="Configuration from class and claim, in the order in which drivers apply it."),
+            field("config", 2, ListOf(self.DeviceAllocationConfiguration),
+                doc="Configuration from class and claim, in the order in which drivers apply it."),
         ), doc="DeviceAllocationResult holds devices and configuration of an allocation.")
         self.DeviceRequestAllocationResult = self._struct("DeviceRequestAllocationResult", lambda: (
-            field("request", 1, STRING, omit=False, required=True, doc="The request, or request/alternative, that this device satisfies."),
+            field("request", 1, STRING, omit=False, required=True,
+                doc="The request, or request/alternative, that this device satisfies."),
             field("driver", 2, STRING, omit=False, required=True, doc="Driver of the device."),
             field("pool", 3, STRING, omit=False, required=True, doc="Pool of the device."),
             field("device", 4, STRING, omit=False, required=True, doc="Name of the device in its pool."),
-            field("adminAccess", 5, BOOL, pointer=True, gate="DRAAdminAccess", doc="True when the device was given for administrative access."),
-            field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints", doc="Tolerations of the request at the time of allocation."),
-            field("bindingConditions", 7, ListOf(STRING), gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("adminAccess", 5, BOOL, pointer=True, gate="DRAAdminAccess",
+                doc="True when the device was given for administrative access."),
+            field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
+                doc="Tolerations of the request at the time of allocation."),
+            field("bindingConditions", 7, ListOf(STRING),
+                gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="Conditions that must be true in status.devices before the pod is bound."),
-            field("bindingFailureConditions", 8, ListOf(STRING), gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+            field("bindingFailureConditions", 8, ListOf(STRING),
+                gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
                 doc="Conditions that, when true, mean that binding has failed."),
-            field("shareID", 9, UID, pointer=True, gate="DRAConsumableCapacity", doc="Identity of this share of a device that may be allocated several times."),
+            field("shareID", 9, UID, pointer=True, gate="DRAConsumableCapacity",
+                doc="Identity of this share of a device that may be allocated several times."),
             field("consumedCapacity", 10, MapOf(QUANTITY, key=self.QualifiedName.go), gate="DRAConsumableCapacity",
                 doc="Amounts of the device's capacity that this share uses."),
         ), doc="DeviceRequestAllocationResult is one device, given to one request.")
         self.DeviceAllocationConfiguration = self._struct("DeviceAllocationConfiguration", lambda: (
             field("source", 1, self.AllocationConfigSource, omit=False, required=True, doc="FromClass or FromClaim."),
-            field("requests", 2, ListOf(STRING), doc="Requests that this configuration is for; all of them when empty."),
+            field("requests", 2, ListOf(STRING),
+                doc="Requests that this configuration is for; all of them when empty."),
             field("", 3, self.DeviceConfiguration, inline=True),
         ), doc="DeviceAllocationConfiguration is configuration of an allocation, with where it came from.")
         self.ResourceClaimConsumerReference = self._struct("ResourceClaimConsumerReference", lambda: (
             field("apiGroup", 1, STRING, doc="Group of the consumer's resource; empty for the core group."),
-            field("resource", 3, STRING, omit=False, required=True, doc="Plural resource name of the consumer, such as pods."),
+            field("resource", 3, STRING, omit=False, required=True,
+                doc="Plural resource name of the consumer, such as pods."),
             field("name", 4, STRING, omit=False, required=True, doc="Name of the consumer."),
             field("uid", 5, UID, omit=False, required=True, doc="UID of the consumer."),
         ), doc="ResourceClaimConsumerReference names a user of a claim, in the claim's namespace.")
@@ -259,8 +318,10 @@ class Family:
             field("driver", 1, STRING, omit=False, required=True, doc="Driver of the device."),
             field("pool", 2, STRING, omit=False, required=True, doc="Pool of the device."),
             field("device", 3, STRING, omit=False, required=True, doc="Name of the device in its pool."),
-            field("shareID", 7, STRING, pointer=True, gate="DRAConsumableCapacity", doc="The share of the device, when it is shared."),
-            field("conditions", 4, ListOf(Condition, "map", ("type",)), omit=False, doc="Latest conditions of the device."),
+            field("shareID", 7, STRING, pointer=True, gate="DRAConsumableCapacity",
+                doc="The share of the device, when it is shared."),
+            field("conditions", 4, ListOf(Condition, "map", ("type",)), omit=False,
+                doc="Latest conditions of the device."),
             field("data", 5, RAW, pointer=True, doc="Anything that the driver wants to report, as a JSON object."),
             field("networkData", 6, self.NetworkDeviceData, pointer=True, doc="Network facts about the device."),
         ), doc="AllocatedDeviceStatus is a driver's report about an allocated device.")
@@ -270,10 +331,12 @@ class Family:
             field("hardwareAddress", 3, STRING, doc="Hardware address, such as a MAC address."),
         ), doc="NetworkDeviceData describes a network device.")
         self.ResourceClaimStatus = self._struct("ResourceClaimStatus", lambda: (
-            field("allocation", 1, self.AllocationResult, pointer=True, doc="The result of allocation; set while the claim has devices."),
+            field("allocation", 1, self.AllocationResult, pointer=True,
+                doc="The result of allocation; set while the claim has devices."),
             field("reservedFor", 2, ListOf(self.ResourceClaimConsumerReference, "map", ("uid",), merge_key="uid"),
                 doc="Who may use the claim at the moment, usually pods."),
-            field("devices", 4, ListOf(self.AllocatedDeviceStatus, "map", ("driver", "device", "pool", "shareID")), gate="DRAResourceClaimDeviceStatus",
+            field("devices", 4, ListOf(self.AllocatedDeviceStatus, "map", ("driver", "device", "pool", "shareID")),
+                gate="DRAResourceClaimDeviceStatus",
                 doc="What drivers report about allocated devices."),
         ), doc="ResourceClaimStatus says what a claim has got.")
 
@@ -281,37 +344,43 @@ class Family:
         """The kinds and their lists."""
         self.ResourceClaimTemplateSpec = self._struct("ResourceClaimTemplateSpec", lambda: (
             field("metadata", 1, ObjectMeta, omit=False, doc="Labels and annotations for the claims."),
-            field("spec", 2, self.ResourceClaimSpec, omit=False, required=True, doc="Spec for the claims, copied as it is."),
+            field("spec", 2, self.ResourceClaimSpec, omit=False, required=True,
+                doc="Spec for the claims, copied as it is."),
         ), doc="ResourceClaimTemplateSpec describes the claims that are made.")
         self.DeviceClassConfiguration = self._struct("DeviceClassConfiguration", lambda: (
             field("", 1, self.DeviceConfiguration, inline=True),
         ), doc="DeviceClassConfiguration is driver configuration in a class.")
         self.DeviceClassSpec = self._struct("DeviceClassSpec", lambda: (
             field("selectors", 1, ListOf(self.DeviceSelector), doc="Conditions that every device of the class meets."),
-            field("config", 2, ListOf(self.DeviceClassConfiguration), doc="Configuration for each device that is allocated through the class."),
+            field("config", 2, ListOf(self.DeviceClassConfiguration),
+                doc="Configuration for each device that is allocated through the class."),
             field("extendedResourceName", 4, STRING, pointer=True, gate="DRAExtendedResource",
                 doc="Extended resource name under which pods may ask for devices of the class."),
         ), doc="DeviceClassSpec defines a device class.")
         self.DeviceClass = self._kind("DeviceClass", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-            field("spec", 2, self.DeviceClassSpec, omit=False, required=True, doc="Which devices belong to the class and how they are configured."),
+            field("spec", 2, self.DeviceClassSpec, omit=False, required=True,
+                doc="Which devices belong to the class and how they are configured."),
         ), doc="DeviceClass is a named kind of devices that claims ask for.")
         self.ResourceClaim = self._kind("ResourceClaim", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-            field("spec", 2, self.ResourceClaimSpec, omit=False, required=True, doc="What is asked for; it cannot be changed after creation."),
+            field("spec", 2, self.ResourceClaimSpec, omit=False, required=True,
+                doc="What is asked for; it cannot be changed after creation."),
             field("status", 3, self.ResourceClaimStatus, omit=False, doc="What was allocated, and who may use it."),
         ), doc="ResourceClaim asks for devices and records which ones were given to it and who uses them.")
         self.ResourceClaimTemplate = self._kind("ResourceClaimTemplate", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-            field("spec", 2, self.ResourceClaimTemplateSpec, omit=False, required=True, doc="The claim to make; it cannot be changed after creation."),
+            field("spec", 2, self.ResourceClaimTemplateSpec, omit=False, required=True,
+                doc="The claim to make; it cannot be changed after creation."),
         ), doc="ResourceClaimTemplate is the pattern for claims that are made for pods.")
         self.ResourceSlice = self._kind("ResourceSlice", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-            field("spec", 2, self.ResourceSliceSpec, omit=False, required=True, doc="The devices and where they can be used."),
+            field("spec", 2, self.ResourceSliceSpec, omit=False, required=True,
+                doc="The devices and where they can be used."),
         ), doc="ResourceSlice is a part of a pool of devices, published by a driver.")
         self.DeviceClassList = list_of(self.DeviceClass)
         self.ResourceClaimList = list_of(self.ResourceClaim)

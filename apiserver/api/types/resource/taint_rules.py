@@ -13,7 +13,8 @@ class TaintRules(Family):
     def _kinds(self) -> None:
         super()._kinds()
         self.DeviceTaintRuleSpec = self._struct("DeviceTaintRuleSpec", lambda: (
-            field("deviceSelector", 1, self.DeviceTaintSelector, pointer=True, doc="Which devices get the taint; none when not set, all when empty."),
+            field("deviceSelector", 1, self.DeviceTaintSelector, pointer=True,
+                doc="Which devices get the taint; none when not set, all when empty."),
             field("taint", 2, self.DeviceTaint, omit=False, required=True, doc="The taint."),
         ), doc="DeviceTaintRuleSpec pairs a taint with the devices that get it.")
         self.DeviceTaintSelector = self._struct("DeviceTaintSelector", lambda: (
@@ -22,7 +23,8 @@ class TaintRules(Family):
             field("device", 4, STRING, pointer=True, doc="Devices of this name."),
         ), doc="DeviceTaintSelector names devices; all given fields must match.")
         self.DeviceTaintRuleStatus = self._struct("DeviceTaintRuleStatus", lambda: (
-            field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"), doc="Latest conditions of the rule."),
+            field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
+                doc="Latest conditions of the rule."),
         ), doc="DeviceTaintRuleStatus reports on a rule.")
         self.DeviceTaintRule = self._kind("DeviceTaintRule", lambda: (
             TYPE_META,

@@ -29,14 +29,17 @@ ResourcePoolStatusRequestSpec = Struct("io.k8s.api.resource.v1alpha3.ResourcePoo
     field("limit", 3, INT32, pointer=True, default=100, doc="Greatest number of pools in the answer."),
 ), doc="ResourcePoolStatusRequestSpec selects pools.")
 ResourcePoolStatusRequestStatus = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus", lambda: (
-    field("poolCount", 6, INT32, pointer=True, required=True, doc="Number of pools that match, those beyond the limit included."),
+    field("poolCount", 6, INT32, pointer=True, required=True,
+        doc="Number of pools that match, those beyond the limit included."),
     field("pools", 2, ListOf(PoolStatus), doc="Figures of each pool."),
-    field("conditions", 3, ListOf(Condition, "map", ("type",), merge_key="type"), doc="Whether the request is complete or has failed."),
+    field("conditions", 3, ListOf(Condition, "map", ("type",), merge_key="type"),
+        doc="Whether the request is complete or has failed."),
 ), doc="ResourcePoolStatusRequestStatus is the answer.")
 ResourcePoolStatusRequest = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object metadata."),
     field("spec", 2, ResourcePoolStatusRequestSpec, omit=False, required=True, doc="Which pools are asked about."),
     field("status", 3, ResourcePoolStatusRequestStatus, pointer=True, doc="The answer."),
-), gvk=("resource.k8s.io", "v1alpha3", "ResourcePoolStatusRequest"), doc="ResourcePoolStatusRequest asks once for figures about resource pools.")
+), gvk=("resource.k8s.io", "v1alpha3", "ResourcePoolStatusRequest"),
+    doc="ResourcePoolStatusRequest asks once for figures about resource pools.")
 ResourcePoolStatusRequestList = list_of(ResourcePoolStatusRequest)
