@@ -30,7 +30,7 @@ from apiserver.storage import UnusableDatabase
 
 if TYPE_CHECKING:
     from apiserver.app import Server
-    from apiserver.http.web import Web
+    from apiserver.http.server.web import Web
     from controllers.manager import Manager
 
 log = logging.getLogger("kubedra")
@@ -190,7 +190,7 @@ class Process:
         return own_certificate(settings.data_dir, settings.bind_address)
 
     def _web(self, server: Server, files: tuple[Path, Path] | None) -> Web:
-        from apiserver.http.web import Web
+        from apiserver.http.server.web import Web
 
         web = Web(server.application, files)
         try:
@@ -207,7 +207,7 @@ class Process:
         settings = self._settings
         if not self._components:
             return None
-        from apiserver.http.authentication import ADMIN
+        from apiserver.http.handlers.authentication import ADMIN
         from apiserver.inprocess import InProcess
         from controllers.manager import Manager
         from controllers.options import Options
@@ -263,7 +263,7 @@ def _warm(fixture: bool) -> None:
     """Import what the start left out, before the first request that needs it would wait: selectors, and for a fixture
     the routes of its reset.
     """
-    for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin",) if fixture else ())):
+    for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin.application",) if fixture else ())):
         importlib.import_module(module)
 
 

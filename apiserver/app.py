@@ -19,17 +19,17 @@ from apiserver.admission.plugins import build
 from apiserver.api.features import RELEASES
 from apiserver.api.status import StatusError
 from apiserver.compaction import compact_regularly
-from apiserver.http.accounttokens import AccountTokens
-from apiserver.http.asgi import Application
-from apiserver.http.authentication import ADMIN, Authenticator
-from apiserver.http.authorization import Authorizer
-from apiserver.http.discovery import Discovery
-from apiserver.http.dispatcher import Dispatcher, Route
-from apiserver.http.documents import Documents
-from apiserver.http.metrics import Metrics
-from apiserver.http.openapi import OpenApi
-from apiserver.http.relay import AsgiApp
-from apiserver.http.rendering import View
+from apiserver.http.documents.discovery import Discovery
+from apiserver.http.documents.index import Documents
+from apiserver.http.documents.openapi import OpenApi
+from apiserver.http.formats.rendering import View
+from apiserver.http.handlers.accounttokens import AccountTokens
+from apiserver.http.handlers.authentication import ADMIN, Authenticator
+from apiserver.http.handlers.authorization import Authorizer
+from apiserver.http.handlers.dispatch import Dispatcher, Route
+from apiserver.http.server.asgi import Application
+from apiserver.http.server.relay import AsgiApp
+from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream
 from apiserver.registry import verbs
 from apiserver.registry.conversion import api_version
@@ -216,7 +216,7 @@ class Server:
     def _make_admin(self) -> AsgiApp:
         from importlib.metadata import PackageNotFoundError, version
 
-        from apiserver.http.admin import Operations, create_admin
+        from apiserver.http.admin.application import Operations, create_admin
 
         try:
             release = version("kubedra")

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from apiserver.admission.plugins import BUILT, conflicting, select
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.authorization.authorizer import MODES, UNBUILT
-from apiserver.http.authentication import TokenFileError, read_tokens
+from apiserver.http.handlers.authentication import TokenFileError, read_tokens
 from apiserver.logs import FORMATS
 from apiserver.messages import User
 from apiserver.serving import parse_runtime_config

@@ -32,8 +32,8 @@ from starlette.routing import Route
 
 from apiserver import messages
 from apiserver.app import Server
-from apiserver.http.authentication import ADMIN
-from apiserver.http.web import Web
+from apiserver.http.handlers.authentication import ADMIN
+from apiserver.http.server.web import Web
 from apiserver.resources import CATALOG
 from apiserver.settings import read
 from benchmarks.server import CLAIMS, NAMESPACE, claim

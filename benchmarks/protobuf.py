@@ -24,8 +24,8 @@ from apiserver.api import protobuf
 from apiserver.api.codec import decode, loads
 from apiserver.api.schema import Struct
 from apiserver.app import Server
-from apiserver.http.authentication import ADMIN
-from apiserver.http.negotiation import JSON, PROTOBUF
+from apiserver.http.formats.negotiation import JSON, PROTOBUF
+from apiserver.http.handlers.authentication import ADMIN
 from apiserver.resources import CATALOG
 from apiserver.settings import read
 from benchmarks.server import CLAIMS, NAMESPACE, claim

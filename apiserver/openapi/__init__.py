@@ -3,5 +3,5 @@
     python -m apiserver.openapi --write    after a change of types or resources
     python -m apiserver.openapi --check    in CI: exit code 1 and the names of files that are not current
 
-The server never builds them: `apiserver.http.openapi` reads the files when it is first asked.
+The server never builds them: `apiserver.http.documents.openapi` reads the files when it is first asked.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.http.accounttokens import ISSUER, AccountTokens, TokenError
+from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens, TokenError
 from tests.support.wire import Wire
 
 Make = Callable[[str, Any], Any]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.app import Server
-from apiserver.http.authentication import ADMIN
+from apiserver.http.handlers.authentication import ADMIN
 from apiserver.inprocess import InProcess
 from apiserver.settings import read
 from controllers.runtime.client import Client

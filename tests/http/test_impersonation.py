@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from apiserver.api.status import StatusError
-from apiserver.http.authorization import Authorizer, Question
-from apiserver.http.impersonation import impersonate, wanted
+from apiserver.http.handlers.authorization import Authorizer, Question
+from apiserver.http.handlers.impersonation import impersonate, wanted
 from apiserver.messages import User
 from tests.support.server import Running, serve
 

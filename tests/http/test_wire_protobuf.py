@@ -21,9 +21,9 @@ from apiserver.api.codec import decode
 from apiserver.api.schema import Struct
 from apiserver.api.status import expired
 from apiserver.api.types import discovery, meta
-from apiserver.http.negotiation import Form
-from apiserver.http.protobuf import Frames
-from apiserver.http.rendering import View
+from apiserver.http.formats.negotiation import Form
+from apiserver.http.formats.protobuf import Frames
+from apiserver.http.formats.rendering import View
 from apiserver.registry.conversion import api_version
 from apiserver.registry.decoding import SCHEME, Kinds
 from apiserver.registry.results import WatchEvent

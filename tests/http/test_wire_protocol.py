@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.app import Server
-from apiserver.http.web import Web
+from apiserver.http.server.web import Web
 from apiserver.messages import Request, Stream
 from tests.support.server import serve
 from tests.support.wire import PATIENCE, Answer, Child, Wire

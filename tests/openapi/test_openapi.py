@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from apiserver.http.openapi import OpenApi
+from apiserver.http.documents.openapi import OpenApi
 from apiserver.messages import Request, Response
 from apiserver.openapi.__main__ import DIRECTORY, main
 from apiserver.openapi.documents import build

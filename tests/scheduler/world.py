@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from apiserver.app import Server
-from apiserver.http.authentication import ADMIN
+from apiserver.http.handlers.authentication import ADMIN
 from apiserver.inprocess import InProcess
 from apiserver.settings import read
 from controllers.manager import Manager

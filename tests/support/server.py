@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from apiserver.app import Server
-from apiserver.http.web import Web
+from apiserver.http.server.web import Web
 from apiserver.settings import read
 from tests.support.wire import Wire
 

@@ -1,6 +1,7 @@
 """The ASGI application: Kubernetes paths to the dispatcher, `/-/` and `/docs` to FastAPI.
 
-Our own server asks it for FastAPI's paths only (apiserver/http/protocol.py); to any other ASGI server it is everything.
+Our own server asks it for FastAPI's paths only (apiserver/http/server/protocol.py); to any other ASGI server it is
+everything.
 
 The switch stands before FastAPI, so that a Kubernetes request passes none of its routing and middleware
 (docs/adr/0003-dispatcher.md). FastAPI is imported when the first of its paths is asked for, in a thread: its import
@@ -14,10 +15,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from apiserver.http.dispatcher import Dispatcher
-from apiserver.http.pace import Pace
-from apiserver.http.paths import undecoded
-from apiserver.http.relay import OURS, AsgiApp, Message, Receive, Send
+from apiserver.http.handlers.dispatch import Dispatcher
+from apiserver.http.handlers.requestinfo import undecoded
+from apiserver.http.server.pace import Pace
+from apiserver.http.server.relay import OURS, AsgiApp, Message, Receive, Send
 from apiserver.messages import Request, Response, Stream, joined
 
 _NO_CACHE: Final = (b"cache-control", b"no-cache, private")

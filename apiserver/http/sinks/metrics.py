@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from apiserver.api.metrics import Counter, Family, Gauge, Histogram, text
-from apiserver.http.paths import Target
+from apiserver.http.handlers.requestinfo import Target
 
 _BUCKETS: Final = (
     0.005,

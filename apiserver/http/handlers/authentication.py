@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from apiserver.api.status import unauthorized
-from apiserver.http.accounttokens import ISSUER, AccountTokens, TokenError
+from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens, TokenError
 from apiserver.messages import Request, User
 from apiserver.registry.authority import Identified
 

@@ -24,16 +24,16 @@ from apiserver.api.status import (
     unavailable,
     unknown_resource,
 )
-from apiserver.http import negotiation
-from apiserver.http.authentication import Authenticator
-from apiserver.http.authorization import Authorizer, Question, denied, denied_path
-from apiserver.http.documents import Documents
-from apiserver.http.impersonation import impersonate, wanted
-from apiserver.http.metrics import Metrics
-from apiserver.http.negotiation import Form, negotiate, negotiate_stream, negotiate_untabled
-from apiserver.http.paths import Target, parse
-from apiserver.http.rendering import EventLines, View, render_list, render_object
-from apiserver.http.warning import warning_headers
+from apiserver.http.documents.index import Documents
+from apiserver.http.formats import negotiation
+from apiserver.http.formats.negotiation import Form, negotiate, negotiate_stream, negotiate_untabled
+from apiserver.http.formats.rendering import EventLines, View, render_list, render_object
+from apiserver.http.handlers.authentication import Authenticator
+from apiserver.http.handlers.authorization import Authorizer, Question, denied, denied_path
+from apiserver.http.handlers.impersonation import impersonate, wanted
+from apiserver.http.handlers.requestinfo import Target, parse
+from apiserver.http.handlers.warning import warning_headers
+from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream, User
 from apiserver.registry import verbs
 from apiserver.registry.results import Listing, Result, WatchEvent
@@ -43,7 +43,7 @@ from apiserver.storage.entry import Entry
 from apiserver.storage.types import StorageUnavailable
 
 if TYPE_CHECKING:
-    from apiserver.http.protobuf import Frames
+    from apiserver.http.formats.protobuf import Frames
 
 log = logging.getLogger(__name__)
 
@@ -335,7 +335,7 @@ class Dispatcher:
 
     def _watch(self, request: Request, form: Form, view: View, events: AsyncIterator[list[WatchEvent]]) -> Stream:
         if form.media == negotiation.PROTOBUF:
-            from apiserver.http.protobuf import Frames
+            from apiserver.http.formats.protobuf import Frames
 
             return Stream(200, self._chunks(events, Frames(view, form)), form.media + ";stream=watch")
         return Stream(200, self._chunks(events, EventLines(view, form, _include(request, form))), form.media)

@@ -11,9 +11,9 @@ import orjson
 
 from apiserver.api.metrics import CONTENT_TYPE
 from apiserver.api.status import PlainError, method_not_allowed, unknown_resource
-from apiserver.http import negotiation
-from apiserver.http.discovery import AGGREGATED, Discovery
-from apiserver.http.negotiation import JSON, PROTOBUF, clauses, negotiate_plain
+from apiserver.http.documents.discovery import AGGREGATED, Discovery
+from apiserver.http.formats import negotiation
+from apiserver.http.formats.negotiation import JSON, PROTOBUF, clauses, negotiate_plain
 from apiserver.messages import Request, Response
 
 Check = Callable[[], Awaitable[str]]

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from apiserver.http.negotiation import YAML, encode, to_yaml
+from apiserver.http.formats.negotiation import YAML, encode, to_yaml
 
 T = TypeVar("T")
 

@@ -17,9 +17,9 @@ from typing import cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from apiserver.http.asgi import Application
-from apiserver.http.protocol import Protocol
-from apiserver.http.relay import AsgiApp
+from apiserver.http.server.asgi import Application
+from apiserver.http.server.protocol import Protocol
+from apiserver.http.server.relay import AsgiApp
 
 #: Seconds for answers under way when the server ends.
 GRACE = 0.5

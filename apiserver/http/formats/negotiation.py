@@ -178,7 +178,7 @@ def encode(form_media: str, obj: Any, *, pretty: bool = False, schema: Struct | 
     """An object's bytes in a media type: JSON as a line, or indented and without an end of line. Protobuf needs the
     schema of what is neither a status nor discovery."""
     if form_media == PROTOBUF:
-        from apiserver.http.protobuf import document
+        from apiserver.http.formats.protobuf import document
 
         made = document(obj, schema)
         if made is None:

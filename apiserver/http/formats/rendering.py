@@ -14,9 +14,9 @@ import orjson
 
 from apiserver.api.codec import decode
 from apiserver.api.status import StatusError
-from apiserver.http import negotiation
-from apiserver.http.gathering import gather, in_turns
-from apiserver.http.negotiation import Form
+from apiserver.http.formats import negotiation
+from apiserver.http.formats.gathering import gather, in_turns
+from apiserver.http.formats.negotiation import Form
 from apiserver.registry.conversion import api_version, read, to_version
 from apiserver.registry.resource import Resource, Version, same_form
 from apiserver.registry.results import Listing, WatchEvent
@@ -132,7 +132,7 @@ def render_object(
 ) -> bytes:
     """One object in the form that was asked for. `include` is a Table's includeObject."""
     if form.media == negotiation.PROTOBUF:
-        from apiserver.http import protobuf
+        from apiserver.http.formats import protobuf
 
         made = protobuf.render(view, form, entry)
         if made is None:
@@ -161,7 +161,7 @@ async def render_list(
     """A list in the form that was asked for. Others get their turn while a long one is made."""
     entries, meta = listing.entries, list_meta(listing)
     if form.media == negotiation.PROTOBUF:
-        from apiserver.http import protobuf
+        from apiserver.http.formats import protobuf
 
         made = await protobuf.render_list(view, form, entries, meta)
         if made is None:

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import httptools
 
 from apiserver.api.status import method_not_allowed
-from apiserver.http import heads
-from apiserver.http.negotiation import JSON, encode
-from apiserver.http.paths import undecoded
-from apiserver.http.relay import is_ours, relay
+from apiserver.http.formats.negotiation import JSON, encode
+from apiserver.http.handlers.requestinfo import undecoded
+from apiserver.http.server import heads
+from apiserver.http.server.relay import is_ours, relay
 from apiserver.messages import Request, Response, Stream, joined
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-    from apiserver.http.asgi import Application
+    from apiserver.http.server.asgi import Application
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from apiserver.api.protobuf import frame, wrap
 from apiserver.api.protobuf.wire import header
 from apiserver.api.schema import Struct
 from apiserver.api.types import discovery, meta
-from apiserver.http.gathering import in_turns
-from apiserver.http.rendering import together
+from apiserver.http.formats.gathering import in_turns
+from apiserver.http.formats.rendering import together
 from apiserver.registry.conversion import read, to_version
 
 if TYPE_CHECKING:
-    from apiserver.http.negotiation import Form
-    from apiserver.http.rendering import View
+    from apiserver.http.formats.negotiation import Form
+    from apiserver.http.formats.rendering import View
     from apiserver.registry.results import WatchEvent
     from apiserver.storage.entry import Entry
 

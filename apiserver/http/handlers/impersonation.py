@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from apiserver.api.names import dns_subdomain
 from apiserver.api.status import StatusError, bad_request
-from apiserver.http.authorization import Authorizer, Question, denied, denied_path
+from apiserver.http.handlers.authorization import Authorizer, Question, denied, denied_path
 from apiserver.messages import User
 
 _EXTRA: Final = "impersonate-extra-"

@@ -19,7 +19,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.status import StatusError
-from apiserver.http.negotiation import JSON, clauses
+from apiserver.http.formats.negotiation import JSON, clauses
 from apiserver.messages import Request, Response
 from apiserver.registry.resource import Resource, Version
 
@@ -27,7 +27,7 @@ __all__ = ["OpenApi"]
 
 Json = dict[str, Any]
 
-DIRECTORY: Final = Path(__file__).resolve().parents[2] / "openapi"
+DIRECTORY: Final = Path(__file__).resolve().parents[3] / "openapi"
 _PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PROTOBUF_OLD: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 _REFERENCE: Final = re.compile(rb'"#/(?:definitions|components/schemas)/([^"]+)"')

@@ -1,0 +1,1 @@
+"""kubedra's own routes, under `/-/`: the FastAPI part of the server."""

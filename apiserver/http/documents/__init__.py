@@ -1,0 +1,1 @@
+"""Paths that name no resource: discovery, OpenAPI, health, version."""
