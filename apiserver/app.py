@@ -31,9 +31,9 @@ from apiserver.http.server.asgi import Application
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream
-from apiserver.registry import verbs
-from apiserver.registry.conversion import api_version
-from apiserver.registry.store import Registry
+from apiserver.registry.body.convert import api_version
+from apiserver.registry.catalog import Registry
+from apiserver.registry.verbs import requests as verbs
 from apiserver.resources import CATALOG
 from apiserver.resources.priorityclasses import SYSTEM_CLASSES
 from apiserver.serving import deprecation, served

@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 
 from apiserver.api import status
 from apiserver.api.status import StatusError
-from apiserver.registry.attributes import Attributes, Operation
+from apiserver.registry.admission import Attributes, Operation
 from apiserver.registry.resource import Resource
 
 __all__ = ["Attributes", "Operation", "Plugin", "forbidden"]

@@ -16,11 +16,12 @@ from apiserver.api.status import StatusError
 from apiserver.authorization.policy import GROUP, policy
 from apiserver.authorization.rules import missing_rights
 from apiserver.messages import Request, User
-from apiserver.registry import verbs
+from apiserver.registry.verbs import requests as verbs
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
-    from apiserver.registry.store import Registry, Store
+    from apiserver.registry.catalog import Registry
+    from apiserver.registry.store import Store
 
 __all__ = ["ensure_policy"]
 

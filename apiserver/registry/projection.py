@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from apiserver.api.fielderrors import FieldError
 from apiserver.api.status import conflict, invalid
-from apiserver.registry.conversion import Forms, api_version, copy_of, read
-from apiserver.registry.fieldset import contains, difference, of_paths
-from apiserver.registry.managedfields import FieldTracker, Managers, Owned, decode_strictly, encode
-from apiserver.registry.results import Unsaved
+from apiserver.registry.body.convert import Forms, api_version, copy_of, read
+from apiserver.registry.fields.managers import FieldTracker, Managers, Owned, decode_strictly, encode
+from apiserver.registry.fields.set import contains, difference, of_paths
+from apiserver.registry.verbs.results import Unsaved
 
 if TYPE_CHECKING:
+    from apiserver.registry.context import Context
     from apiserver.registry.resource import Resource
-    from apiserver.registry.strategy import Context
     from apiserver.storage.cache import Entry
 
 __all__ = ["Change", "Projection"]

@@ -18,10 +18,11 @@ from apiserver.api.schema import Struct
 
 if TYPE_CHECKING:
     from apiserver.messages import Request, Response
-    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.body.options import WriteOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.projection import Projection
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context, Strategy
+    from apiserver.registry.strategy import Strategy
 
 Json = dict[str, Any]
 Release = tuple[int, int]

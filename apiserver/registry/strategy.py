@@ -18,52 +18,15 @@ a rule needs of other objects (a namespace's labels) comes through `Context.look
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api.fielderrors import FieldError
 
 if TYPE_CHECKING:
-    from apiserver.api.features import Features
-    from apiserver.messages import User
-    from apiserver.registry.dropped import DroppedField
-    from apiserver.registry.options import DeleteOptions
-    from apiserver.registry.resource import Resource
+    from apiserver.registry.body.options import DeleteOptions
+    from apiserver.registry.context import Context
 
 Json = dict[str, Any]
-
-
-@dataclass(slots=True, kw_only=True)
-class Context:
-    """What a rule may know of its request. `now` is UTC; `lookup(resource plural, namespace, name)` gives a stored
-    object (read-only) or None,
-    `all_of(resource plural)` all of a kind;
-    `authorize(verb, group, resource, subresource, namespace, name) -> bool` asks the authorizer for the user;
-    `warnings` become Warning headers,
-    `dropped` is what disabled feature gates took from the object."""
-
-    now: datetime
-    user: User
-    features: Features
-    resource: Resource
-    version: str
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-    verb: str = ""
-    manager: str = ""
-    dry_run: bool = False
-    lookup: Callable[[str, str, str], Json | None] = lambda *_: None
-    all_of: Callable[[str], Iterable[Json]] = lambda *_: ()
-    authorize: Callable[..., bool] = lambda *_: True
-    warnings: list[str] = field(default_factory=list)
-    dropped: list[DroppedField] = field(default_factory=list)
-
-    def of_object(self, namespace: str, name: str) -> Context:
-        """The same request, about one object (of a collection)."""
-        return replace(self, namespace=namespace, name=name)
 
 
 class Strategy:

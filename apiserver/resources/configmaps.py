@@ -7,8 +7,9 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, too_long
 from apiserver.api.names import config_map_key
 from apiserver.api.types.core.configuration import ConfigMap
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 
 Json = dict[str, Any]

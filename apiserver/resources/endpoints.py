@@ -11,8 +11,9 @@ from apiserver.api.fielderrors import FieldError, Named, Path, go_quote, invalid
 from apiserver.api.names import dns_label, dns_subdomain, label_key
 from apiserver.api.schema import ListOf
 from apiserver.api.types.core.endpoints import Endpoints, EndpointSubset
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.networks import ip_family, legacy_ip, parse_address

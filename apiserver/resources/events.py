@@ -14,9 +14,10 @@ from apiserver.api.fielderrors import FieldError, Path, invalid, required
 from apiserver.api.names import dns_subdomain, label_key
 from apiserver.api.types.core.events import Event as CoreEvent
 from apiserver.api.types.events import Event
+from apiserver.registry.context import Context
 from apiserver.registry.metadata import validate_metadata, validate_metadata_update
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.internal import internal
 
 Json = dict[str, Any]

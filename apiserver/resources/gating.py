@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from apiserver.registry.context import Context
 from apiserver.registry.dropped import DroppedField
-from apiserver.registry.strategy import Context
 
 __all__ = ["Rule", "drop", "rule"]
 

@@ -12,8 +12,9 @@ from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbid
 from apiserver.api.names import label_key
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.quotas import LimitRange
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
 from apiserver.resources.pods.containervalidation import container_resource_name
 from apiserver.resources.pods.defaults import round_amounts

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid
 from apiserver.api.names import label_key
 from apiserver.api.types.core.namespaces import Namespace
+from apiserver.registry.context import Context
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import DeleteOptions
+    from apiserver.registry.body.options import DeleteOptions
 
 Json = dict[str, Any]
 

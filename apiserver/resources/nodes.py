@@ -19,8 +19,9 @@ from apiserver.api.fielderrors import (
 )
 from apiserver.api.names import NamePattern, label_key, label_value
 from apiserver.api.types.core.nodes import Node
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.networks import cidr_family, legacy_cidr
 from apiserver.resources.resource_names import quantity_value

@@ -9,8 +9,9 @@ from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.selectors import format_object
 from apiserver.api.types.core.pods import PodTemplateSpec
 from apiserver.api.types.core.replication import PodTemplate
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.pods.template import (

@@ -11,8 +11,9 @@ from typing import Any, Final
 from apiserver.api import status
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.types.scheduling import PriorityClass
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 
 __all__ = ["HIGHEST", "PRIORITY_CLASSES", "SYSTEM_CLASSES"]

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.types.core.replication import ReplicationController, ReplicationControllerSpec
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.pods.template import (
     default_template,

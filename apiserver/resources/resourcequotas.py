@@ -9,8 +9,9 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.quotas import ResourceQuota, ScopeSelector
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.internal import internal
 from apiserver.resources.pods.defaults import round_amounts

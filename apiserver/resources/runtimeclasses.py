@@ -11,8 +11,9 @@ from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, requ
 from apiserver.api.names import dns_label
 from apiserver.api.types.core.scheduling import Toleration
 from apiserver.api.types.node import RuntimeClass
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.internal import internal
 from apiserver.resources.metadata import validate_labels

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required, too_long
 from apiserver.api.types.core.configuration import Secret
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.configmaps import SIZE_LIMIT, bad_keys, changed_though_immutable, decoded_size
 

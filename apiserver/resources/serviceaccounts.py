@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from apiserver.api.types.authentication import TokenRequest
 from apiserver.api.types.core.configuration import ServiceAccount
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.tokenrequests import request_token
 

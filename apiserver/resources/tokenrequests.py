@@ -13,14 +13,14 @@ from apiserver.api import status
 from apiserver.api.codec import zero
 from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid
 from apiserver.api.types.authentication import TokenRequest
-from apiserver.registry.attributes import Attributes
-from apiserver.registry.managedfields import FieldTracker, Form
+from apiserver.registry.admission import Attributes
+from apiserver.registry.fields.managers import FieldTracker, Form
 from apiserver.registry.metadata import timestamp
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.body.options import WriteOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
 
 __all__ = ["request_token"]
 

@@ -24,9 +24,9 @@ from apiserver.api.types import discovery, meta
 from apiserver.http.formats.negotiation import Form
 from apiserver.http.formats.protobuf import Frames
 from apiserver.http.formats.rendering import View
-from apiserver.registry.conversion import api_version
-from apiserver.registry.decoding import SCHEME, Kinds
-from apiserver.registry.results import WatchEvent
+from apiserver.registry.body.convert import api_version
+from apiserver.registry.body.decode import SCHEME, Kinds
+from apiserver.registry.verbs.results import WatchEvent
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
 from tests.support.server import serve

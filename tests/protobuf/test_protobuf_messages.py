@@ -14,7 +14,7 @@ from apiserver.api.codec import decode, settled
 from apiserver.api.protobuf import WireError
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types import meta
-from apiserver.registry.decoding import Kinds
+from apiserver.registry.body.decode import Kinds
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import FULL, arbitrary, full
 

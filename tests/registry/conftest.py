@@ -23,11 +23,13 @@ from apiserver.api.types.core.namespaces import Namespace
 from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.resource.v1 import ResourceClaim
 from apiserver.messages import Request, User
-from apiserver.registry import verbs
+from apiserver.registry.catalog import Registry
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
-from apiserver.registry.store import Registry, Store
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.store import Store
+from apiserver.registry.strategy import Strategy
+from apiserver.registry.verbs import requests as verbs
+from apiserver.registry.verbs.results import DeleteResult, Listing, Result, WatchEvent
 from apiserver.storage import open_log
 from apiserver.storage.cache import Entry, WatchCache
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from apiserver.api.schema import INT32, STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
-from apiserver.registry.fieldmerge import check, merge, remove
-from apiserver.registry.fieldset import paths, without
-from apiserver.registry.fieldwalk import ABSENT, stated
+from apiserver.registry.fields.merge import check, merge, remove
+from apiserver.registry.fields.set import paths, without
+from apiserver.registry.fields.walk import ABSENT, stated
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

@@ -11,8 +11,8 @@ import pytest
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
-from apiserver.registry.decoding import summary, warnings_of
-from apiserver.registry.unstructured import misfit, restored
+from apiserver.registry.body.decode import summary, warnings_of
+from apiserver.registry.body.unstructured import misfit, restored
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.api.schema import INT32, STRING, ListOf, MapOf, Struct, field
-from apiserver.registry.fieldset import contains, difference, intersection, of_paths, ordered, paths, union, without
-from apiserver.registry.fieldwalk import compare, stated
-from apiserver.registry.settling import written
+from apiserver.registry.body.normalize import written
+from apiserver.registry.fields.set import contains, difference, intersection, of_paths, ordered, paths, union, without
+from apiserver.registry.fields.walk import compare, stated
 
 PORT = Struct(
     "io.test.v1.Port",

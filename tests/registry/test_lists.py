@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.status import StatusError
-from apiserver.registry import reading
-from apiserver.registry.continuation import decode_token, encode_token
-from apiserver.registry.selection import labels_of
+from apiserver.registry.verbs import list as reading
+from apiserver.registry.verbs.continuation import decode_token, encode_token
+from apiserver.registry.verbs.selection import labels_of
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.registry.managedfields import (
+from apiserver.registry.fields.managers import (
     MAX_UPDATE_MANAGERS,
     Manager,
     Owned,

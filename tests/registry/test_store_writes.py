@@ -11,8 +11,8 @@ import pytest
 
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
+from apiserver.registry.body.normalize import settler_of
 from apiserver.registry.metadata import generate_name, new_suffix
-from apiserver.registry.settling import settler_of
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

@@ -9,8 +9,8 @@ import pytest
 
 from apiserver.api.status import StatusError
 from apiserver.messages import User
-from apiserver.registry import watching
-from apiserver.registry.options import ListOptions
+from apiserver.registry.body.options import ListOptions
+from apiserver.registry.verbs import watch as watching
 
 ADMIN = User("admin")
 

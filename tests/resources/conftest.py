@@ -12,9 +12,9 @@ import pytest
 from apiserver.api.codec import decode
 from apiserver.api.features import Features
 from apiserver.messages import User
+from apiserver.registry.body.normalize import settler_of
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, same_form
-from apiserver.registry.settling import settler_of
-from apiserver.registry.strategy import Context
 from apiserver.resources import CATALOG
 
 Json = dict[str, Any]

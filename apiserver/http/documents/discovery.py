@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from apiserver.registry.conversion import api_version
+from apiserver.registry.body.convert import api_version
 from apiserver.registry.resource import Release, Resource, Version
 
 Json = dict[str, Any]

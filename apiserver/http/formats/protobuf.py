@@ -17,12 +17,12 @@ from apiserver.api.schema import Struct
 from apiserver.api.types import discovery, meta
 from apiserver.http.formats.gathering import in_turns
 from apiserver.http.formats.rendering import together
-from apiserver.registry.conversion import read, to_version
+from apiserver.registry.body.convert import read, to_version
 
 if TYPE_CHECKING:
     from apiserver.http.formats.negotiation import Form
     from apiserver.http.formats.rendering import View
-    from apiserver.registry.results import WatchEvent
+    from apiserver.registry.verbs.results import WatchEvent
     from apiserver.storage.entry import Entry
 
 _DOCUMENTS: Final = {

@@ -35,10 +35,10 @@ from apiserver.http.handlers.requestinfo import Target, parse
 from apiserver.http.handlers.warning import warning_headers
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream, User
-from apiserver.registry import verbs
-from apiserver.registry.results import Listing, Result, WatchEvent
+from apiserver.registry.context import Context
 from apiserver.registry.store import Store
-from apiserver.registry.strategy import Context
+from apiserver.registry.verbs import requests as verbs
+from apiserver.registry.verbs.results import Listing, Result, WatchEvent
 from apiserver.storage.entry import Entry
 from apiserver.storage.types import StorageUnavailable
 

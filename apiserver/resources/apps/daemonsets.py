@@ -8,8 +8,8 @@ from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported, 
 from apiserver.api.types.apps import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy
 from apiserver.api.types.core.pods import PodTemplateSpec
 from apiserver.api.types.meta import LabelSelector
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context
 from apiserver.resources.apps.defaults import daemon_set_from_hub, daemon_set_to_hub, default_daemon_set
 from apiserver.resources.apps.rules import (
     always_runs,

@@ -8,8 +8,8 @@ from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.apps import Deployment, DeploymentSpec, DeploymentStrategy, ReplicaSet, ReplicaSetSpec
 from apiserver.api.types.meta import LabelSelector
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context
 from apiserver.resources.apps.defaults import (
     ROLLBACK,
     default_deployment,

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid, required
 from apiserver.api.types.apps import ControllerRevision
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.workloads import nonnegative
 

@@ -14,8 +14,8 @@ from apiserver.api.types.apps import (
     StatefulSetUpdateStrategy,
 )
 from apiserver.api.types.meta import LabelSelector
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context
 from apiserver.resources.apps.defaults import default_stateful_set, stateful_set_to_hub
 from apiserver.resources.apps.rules import (
     always_runs,

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final
 
 from apiserver.api.fielderrors import Path
 from apiserver.api.schema import Struct
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.context import Context
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.pods.template import drop_from_template, template_warnings
 from apiserver.resources.workloads import count_generation
 

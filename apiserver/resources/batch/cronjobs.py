@@ -10,8 +10,9 @@ from apiserver.api.durations import age
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported, required
 from apiserver.api.types.batch import CronJob, CronJobSpec
 from apiserver.api.types.meta import LabelSelector
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.batch.defaults import cron_job_to_hub, default_cron_job
 from apiserver.resources.batch.jobs import job_spec_warnings
 from apiserver.resources.columns import AGE, NAME

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.durations import age, human_duration
 from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.batch import Job, JobSpec
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.batch.defaults import default_job, job_to_hub
 from apiserver.resources.batch.jobvalidation import NAME_LABELS, UID_LABELS
 from apiserver.resources.columns import AGE, NAME
@@ -19,7 +20,7 @@ from apiserver.resources.pods.template import drop_from_template, template_warni
 from apiserver.resources.workloads import count_generation, hostname_warnings, template_columns
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import DeleteOptions
+    from apiserver.registry.body.options import DeleteOptions
 
 __all__ = ["JOBS", "drop_from_job_spec", "job_spec_warnings"]
 

@@ -20,7 +20,7 @@ from apiserver.resources.internal import internal
 from apiserver.resources.workloads import nonnegative
 
 if TYPE_CHECKING:
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = ["validate_job_status_update"]
 

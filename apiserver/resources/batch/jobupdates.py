@@ -18,7 +18,7 @@ from apiserver.resources.pods.specdiff import internal_spec, internal_template
 from apiserver.resources.workloads import immutable
 
 if TYPE_CHECKING:
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = ["validate_job_update", "validate_whole_job"]
 

@@ -13,7 +13,7 @@ from apiserver.api.types.resource.v1 import TYPES
 from apiserver.resources.equality import semantic_equal
 
 if TYPE_CHECKING:
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = [
     "admin_access_of_requests",

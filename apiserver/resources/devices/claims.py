@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.devices import claimstatus, claimvalidation
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.access import admin_access_of_requests

@@ -45,7 +45,7 @@ from apiserver.resources.nodeselectors import validate_node_selector
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = ["authorize", "drop_deallocated_devices", "validate"]
 

@@ -29,7 +29,7 @@ from apiserver.resources.internal import internal as shown
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = [
     "SPEC",

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.devices.claimvalidation import CONFIG_LIMIT, validate_configuration, validate_selectors
 from apiserver.resources.devices.dropping import drop_from_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apiserver.registry.strategy import Context
+from apiserver.registry.context import Context
 from apiserver.resources.gating import Rule, drop, rule
 
 __all__ = [

@@ -14,8 +14,9 @@ from apiserver.api.types.resource.v1alpha3 import (
     ResourcePoolStatusRequestSpec,
     ResourcePoolStatusRequestStatus,
 )
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices.columns import POOL_STATUS_COLUMNS
 from apiserver.resources.equality import semantic_equal

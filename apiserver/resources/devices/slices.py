@@ -7,8 +7,9 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError
 from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
 from apiserver.resources.devices.defaults import default_flat_slice, default_slice

@@ -8,9 +8,10 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path, too_many
 from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource import v1alpha3, v1beta2
+from apiserver.registry.context import Context
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices import names
 from apiserver.resources.devices.columns import TAINT_RULE_COLUMNS

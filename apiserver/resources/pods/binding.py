@@ -10,9 +10,9 @@ from apiserver.registry.metadata import timestamp
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.body.options import WriteOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
 
 __all__ = ["bind", "create_binding"]
 

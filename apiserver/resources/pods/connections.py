@@ -13,8 +13,8 @@ from apiserver.resources.pods.defaults import containers
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
 
 __all__ = ["attach", "execute", "log", "port_forward", "proxy"]
 

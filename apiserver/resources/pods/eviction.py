@@ -21,15 +21,14 @@ from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.status import StatusError, bad_request, conflict, forbidden, not_found, too_many_requests
 from apiserver.api.status import invalid as invalid_status
 from apiserver.messages import User
-from apiserver.registry.attributes import Attributes
+from apiserver.registry.admission import Attributes
+from apiserver.registry.body.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
 from apiserver.registry.metadata import timestamp
-from apiserver.registry.options import DeleteOptions, Preconditions, WriteOptions
-from apiserver.registry.queries import check_delete_options
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
 
 __all__ = ["evict"]
 

@@ -18,7 +18,7 @@ from apiserver.resources.pods import qos
 from apiserver.resources.pods.validation import MIRROR, validate_pod
 
 if TYPE_CHECKING:
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = ["INIT_CONTAINERS", "POD_LEVEL", "resized_spec", "validate_resize"]
 

@@ -24,7 +24,7 @@ from apiserver.resources.pods.updates import annotation_updates
 from apiserver.resources.resource_names import is_native
 
 if TYPE_CHECKING:
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = ["validate_pod_status_update"]
 

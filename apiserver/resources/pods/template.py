@@ -14,7 +14,7 @@ from apiserver.resources.pods.defaults import default_pod_spec, spec_to_hub
 from apiserver.resources.pods.dropping import drop_from_spec
 
 if TYPE_CHECKING:
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = ["default_template", "drop_from_template", "template_to_hub", "template_warnings", "validate_template"]
 

@@ -16,7 +16,7 @@ from apiserver.resources.pods.specdiff import spec_diff
 from apiserver.resources.pods.validation import MIRROR, validate_pod
 
 if TYPE_CHECKING:
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = ["annotation_updates", "validate_ephemeral_containers_update", "validate_pod_update"]
 

@@ -40,7 +40,7 @@ from apiserver.resources.pods.volumes import validate_volumes
 from apiserver.resources.resource_names import is_hugepage
 
 if TYPE_CHECKING:
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = ["validate_pod", "validate_pod_annotations", "validate_pod_spec"]
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported
 from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.apps.rules import at_most_100_percent, int_or_percent
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions

@@ -7,8 +7,9 @@ from typing import Any
 
 from apiserver.api.fielderrors import FieldError
 from apiserver.api.types.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME, name_and_age
 from apiserver.resources.rbac.escalation import guard_binding, guard_role
 from apiserver.resources.rbac.validation import (

@@ -15,8 +15,8 @@ from apiserver.authorization.rules import describe, missing_rights, quoted_list
 
 if TYPE_CHECKING:
     from apiserver.registry.authority import Authority
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
 
 __all__ = ["guard_binding", "guard_role"]
 

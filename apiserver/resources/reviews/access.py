@@ -19,9 +19,9 @@ from apiserver.registry.metadata import ensure_namespace, wipe_system_fields
 from apiserver.resources.internal import internal
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.body.options import WriteOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
 
 __all__ = ["review_access", "review_local_access", "review_own_access", "review_own_rules"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.types.scheduling import PodGroupTemplate
-from apiserver.registry.strategy import Context
+from apiserver.registry.context import Context
 from apiserver.resources.gating import Rule, drop, rule
 
 __all__ = [

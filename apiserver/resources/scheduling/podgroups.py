@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, too_many
 from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.equality import semantic_equal

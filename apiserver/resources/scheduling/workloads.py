@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, required, too_many
 from apiserver.api.types.scheduling import Workload, WorkloadSpec
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.scheduling.dropping import drop_from_template

@@ -7,8 +7,9 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required, too_long
 from apiserver.api.names import dns_subdomain
 from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSpec
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.devices.names import driver_name
 from apiserver.resources.gating import drop, rule

@@ -9,8 +9,9 @@ from apiserver.api.names import dns_subdomain
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.meta import LabelSelector
 from apiserver.api.types.storage import CSIStorageCapacity
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.pods.warnings import OLD_LABELS

@@ -19,8 +19,9 @@ from apiserver.api.fielderrors import (
 from apiserver.api.names import label_key
 from apiserver.api.storageclasses import is_default_class
 from apiserver.api.types.storage import StorageClass, VolumeAttributesClass
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, name_and_age
 from apiserver.resources.pods.warnings import OLD_LABELS
 from apiserver.resources.workloads import immutable

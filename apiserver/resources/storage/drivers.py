@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invalid, not_supported
 from apiserver.api.types.storage import CSIDriver, CSIDriverSpec
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.gating import drop, rule
 from apiserver.resources.workloads import count_generation, immutable

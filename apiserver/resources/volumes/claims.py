@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
+from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.gating import drop, rule
 from apiserver.resources.pods.defaults import default_claim_spec, round_amounts

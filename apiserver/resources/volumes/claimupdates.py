@@ -12,7 +12,7 @@ from apiserver.api.names import label_key
 from apiserver.api.quantity import Quantity
 from apiserver.api.storageclasses import CLASS_ANNOTATION
 from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec, PersistentVolumeMode
-from apiserver.registry.strategy import Context
+from apiserver.registry.context import Context
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.internal import internal, shown_diff
 from apiserver.resources.resource_names import is_native, nonnegative

@@ -12,9 +12,10 @@ from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
 from apiserver.api.types.core.persistentvolumes import PersistentVolume, VolumeNodeAffinity
 from apiserver.api.types.core.volumes import PersistentVolumeMode
 from apiserver.api.types.core.volumesources import PersistentVolumeSource
+from apiserver.registry.context import Context
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Column, Resource, Subresource, Version
-from apiserver.registry.strategy import Context, Strategy
+from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop, rule

@@ -23,14 +23,14 @@ from apiserver.api.patch.goformat import go_format
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.registry.conversion import api_version, to_version
-from apiserver.registry.decoding import SCHEME, Target, to_hub, warnings_of
-from apiserver.registry.unstructured import Misfit, restored_changes
+from apiserver.registry.body.convert import api_version, to_version
+from apiserver.registry.body.decode import SCHEME, Target, to_hub, warnings_of
+from apiserver.registry.body.unstructured import Misfit, restored_changes
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.body.options import WriteOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.resource import Version
-    from apiserver.registry.strategy import Context
 
 __all__ = ["APPLY", "PATCH_TYPES", "patch_change", "patch_type"]
 

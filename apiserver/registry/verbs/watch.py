@@ -19,16 +19,16 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 from apiserver.api.status import StatusError, unavailable
-from apiserver.registry.reading import parse_version, reached
-from apiserver.registry.results import WatchEvent
-from apiserver.registry.selection import Selection, select
+from apiserver.registry.verbs.list import parse_version, reached
+from apiserver.registry.verbs.results import WatchEvent
+from apiserver.registry.verbs.selection import Selection, select
 from apiserver.storage.entry import Batch, Event
 from apiserver.storage.types import Expired, StorageUnavailable
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import ListOptions
+    from apiserver.registry.body.options import ListOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
     from apiserver.storage.cache import Cache
 
 __all__ = ["open_watch"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from apiserver.registry.conversion import encode_stored
+from apiserver.registry.body.convert import encode_stored
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import Record
 

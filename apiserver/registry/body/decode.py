@@ -16,12 +16,12 @@ from apiserver.api.codec import Body, Decoded, DecodeError, decode, interpret, l
 from apiserver.api.schema import RAW, ListOf, Struct, field
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.types.meta import TYPE_META, ListMeta
-from apiserver.registry.conversion import api_version
+from apiserver.registry.body.convert import api_version
 from apiserver.registry.resource import Resource, Subresource, Version, go_package
 
 if TYPE_CHECKING:
     from apiserver.api.protobuf import Envelope
-    from apiserver.registry.strategy import Context
+    from apiserver.registry.context import Context
 
 __all__ = [
     "BODY_TYPES",

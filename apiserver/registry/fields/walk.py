@@ -15,7 +15,7 @@ import json
 from typing import Any, ClassVar, Final
 
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
-from apiserver.registry.fieldset import FieldSet
+from apiserver.registry.fields.set import FieldSet
 
 __all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "compare", "stated", "walker_of"]
 

@@ -16,7 +16,7 @@ from apiserver.api.selectors import FieldRequirement, FieldSelector, LabelSelect
 from apiserver.api.status import StatusError, bad_request
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import ListOptions
+    from apiserver.registry.body.options import ListOptions
     from apiserver.registry.resource import Resource
     from apiserver.storage.cache import Entry
 

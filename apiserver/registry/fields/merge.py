@@ -15,8 +15,8 @@ from typing import Any, Final
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
-from apiserver.registry.fieldset import FieldSet, shown_element
-from apiserver.registry.fieldwalk import ABSENT, NAMELESS, ListWalker, walker_of
+from apiserver.registry.fields.set import FieldSet, shown_element
+from apiserver.registry.fields.walk import ABSENT, NAMELESS, ListWalker, walker_of
 
 __all__ = ["check", "merge", "named", "remove"]
 

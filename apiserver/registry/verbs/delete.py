@@ -6,18 +6,18 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.status import StatusError, not_found
-from apiserver.registry.attributes import Attributes
-from apiserver.registry.conversion import encode_stored, read
-from apiserver.registry.deletion import Step, begin, check_preconditions, success
-from apiserver.registry.options import DeleteOptions
-from apiserver.registry.reading import list_entries
-from apiserver.registry.results import DeleteResult, Listing, Unsaved
+from apiserver.registry.admission import Attributes
+from apiserver.registry.body.convert import encode_stored, read
+from apiserver.registry.body.options import DeleteOptions
+from apiserver.registry.verbs.deletion import Step, begin, check_preconditions, success
+from apiserver.registry.verbs.list import list_entries
+from apiserver.registry.verbs.results import DeleteResult, Listing, Unsaved
 from apiserver.storage.types import KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import ListOptions
+    from apiserver.registry.body.options import ListOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
     from apiserver.storage.cache import Entry
 
 __all__ = ["delete_entries", "delete_entry"]

@@ -3,11 +3,14 @@
 Two kinds of wrong options: values that do not parse are a 400, values that parse and are not allowed a 422 that names
 the options' own kind (`CreateOptions.meta.k8s.io "" is invalid: ...`). Unknown parameters are ignored. Of a repeated
 parameter the first value counts, except dryRun, which is a list.
+
+Absent is kept apart from zero where upstream keeps it apart (pointers in metav1's option types).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
@@ -15,9 +18,13 @@ from apiserver.api.selectors import FieldSelector, LabelSelector, SelectorError,
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.metadata import validate_manager
-from apiserver.registry.options import DeleteOptions, GetOptions, ListOptions, Preconditions, WriteOptions
 
 __all__ = [
+    "DeleteOptions",
+    "GetOptions",
+    "ListOptions",
+    "Preconditions",
+    "WriteOptions",
     "check_delete_options",
     "create_options",
     "delete_options",
@@ -30,6 +37,58 @@ __all__ = [
 ]
 
 Params = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class GetOptions:
+    """`resource_version` as given; "" is the most recent state."""
+
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Options of list, watch and deletecollection. A selector is None when nothing is selected."""
+
+    labels: LabelSelector | None = None
+    fields: FieldSelector | None = None
+    watch: bool = False
+    allow_bookmarks: bool = False
+    resource_version: str = ""
+    resource_version_match: str = ""
+    timeout: int | None = None
+    limit: int = 0
+    continue_token: str = ""
+    send_initial_events: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Options of create, update and patch. `field_validation` is "", Ignore, Warn or Strict; `force` is for apply."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = ""
+    force: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """`propagation` is "", Orphan, Background or Foreground; `orphan` is the old orphanDependents."""
+
+    grace_period: int | None = None
+    preconditions: Preconditions | None = None
+    propagation: str = ""
+    orphan: bool | None = None
+    dry_run: bool = False
+    ignore_store_read_error: bool = False
+
 
 _NO_PARAMS: Final[Params] = {}
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")

@@ -13,16 +13,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.status import StatusError, bad_request, expired, not_found
-from apiserver.registry.continuation import decode_token, encode_token
-from apiserver.registry.queries import parse_uint64
-from apiserver.registry.results import Listing
-from apiserver.registry.selection import Selection, select
+from apiserver.registry.body.options import parse_uint64
+from apiserver.registry.verbs.continuation import decode_token, encode_token
+from apiserver.registry.verbs.results import Listing
+from apiserver.registry.verbs.selection import Selection, select
 from apiserver.storage.types import Compacted, Expired, FutureRevision
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import GetOptions, ListOptions
+    from apiserver.registry.body.options import GetOptions, ListOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
     from apiserver.storage.cache import Cache, Entry
     from apiserver.storage.cache import Listing as StoredListing
 

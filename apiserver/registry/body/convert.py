@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.api.codec import encode_exactly, restore_raws, zero
-from apiserver.registry.managedfields import Form
+from apiserver.registry.fields.managers import Form
 from apiserver.registry.resource import Resource, Version, same_form
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ import orjson
 
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError
-from apiserver.registry.fieldset import FieldSet, difference, of_paths, ordered, union, without
-from apiserver.registry.fieldwalk import NamelessItem, compare
+from apiserver.registry.body.normalize import written
+from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, without
+from apiserver.registry.fields.walk import NamelessItem, compare
 from apiserver.registry.metadata import timestamp
-from apiserver.registry.settling import written
 
 __all__ = ["FieldTracker", "Form", "Manager", "Owned", "decode", "decode_strictly", "encode", "manager_name"]
 

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from apiserver.api.status import StatusError, conflict
+from apiserver.registry.body.options import DeleteOptions, Preconditions
+from apiserver.registry.context import Context
 from apiserver.registry.metadata import FOREGROUND, ORPHAN, timestamp
-from apiserver.registry.options import DeleteOptions, Preconditions
 from apiserver.registry.resource import Resource
-from apiserver.registry.strategy import Context
 
 __all__ = ["Step", "begin", "check_preconditions", "removable", "success"]
 

@@ -18,20 +18,20 @@ from apiserver.api.codec import DecodeError, decode, loads, ordinary
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError, bad_request
-from apiserver.registry.conversion import Forms, copy_of, exact_copy
-from apiserver.registry.decoding import Target, to_hub, warnings_of
-from apiserver.registry.fieldmerge import check, merge, named, remove
-from apiserver.registry.fieldset import FieldSet, difference, intersection, of_paths, ordered, paths, union, without
-from apiserver.registry.fieldwalk import NamelessItem, compare, stated
-from apiserver.registry.managedfields import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
+from apiserver.registry.body.convert import Forms, copy_of, exact_copy
+from apiserver.registry.body.decode import Target, to_hub, warnings_of
+from apiserver.registry.body.patch import repeated_fields
+from apiserver.registry.body.unstructured import Misfit, restored
+from apiserver.registry.fields.managers import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
+from apiserver.registry.fields.merge import check, merge, named, remove
+from apiserver.registry.fields.set import FieldSet, difference, intersection, of_paths, ordered, paths, union, without
+from apiserver.registry.fields.walk import NamelessItem, compare, stated
 from apiserver.registry.metadata import timestamp
-from apiserver.registry.patching import repeated_fields
-from apiserver.registry.unstructured import Misfit, restored
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.body.options import WriteOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.resource import Version
-    from apiserver.registry.strategy import Context
 
 __all__ = ["apply_change"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from apiserver.registry.context import Context
     from apiserver.registry.resource import Resource
-    from apiserver.registry.strategy import Context
 
 __all__ = ["Admission", "Attributes", "Operation"]
 

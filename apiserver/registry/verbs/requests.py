@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.codec import DecodeError, decode, interpret
 from apiserver.api.status import bad_request, conflict, method_not_allowed
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
-from apiserver.registry import queries
-from apiserver.registry.apply import apply_change
-from apiserver.registry.decoding import PROTOBUF, Target, check_media_type, decode_body, load_body
-from apiserver.registry.managedfields import manager_name
+from apiserver.registry.body import options as queries
+from apiserver.registry.body.decode import PROTOBUF, Target, check_media_type, decode_body, load_body
+from apiserver.registry.body.options import DeleteOptions, WriteOptions
+from apiserver.registry.body.patch import APPLY, PATCH_TYPES, patch_change, patch_type
+from apiserver.registry.fields.apply import apply_change
+from apiserver.registry.fields.managers import manager_name
 from apiserver.registry.metadata import deduplicate_owners, ensure_namespace
-from apiserver.registry.options import DeleteOptions, WriteOptions
-from apiserver.registry.patching import APPLY, PATCH_TYPES, patch_change, patch_type
-from apiserver.registry.reading import present_entries, present_entry
-from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
+from apiserver.registry.verbs.list import present_entries, present_entry
+from apiserver.registry.verbs.results import DeleteResult, Listing, Result, WatchEvent
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
+    from apiserver.registry.context import Context
     from apiserver.registry.projection import Projection
     from apiserver.registry.resource import Subresource, Version
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
     from apiserver.storage.cache import Entry
 
 __all__ = [

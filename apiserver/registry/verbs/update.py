@@ -19,9 +19,9 @@ from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.status import MODIFIED, StatusError, already_exists, conflict, not_found
 from apiserver.api.status import forbidden as forbidden_status
 from apiserver.api.status import invalid as invalid_status
-from apiserver.registry.attributes import Attributes, Operation
-from apiserver.registry.conversion import api_version, encode_stored, exact_copy, read, read_compact
-from apiserver.registry.deletion import removable
+from apiserver.registry.admission import Attributes, Operation
+from apiserver.registry.body.convert import api_version, encode_stored, exact_copy, read, read_compact
+from apiserver.registry.body.options import parse_uint64
 from apiserver.registry.metadata import (
     deduplicate_owners,
     ensure_namespace,
@@ -32,14 +32,14 @@ from apiserver.registry.metadata import (
     validate_metadata_update,
     wipe_system_fields,
 )
-from apiserver.registry.queries import parse_uint64
-from apiserver.registry.results import Result, Unsaved
+from apiserver.registry.verbs.deletion import removable
+from apiserver.registry.verbs.results import Result, Unsaved
 from apiserver.storage.types import KeyExists, KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
-    from apiserver.registry.options import WriteOptions
+    from apiserver.registry.body.options import WriteOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.registry.strategy import Context
     from apiserver.storage.cache import Entry
 
 __all__ = ["create_entry", "replace_entry", "update_entry"]

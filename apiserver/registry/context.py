@@ -1,0 +1,49 @@
+"""What a rule may know of its request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from apiserver.api.features import Features
+    from apiserver.messages import User
+    from apiserver.registry.dropped import DroppedField
+    from apiserver.registry.resource import Resource
+
+__all__ = ["Context"]
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What a rule may know of its request. `now` is UTC; `lookup(resource plural, namespace, name)` gives a stored
+    object (read-only) or None,
+    `all_of(resource plural)` all of a kind;
+    `authorize(verb, group, resource, subresource, namespace, name) -> bool` asks the authorizer for the user;
+    `warnings` become Warning headers,
+    `dropped` is what disabled feature gates took from the object."""
+
+    now: datetime
+    user: User
+    features: Features
+    resource: Resource
+    version: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    verb: str = ""
+    manager: str = ""
+    dry_run: bool = False
+    lookup: Callable[[str, str, str], Json | None] = lambda *_: None
+    all_of: Callable[[str], Iterable[Json]] = lambda *_: ()
+    authorize: Callable[..., bool] = lambda *_: True
+    warnings: list[str] = field(default_factory=list)
+    dropped: list[DroppedField] = field(default_factory=list)
+
+    def of_object(self, namespace: str, name: str) -> Context:
+        """The same request, about one object (of a collection)."""
+        return replace(self, namespace=namespace, name=name)

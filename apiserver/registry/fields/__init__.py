@@ -1,0 +1,1 @@
+"""Field management: sets of fields, who owns which, and server-side apply."""
