@@ -27,6 +27,7 @@ from apiserver.kubeconfig import KubeconfigError
 from apiserver.serving import RuntimeConfigError
 from apiserver.settings import Settings, SettingsError, read
 from apiserver.storage import UnusableDatabase
+from kubedra import private
 
 if TYPE_CHECKING:
     from apiserver.app import Server
@@ -251,9 +252,8 @@ class Process:
     def _record(self, told: dict[str, object]) -> None:
         """What `kubedra status` reads: who serves this data directory."""
         record = self._settings.data_dir / RECORD
-        record.parent.mkdir(parents=True, exist_ok=True)
-        record.touch(mode=0o600)
-        record.write_text(json.dumps(told))
+        private.make_directory(record.parent)
+        private.write(record, json.dumps(told))
 
     def _unrecord(self) -> None:
         (self._settings.data_dir / RECORD).unlink(missing_ok=True)

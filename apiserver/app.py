@@ -38,7 +38,15 @@ from apiserver.resources import CATALOG
 from apiserver.resources.priorityclasses import SYSTEM_CLASSES
 from apiserver.serving import deprecation, served
 from apiserver.settings import Settings
-from apiserver.storage import RevisionLog, StorageError, StorageUnavailable, UnusableDatabase, WatchCache, open_log
+from apiserver.storage import (
+    DamagedRow,
+    RevisionLog,
+    StorageError,
+    StorageUnavailable,
+    UnusableDatabase,
+    WatchCache,
+    open_log,
+)
 
 Json = dict[str, Any]
 
@@ -116,6 +124,10 @@ class Server:
             await cache.start()
             server._accounts.key = await log.remember(_TOKEN_KEY, secrets.token_bytes(32))
             await server.ensure_built_in()
+        except DamagedRow as error:
+            await server.close()
+            where = settings.data_dir if settings.storage == "sqlite" else "the database"
+            raise UnusableDatabase(f"{where}: {error}; see `kubedra data check`") from error
         except (StorageUnavailable, StatusError) as error:
             await server.close()
             raise UnusableDatabase(f"the database went away during the start: {error}") from error
@@ -204,7 +216,7 @@ class Server:
             await self.log.current_revision()
         except StorageError as error:
             return str(error)
-        return ""
+        return self.log.problem()
 
     def _objects(self) -> dict[str, int]:
         counted: dict[str, int] = {}

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import os
 from pathlib import Path
+
+from kubedra import private
 
 _VALID = dt.timedelta(days=365)
 #: A certificate is made anew when it has less than this left.
@@ -19,8 +20,10 @@ def own_certificate(directory: Path, *hosts: str) -> tuple[Path, Path]:
     valid for all.
     """
     certificate, key = directory / "tls.crt", directory / "tls.key"
-    if not (certificate.exists() and key.exists() and _usable(certificate.read_bytes(), hosts)):
-        directory.mkdir(parents=True, exist_ok=True)
+    private.make_directory(directory)
+    if certificate.exists() and key.exists() and _usable(certificate.read_bytes(), hosts):
+        private.close_file(key)
+    else:
         _make(certificate, key, hosts)
     return certificate, key
 
@@ -74,8 +77,5 @@ def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...]) -> Non
     )
     plain = serialization.NoEncryption()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    key_file.unlink(missing_ok=True)
-    descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pem)
-    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    private.write(key_file, pem)
+    private.write(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))

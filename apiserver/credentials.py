@@ -24,6 +24,7 @@ from typing import NoReturn
 from apiserver import kubeconfig
 from apiserver.certificates import own_certificate
 from apiserver.http.handlers.authentication import TokenFileError, read_tokens
+from kubedra import private
 
 #: Who the tokens are for: user name and uid. Both may do everything.
 USERS = {"admin": "kubernetes-admin", "controllers": "kubedra-controllers"}
@@ -89,7 +90,7 @@ def make(directory: Path, hosts: Sequence[str], server: str, internal: str, post
     for url in (server, internal):
         if not url.startswith("https://"):
             raise ValueError(f"--server {url}: not an https:// address")
-    directory.mkdir(parents=True, exist_ok=True)
+    private.make_directory(directory)
     authority = own_certificate(directory, *hosts)[0].read_bytes()
     tokens = _tokens(directory / "tokens.csv")
     for name, url, user in (("kubeconfig", server, "admin"), ("controllers.kubeconfig", internal, "controllers")):
@@ -114,12 +115,10 @@ def _tokens(path: Path) -> dict[str, str]:
 
 def _kept(path: Path, text: str) -> str:
     """What the file holds; `text` if there was none. A file is there whole or not at all."""
-    if not path.exists():
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        draft.replace(path)
+    if path.exists():
+        private.close_file(path)
+    else:
+        private.write(path, text)
     return path.read_text()
 
 

@@ -5,8 +5,9 @@ overwritten.
 from __future__ import annotations
 
 import base64
-import os
 from pathlib import Path
+
+from kubedra import private
 
 _MARK = "# Written by kubedra; it will be overwritten."
 
@@ -52,10 +53,7 @@ def write(path: Path, server: str, *, token: str = "", ca: bytes = b"", insecure
     ]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.touch(mode=0o600)
-        draft.write_text("\n".join(lines) + "\n")
-        draft.replace(path)
+        private.write(path, "\n".join(lines) + "\n")
     except OSError as error:
         raise KubeconfigError(f"--kubeconfig {path}: {error.strerror}") from error
 

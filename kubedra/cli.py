@@ -1,5 +1,5 @@
 """The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `credentials`,
-`health`, `cel`, `completion`.
+`data`, `health`, `cel`, `completion`.
 
 `up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve
 --help` lists them.
@@ -29,6 +29,7 @@ _DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "controllers": ("controllers", ()),
     "cel": ("apiserver.cel_command", ()),
     "credentials": ("apiserver.credentials", ()),
+    "data": ("apiserver.data_command", ()),
 }
 
 USAGE = """\
@@ -42,6 +43,7 @@ usage: kubedra COMMAND [FLAGS]
   controllers   controllers and scheduler alone, against any Kubernetes API server
   node add      an emulated node, with devices from slice files or the example driver
   credentials   a certificate, tokens and kubeconfigs for a server that others reach
+  data          check a data directory for damage, or repair it
   health        whether a server or the controllers are ready, for health checks
   cel           evaluate a device selector on slices
   completion    a completion script for bash or zsh

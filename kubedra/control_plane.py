@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kubedra import process
+from kubedra import private, process
 
 if TYPE_CHECKING:
     import httpx
@@ -111,8 +112,8 @@ class ControlPlane:
 
     def start(self) -> Self:
         """Start the child and return when it answers requests."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        with self.log_file.open("w") as log:
+        private.make_directory(self.data_dir)
+        with os.fdopen(private.open_file(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 process.command("apiserver", *self._flags), env=process.environment(), cwd=self.data_dir,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from kubedra import process
+from kubedra import private, process
 
 RECORD = "server.json"
 LOG = "server.log"
@@ -60,9 +60,13 @@ def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, 
     if found is not None:
         raise LifecycleError(f"{data_dir}: a server runs there already, at {found['url']} (pid {found['pid']})")
     prog = f"kubedra {command}"
-    data_dir.mkdir(parents=True, exist_ok=True)
     log = data_dir / LOG
-    with log.open("w") as output:
+    try:
+        private.make_directory(data_dir)
+        descriptor = private.open_file(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    except OSError as error:
+        raise LifecycleError(f"{log}: {error.strerror}") from error
+    with os.fdopen(descriptor, "w") as output:
         child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             process.command("apiserver", *arguments, "--announce"),
             env={**process.environment(), "KUBEDRA_PROG": prog},

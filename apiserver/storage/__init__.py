@@ -19,6 +19,7 @@ from apiserver.storage.opening import open_log
 from apiserver.storage.types import (
     Change,
     Compacted,
+    DamagedRow,
     Durability,
     Expired,
     FutureRevision,
@@ -41,6 +42,7 @@ __all__ = [
     "Change",
     "Compacted",
     "Cursor",
+    "DamagedRow",
     "Durability",
     "Entry",
     "Event",

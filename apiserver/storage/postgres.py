@@ -23,6 +23,7 @@ import psycopg
 from apiserver.storage import queries
 from apiserver.storage.feed import Publisher, check_past
 from apiserver.storage.heads import refusal
+from apiserver.storage.integrity import content_checksum, record_of
 from apiserver.storage.keys import end_of
 from apiserver.storage.postgres_link import Connection, Link, connect, fetch, prepare_schema
 from apiserver.storage.types import (
@@ -46,14 +47,18 @@ SWEEP_REVISIONS = 1000
 RETRY_SECONDS = 0.2
 SWEEP_ID = 0x6B7564737765  # of the advisory lock that one sweep holds
 
-APPEND = "SELECT * FROM log_append(%b::text[], %b::bytea[], %b::int8[], %b::bool[])"
+APPEND = "SELECT * FROM log_append(%b::text[], %b::bytea[], %b::int8[], %b::bool[], %b::int8[])"
 LOCK_COUNTER = "SELECT revision FROM counter WHERE id = 1 FOR UPDATE"
 RESET = f"""
 INSERT INTO log ({queries.COLUMNS})
-SELECT %(base)s + row_number() OVER (ORDER BY key), key, create_revision, revision, true, value
-FROM log l
-WHERE NOT deleted AND NOT EXISTS (SELECT 1 FROM log n WHERE n.key = l.key AND n.prev_revision = l.revision)
-AND NOT EXISTS (SELECT 1 FROM unnest(%(keep)s::text[]) AS keep (prefix) WHERE starts_with(l.key, keep.prefix))
+SELECT d.revision, key, create_revision, replaced, true, value, checksum - prev_revision + d.revision + 1
+FROM (
+    SELECT %(base)s + row_number() OVER (ORDER BY key) AS revision, revision AS replaced,
+           key, create_revision, prev_revision, value, checksum
+    FROM log l
+    WHERE NOT deleted AND NOT EXISTS (SELECT 1 FROM log n WHERE n.key = l.key AND n.prev_revision = l.revision)
+    AND NOT EXISTS (SELECT 1 FROM unnest(%(keep)s::text[]) AS keep (prefix) WHERE starts_with(l.key, keep.prefix))
+) d
 RETURNING {queries.COLUMNS}"""  # noqa: S608
 ADVANCE = "UPDATE counter SET revision = %(revision)s WHERE id = 1"
 NOTIFY = "SELECT pg_notify('kubedra_log', %(revision)s::text)"
@@ -168,6 +173,7 @@ class PostgresLog:
             [write.value for write in writes],
             [write.expected for write in writes],
             [write.deleted for write in writes],
+            [content_checksum(write.key, write.value) for write in writes],
         )
         answers: list[Record | WriteRefused] = [
             Record(revision, write.key, created, previous, write.deleted, write.value)
@@ -183,7 +189,7 @@ class PostgresLog:
     async def _reset(self, keep: frozenset[str]) -> int:
         async with self._writer.use() as connection, connection.transaction():
             ((base,),) = await fetch(connection, LOCK_COUNTER)
-            rows = sorted(Record(*row) for row in await fetch(connection, RESET, {"base": base, "keep": [*keep]}))
+            rows = sorted(record_of(row) for row in await fetch(connection, RESET, {"base": base, "keep": [*keep]}))
             if rows:
                 reached = {"revision": rows[-1].revision}
                 await fetch(connection, ADVANCE, reached)
@@ -235,7 +241,7 @@ class PostgresLog:
                 values = {"after": position, "limit": PULL_ROWS}
                 rows = await self._follower.retry(partial(fetch, query=PULL, values=values))
                 current, self._compacted = rows[0][:2]
-                records = [Record(*row[2:]) for row in rows if row[2] is not None]
+                records = [record_of(row[2:]) for row in rows if row[2] is not None]
                 if records and records[-1].revision - position == len(records):
                     self._publisher.publish(records)
                     if len(records) == PULL_ROWS:
@@ -252,6 +258,9 @@ class PostgresLog:
                 return
 
     # Reading
+
+    def problem(self) -> str:
+        return ""  # the database is asked: see `current_revision`
 
     async def current_revision(self) -> int:
         """Askers who come while a question is under way share the next one: its answer is younger than they. It is
@@ -270,7 +279,7 @@ class PostgresLog:
             return await fetch(connection, _GET, {"key": key, "at": revision})
 
         _, rows = await self._read(at, read)
-        return None if not rows or rows[0][4] else Record(*rows[0])
+        return None if not rows or rows[0][4] else record_of(rows[0])
 
     async def state(
         self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None
@@ -289,13 +298,13 @@ class PostgresLog:
             return rows, remaining
 
         revision, (rows, remaining) = await self._read(at, read)
-        return Snapshot(revision, [Record(*row) for row in rows], remaining)
+        return Snapshot(revision, [record_of(row) for row in rows], remaining)
 
     async def after(self, revision: int, limit: int) -> list[Record]:
         async def read(connection: Connection, _: int) -> list[tuple[Any, ...]]:
             return await fetch(connection, _AFTER, {"after": revision, "limit": limit})
 
-        return [Record(*row) for row in (await self._read(revision, read))[1]]
+        return [record_of(row) for row in (await self._read(revision, read))[1]]
 
     async def history(self, prefix: str, after: int, through: int, limit: int) -> list[Change]:
         span = {"low": prefix, "high": end_of(prefix) or queries.NO_END, "after": after, "through": through}
@@ -304,7 +313,7 @@ class PostgresLog:
             return await fetch(connection, _HISTORY, {**span, "limit": limit})
 
         rows = (await self._read(after, read))[1]
-        return [Change(Record(*row[:6]), None if row[6] is None else Record(*row[6:])) for row in rows]
+        return [Change(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
 
     async def _read(self, at: int | None, read: Callable[[Connection, int], Awaitable[Any]]) -> tuple[int, Any]:
         """Reads at a revision (None: the current one), in one snapshot with the counter that allows or forbids it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-COLUMNS = "revision, key, create_revision, prev_revision, deleted, value"
+COLUMNS = "revision, key, create_revision, prev_revision, deleted, value, checksum"
 
 _ALIVE = """
 FROM log l WHERE key >= :low AND key < :high AND revision <= :at AND NOT deleted AND NOT EXISTS (
@@ -20,9 +20,9 @@ STATE = f"SELECT {COLUMNS} {_ALIVE} ORDER BY key LIMIT :limit"
 STATE_COUNT = f"SELECT count(*) {_ALIVE}"
 AFTER = f"SELECT {COLUMNS} FROM log WHERE revision > :after ORDER BY revision LIMIT :limit"  # noqa: S608
 HISTORY = """
-SELECT n.revision, n.key, n.create_revision, n.prev_revision, n.deleted, n.value, o.revision AS old_revision,
-       o.key AS old_key, o.create_revision AS old_create_revision, o.prev_revision AS old_prev_revision,
-       o.deleted AS old_deleted, o.value AS old_value
+SELECT n.revision, n.key, n.create_revision, n.prev_revision, n.deleted, n.value, n.checksum,
+       o.revision AS old_revision, o.key AS old_key, o.create_revision AS old_create_revision,
+       o.prev_revision AS old_prev_revision, o.deleted AS old_deleted, o.value AS old_value, o.checksum AS old_checksum
 FROM log n LEFT JOIN log o ON o.revision = n.prev_revision AND NOT o.deleted
 WHERE n.revision > :after AND n.revision <= :through AND n.key >= :low AND n.key < :high
 ORDER BY n.revision LIMIT :limit"""

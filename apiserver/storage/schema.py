@@ -6,7 +6,7 @@ migrations, oldest first; a new one is added here, in `tables` and in migrations
 
 from __future__ import annotations
 
-CHAIN = ("0001",)
+CHAIN = ("0001", "0002")
 HEAD = CHAIN[-1]
 
 VERSION_TABLE = (
@@ -25,8 +25,8 @@ SQLITE_TABLES = (
     ),
     (
         'CREATE TABLE log ( revision INTEGER NOT NULL, "key" TEXT NOT NULL, create_revision BIGINT NOT NULL, '
-        "prev_revision BIGINT NOT NULL, deleted BOOLEAN NOT NULL, value BLOB NOT NULL, PRIMARY KEY (revision), "
-        'CONSTRAINT log_key_prev_revision UNIQUE ("key", prev_revision) )'
+        "prev_revision BIGINT NOT NULL, deleted BOOLEAN NOT NULL, value BLOB NOT NULL, checksum BIGINT, "
+        'PRIMARY KEY (revision), CONSTRAINT log_key_prev_revision UNIQUE ("key", prev_revision) )'
     ),
     "CREATE TABLE meta ( name VARCHAR(64) NOT NULL, value BLOB NOT NULL, PRIMARY KEY (name) )",
 )
@@ -39,7 +39,8 @@ POSTGRES_TABLES = (
     (
         'CREATE TABLE log ( revision BIGINT NOT NULL, key TEXT COLLATE "C" NOT NULL, '
         "create_revision BIGINT NOT NULL, prev_revision BIGINT NOT NULL, deleted BOOLEAN NOT NULL, "
-        "value BYTEA NOT NULL, PRIMARY KEY (revision), CONSTRAINT log_key_prev_revision UNIQUE (key, prev_revision) )"
+        "value BYTEA NOT NULL, checksum BIGINT, PRIMARY KEY (revision), "
+        "CONSTRAINT log_key_prev_revision UNIQUE (key, prev_revision) )"
     ),
     "CREATE TABLE meta ( name VARCHAR(64) NOT NULL, value BYTEA NOT NULL, PRIMARY KEY (name) )",
 )
@@ -49,7 +50,7 @@ POSTGRES_TABLES = (
 # comes back for each write: the row's numbers, or revision 0 and in prev_revision where the key is now (0: not alive).
 # Whoever listens is told how far the log has come.
 POSTGRES_APPEND = """\
-CREATE FUNCTION log_append(keys text[], new_values bytea[], expectations bigint[], deletions boolean[])
+CREATE FUNCTION log_append(keys text[], new_values bytea[], expectations bigint[], deletions boolean[], sums bigint[])
 RETURNS TABLE (revision bigint, create_revision bigint, prev_revision bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -63,8 +64,8 @@ BEGIN
     SELECT c.revision INTO reached FROM counter c WHERE c.id = 1 FOR UPDATE;
     started := reached;
     FOR wanted IN
-        SELECT w.key, w.value, w.expected, w.deleted
-        FROM unnest(keys, new_values, expectations, deletions) AS w (key, value, expected, deleted)
+        SELECT w.key, w.value, w.expected, w.deleted, w.sum
+        FROM unnest(keys, new_values, expectations, deletions, sums) AS w (key, value, expected, deleted, sum)
     LOOP
         SELECT l.revision, l.create_revision, l.deleted INTO head
         FROM log l WHERE l.key = wanted.key ORDER BY l.prev_revision DESC LIMIT 1;
@@ -76,7 +77,9 @@ BEGIN
             log_append.create_revision := CASE WHEN alive THEN head.create_revision ELSE reached END;
             log_append.prev_revision := coalesce(head.revision, 0);
             INSERT INTO log VALUES (reached, wanted.key, log_append.create_revision, log_append.prev_revision,
-                                    wanted.deleted, wanted.value);
+                                    wanted.deleted, wanted.value,
+                                    wanted.sum + reached + log_append.create_revision + log_append.prev_revision
+                                    + wanted.deleted::int);
         ELSE
             log_append.revision := 0;
             log_append.create_revision := 0;

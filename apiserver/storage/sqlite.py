@@ -10,21 +10,27 @@ Invariant: `Heads`, the counter row and the feed's position agree whenever no ba
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from apiserver.storage import queries
 from apiserver.storage.feed import Publisher, check_past
 from apiserver.storage.heads import Heads
+from apiserver.storage.integrity import record_of
 from apiserver.storage.keys import end_of
-from apiserver.storage.sqlite_engine import Connection, Engine, append_rows, delete_rows, row_of, sweep
+from apiserver.storage.sqlite_engine import Connection, Engine, append_rows, delete_rows, sweep
+from apiserver.storage.sqlite_guard import Guard
+from apiserver.storage.sqlite_mark import Mark
 from apiserver.storage.sqlite_read import Readers
 from apiserver.storage.types import (
     Change,
     Compacted,
+    Durability,
     Feed,
     FutureRevision,
     Lost,
@@ -35,11 +41,28 @@ from apiserver.storage.types import (
     WriteRefused,
 )
 
+log = logging.getLogger("kubedra.storage")
 MAX_BATCH = 256
 MAX_BATCH_BYTES = 1 << 20
 SWEEP_REVISIONS = 250
 SWEEP_REST = 2.0  # how much longer than a step the writers have for themselves before the next, if there are any
 PAGE = 250  # rows read at once: on the loop, the time it is held up; in a thread, the memory that a page takes
+
+
+class Place(NamedTuple):
+    """What belongs to a database in a directory: the answered revision outside of it, the look-out for its files, and
+    what lets go of the directory.
+    """
+
+    durability: Durability
+    mark: Mark
+    guard: Guard
+    release: Callable[[], None]
+
+    def close(self) -> None:
+        self.mark.close()
+        self.guard.close()
+        self.release()
 
 
 class _Reset:
@@ -55,7 +78,7 @@ class SqliteLog:
     """RevisionLog on one SQLite database; made by `opening.open_sqlite`.
 
     `connect_reader` opens a further connection for reading in threads; None where there can be none (in memory): then
-    `connection` is read on the loop in small pages.
+    `connection` is read on the loop in small pages. `place` is what there is besides the database; None in memory.
     """
 
     def __init__(
@@ -63,14 +86,14 @@ class SqliteLog:
         connection: Connection,
         engine: Engine,
         connect_reader: Callable[[], Connection] | None,
-        release: Callable[[], None],
+        place: Place | None = None,
     ) -> None:
         revision, compacted, swept = connection.execute(queries.COUNTER).fetchone()
         self._heads = Heads(connection.execute(HEADS) if revision else ())
         self._connection = connection
         self._engine = engine
         self._readers = None if connect_reader is None else Readers(connect_reader)
-        self._release = release
+        self._place = place
         self._publisher = Publisher(revision)
         self._compacted: int = compacted
         self._swept: int = swept
@@ -81,6 +104,24 @@ class SqliteLog:
         self._closed = False
         self._drained: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
+        #: Why nothing can be written any more (the file is gone), and why the last write failed (the disk is full).
+        self._broken = self._failing = ""
+        if place is not None:
+            place.guard.start(self._notice)
+
+    def _notice(self, reason: str) -> None:
+        """Called by the guard's thread."""
+        with suppress(RuntimeError):  # the loop was closed without closing the log; nobody waits any more
+            self._loop.call_soon_threadsafe(self._break, reason)
+
+    def _break(self, reason: str) -> None:
+        log.error("%s", reason)
+        self._broken = reason
+        waiting, self._waiting = self._waiting, deque()
+        _fail([future for _, future in waiting], StorageUnavailable(reason))
+
+    def problem(self) -> str:
+        return self._broken or self._failing
 
     @property
     def revision(self) -> int:
@@ -103,8 +144,8 @@ class SqliteLog:
 
     def _enqueue(self, operation: Write | _Reset) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        if self._closed:
-            future.set_exception(StorageUnavailable("the store is closed"))
+        if self._closed or self._broken:
+            future.set_exception(StorageUnavailable(self._broken or "the store is closed"))
             return future
         self._waiting.append((operation, future))
         if not self._under_way and not self._scheduled:
@@ -143,13 +184,12 @@ class SqliteLog:
             return
 
         def done(_: Any, error: Exception | None) -> None:
-            self._under_way = False
             if error is None:
-                self._publisher.publish(rows)
+                self._committed(rows)
                 _answer(answers)
             else:
                 heads.put_back(taken)
-                _fail([future for future, _ in answers], error)
+                self._refused([future for future, _ in answers], error)
             self._next()
 
         self._under_way = True
@@ -163,20 +203,32 @@ class SqliteLog:
             return
 
         def done(rows: Any, error: Exception | None) -> None:
-            self._under_way = False
             if error is None:
                 for row in rows:
                     self._heads.take(row)
-                self._publisher.publish(rows)
+                self._committed(rows)
                 _answer([(future, len(rows))])
             else:
-                _fail([future], error)
+                self._refused([future], error)
             self._next()
 
         self._under_way = True
         self._engine.submit(lambda connection: delete_rows(connection, revisions, base), done)
 
+    def _committed(self, rows: list[Record]) -> None:
+        self._failing = ""
+        if self._place is not None:
+            self._place.mark.write(rows[-1].revision, self._place.durability)
+        self._publisher.publish(rows)
+
+    def _refused(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
+        if str(error) != self._failing:
+            log.error("%s", error)
+        self._failing = str(error)
+        _fail(futures, error)
+
     def _next(self) -> None:
+        self._under_way = False
         if self._waiting:
             if not self._scheduled:
                 self._scheduled = True
@@ -187,13 +239,15 @@ class SqliteLog:
     # Reading
 
     async def current_revision(self) -> int:
+        if self._broken:
+            raise StorageUnavailable(self._broken)
         return self._publisher.position
 
     async def get(self, key: str, at: int | None = None) -> Record | None:
         at = self._check(at)
         rows = await self._fetch(queries.GET, {"key": key, "at": at})
         self._check(at)
-        return None if not rows or rows[0][4] else row_of(rows[0])
+        return None if not rows or rows[0][4] else record_of(rows[0])
 
     async def state(
         self, prefix: str = "", at: int | None = None, *, start: str = "", limit: int | None = None
@@ -205,7 +259,7 @@ class SqliteLog:
         while len(rows) < wanted:
             page = min(wanted - len(rows), PAGE)
             got = await self._fetch(queries.STATE, {**span, "limit": page})
-            rows += [row_of(row) for row in got]
+            rows += [record_of(row) for row in got]
             if len(got) < page:
                 self._check(at)
                 return Snapshot(at, rows)
@@ -222,7 +276,7 @@ class SqliteLog:
             after = rows[-1].revision if rows else revision
             got = await self._fetch(queries.AFTER, {"after": after, "limit": page})
             reached = self._publisher.position  # a commit that is not published yet is not to be seen
-            rows += [row_of(row) for row in got if row[0] <= reached]
+            rows += [record_of(row) for row in got if row[0] <= reached]
             if len(got) < page or got[-1][0] > reached:
                 break
         self._check(revision)
@@ -240,7 +294,7 @@ class SqliteLog:
                 break
             span["after"] = got[-1][0]
         self._check(after)
-        return [Change(row_of(row[:6]), None if row[6] is None else row_of(row[6:])) for row in rows]
+        return [Change(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
 
     def _check(self, revision: int | None) -> int:
         """The revision to read at. Checked before a read and after it: compaction promises before it removes."""
@@ -315,7 +369,8 @@ class SqliteLog:
         await self._engine.close()
         if self._readers is not None:
             await self._readers.close()
-        self._release()
+        if self._place is not None:
+            self._place.close()
 
 
 HEADS = """

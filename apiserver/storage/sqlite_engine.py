@@ -15,13 +15,14 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from apiserver.storage import queries
+from apiserver.storage.integrity import record_of, row_of
 from apiserver.storage.types import Record, StorageUnavailable
 
 Connection = sqlite3.Connection
 Job = Callable[[Connection], Any]
 Done = Callable[[Any, Exception | None], None]
 
-INSERT = f"INSERT INTO log ({queries.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
+INSERT = f"INSERT INTO log ({queries.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 ADVANCE = "UPDATE counter SET revision = ? WHERE id = 1 AND revision = ?"
 
 
@@ -84,12 +85,6 @@ class ThreadEngine:
         await self._ended
 
 
-def row_of(columns: Sequence[Any]) -> Record:
-    """A row as SQLite returns it, which has no booleans."""
-    revision, key, create_revision, prev_revision, deleted, value = columns
-    return Record(revision, key, create_revision, prev_revision, bool(deleted), value)
-
-
 def in_transaction(connection: Connection, base: int, revision: int, write: Callable[[], Any]) -> Any:
     """Runs `write` and moves the counter from `base` to `revision`, in one commit.
 
@@ -114,11 +109,11 @@ def in_transaction(connection: Connection, base: int, revision: int, write: Call
 
 def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> None:
     """Appends rows whose revisions follow `base`."""
-    in_transaction(connection, base, rows[-1].revision, lambda: connection.executemany(INSERT, rows))
+    in_transaction(connection, base, rows[-1].revision, lambda: connection.executemany(INSERT, map(row_of, rows)))
 
 
 ROWS_AT = """
-SELECT revision, log.key, create_revision, log.value
+SELECT revision, log.key, create_revision, prev_revision, deleted, log.value, checksum
 FROM json_each(?) listed CROSS JOIN log ON log.revision = listed.value ORDER BY listed.key"""
 
 
@@ -126,8 +121,8 @@ def delete_rows(connection: Connection, revisions: Sequence[int], base: int) -> 
     """Appends a deletion for each of the rows at these revisions, in their order."""
     found = connection.execute(ROWS_AT, (f"[{','.join(map(str, revisions))}]",)).fetchall()
     rows = [
-        Record(revision, key, created, replaced, True, value)
-        for revision, (replaced, key, created, value) in enumerate(found, base + 1)
+        Record(revision, old.key, old.create_revision, old.revision, True, old.value)
+        for revision, old in enumerate(map(record_of, found), base + 1)
     ]
     append_rows(connection, rows, base)
     return rows

@@ -36,6 +36,8 @@ log = Table(
     Column("prev_revision", BigInteger, nullable=False),
     Column("deleted", Boolean, nullable=False),
     Column("value", LargeBinary, nullable=False),
+    # See apiserver.storage.integrity; null only while the migration that added it is under way.
+    Column("checksum", BigInteger),
     UniqueConstraint("key", "prev_revision", name="log_key_prev_revision"),
 )
 

@@ -13,6 +13,7 @@ in commit order, so a revision is both a version of the whole store and a place 
     |   |   `-- Compacted       so has the log: the history is gone
     |   `-- FutureRevision      the store has not come that far
     |-- StorageUnavailable      the database did not answer; the fate of a write is unknown; trying again may help
+    |   `-- DamagedRow          a row that is read back is not what was written; trying again does not help
     `-- UnusableDatabase        the file or database cannot be served; one line says why (start-up only)
 """
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Write(NamedTuple):
@@ -135,6 +136,18 @@ class StorageUnavailable(StorageError):
     """The database did not answer. A write that ends so may or may not have been committed."""
 
 
+class DamagedRow(StorageUnavailable):
+    """A row is not what was written. `revision` and `key` are what it says of itself, which may be damaged as well."""
+
+    def __init__(self, revision: Any, key: Any) -> None:
+        super().__init__(revision, key)
+        self.revision = revision
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"the database is damaged: the row of {self.key!r} at revision {self.revision!r} is not what was written"
+
+
 class UnusableDatabase(StorageError):
     """The database cannot be served: locked by another server, written by a newer release, or not a database."""
 
@@ -181,6 +194,10 @@ class RevisionLog(Protocol):
 
     async def history(self, prefix: str, after: int, through: int, limit: int) -> list[Change]:
         """Rows under a prefix with after < revision <= through, oldest first, each with the state it replaced."""
+        ...
+
+    def problem(self) -> str:
+        """Why writes fail, as far as that is known without asking the database; "" where nothing is wrong."""
         ...
 
     async def current_revision(self) -> int:

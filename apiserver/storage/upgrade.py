@@ -20,6 +20,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from apiserver.storage import schema
 from apiserver.storage.types import UnusableDatabase
+from kubedra import private
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 log = logging.getLogger("kubedra.storage")
@@ -58,6 +59,7 @@ def _copy(path: Path, kept: Path) -> None:
     """What is committed in `path`, its write-ahead log included; whole under its name or not there."""
     draft = kept.with_name(f"{kept.name}.part")
     draft.unlink(missing_ok=True)
+    os.close(private.open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(draft)) as target:
         source.backup(target)
     _sync(draft)

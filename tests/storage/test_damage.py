@@ -1,0 +1,233 @@
+"""What a damaged store says of itself: never a wrong value, one clear line, and a repair that keeps what is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import sqlite3
+import struct
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from apiserver import data_command
+from apiserver.storage import DamagedRow, Durability, Record, UnusableDatabase, Write, open_log
+from apiserver.storage.integrity import record_of, row_of
+from apiserver.storage.sqlite_mark import FILE, Mark
+
+FLIPS = 100
+KEYS = 60
+
+
+async def _fill(directory: Path, durability: Durability = Durability.FULL) -> None:
+    log = await open_log(str(directory), durability=durability)
+    revisions = {}
+    for turn in range(3):
+        for number in range(KEYS):
+            key = f"a/{number:03}"
+            value = f"{number}:{turn}:".encode() + bytes([65 + turn]) * 300
+            revisions[key] = (await log.append(Write(key, value, revisions.get(key, 0)))).revision
+    await log.close()
+
+
+def filled(directory: Path, durability: Durability = Durability.FULL) -> Path:
+    """A store of 60 keys, each written three times."""
+    asyncio.run(_fill(directory, durability))
+    return directory
+
+
+async def _read(directory: Path) -> dict[str, bytes]:
+    log = await open_log(str(directory))
+    try:
+        return {record.key: record.value for record in (await log.state()).records}
+    finally:
+        await log.close()
+
+
+def read(directory: Path) -> dict[str, bytes]:
+    """What a server would begin with."""
+    return asyncio.run(_read(directory))
+
+
+def history(directory: Path) -> list[Record]:
+    """Every row there is, older ones included."""
+
+    async def run() -> list[Record]:
+        log = await open_log(str(directory))
+        try:
+            return await log.after(0, 1000)
+        finally:
+            await log.close()
+
+    return asyncio.run(run())
+
+
+def test_a_row_that_is_not_what_was_written_is_refused():
+    record = Record(7, "a/b", 3, 5, False, b'{"metadata":{}}')
+    columns = row_of(record)
+    assert record_of(columns) == record
+    for place, other in enumerate((8, "a/c", 4, 6, True, b'{"metadatA":{}}', columns[6] + 1)):
+        with pytest.raises(DamagedRow, match="is not what was written"):
+            record_of((*columns[:place], other, *columns[place + 1 :]))
+
+
+def test_a_row_without_a_checksum_is_refused():
+    with pytest.raises(DamagedRow):
+        record_of((*Record(1, "a", 1, 0, False, b"x"), None))
+
+
+def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(tmp_path):
+    """100 places of the file: whatever is read is what was written, else reading is refused."""
+    whole = filled(tmp_path / "whole")
+    expected, written = read(whole), history(whole)
+    choice = random.Random(20)
+    size = (whole / "kubedra.db").stat().st_size
+    refused = []
+    for number in range(FLIPS):
+        damaged = tmp_path / f"flip-{number}"
+        shutil.copytree(whole, damaged)
+        place = choice.randrange(size)
+        with (damaged / "kubedra.db").open("r+b") as file:
+            file.seek(place)
+            byte = file.read(1)[0]
+            file.seek(place)
+            file.write(bytes([byte ^ (1 << choice.randrange(8))]))
+        try:
+            assert (read(damaged), history(damaged)) == (expected, written), f"byte {place}"
+        except (UnusableDatabase, DamagedRow) as error:
+            refused.append(str(error))
+    assert len(refused) > FLIPS / 2  # the file has free space, too
+    assert not [line for line in refused if "\n" in line or ("damaged" not in line and str(tmp_path) not in line)]
+
+
+def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(tmp_path, capsys):
+    directory = filled(tmp_path)
+    with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
+        connection.execute(
+            "UPDATE log SET value = 'rubbish' WHERE key = 'a/007' AND revision = (SELECT max(revision) FROM log WHERE key = 'a/007')"
+        )
+    assert data_command.main(["check", str(directory)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "a/007: its row at revision 128 is damaged; the newest whole one is of revision 68"
+    assert said[1] == "60 objects are whole, at revision 180"
+    assert data_command.main(["repair", str(directory)]) == 0
+    kept = read(directory)
+    assert len(kept) == KEYS
+    assert kept["a/007"].startswith(b"7:1:")
+    assert all(value.split(b":")[1] == b"2" for key, value in kept.items() if key != "a/007")
+    assert (directory / "kubedra.db.damaged-1").exists()
+    assert data_command.main(["check", str(directory)]) == 0
+
+
+def test_a_repaired_store_gives_no_revision_twice_and_offers_no_older_history(tmp_path):
+    directory = filled(tmp_path)
+    with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
+        connection.execute("UPDATE log SET value = 'rubbish' WHERE revision = 180")
+    assert data_command.main(["repair", str(directory)]) == 0
+
+    async def run() -> None:
+        log = await open_log(str(directory))
+        assert (log.revision, log.compacted) == (180, 180)
+        assert (await log.append(Write("a/new", b"x", 0))).revision == 181
+        assert (await log.append(Write("a/059", b"x", 120))).revision == 182
+        await log.close()
+
+    asyncio.run(run())
+
+
+def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path, capsys):
+    directory = filled(tmp_path)
+    with closing(sqlite3.connect(directory / "kubedra.db")) as connection:
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    path = directory / "kubedra.db"
+    content = bytearray(path.read_bytes())
+    found = content.rindex(b"59:2:")  # on a leaf page of the table
+    start = found // page_size * page_size
+    content[start : start + 8] = b"\xff" * 8  # the page's own header
+    path.write_bytes(content)
+    with pytest.raises(UnusableDatabase, match=r"is damaged: .*see `kubedra data check"):
+        read(directory)
+    assert data_command.main(["repair", str(directory)]) == 0
+    assert "unreadable" in capsys.readouterr().out
+    kept = read(directory)
+    assert 0 < len(kept) <= KEYS
+    assert sum(value.split(b":")[1] == b"2" for value in kept.values()) >= KEYS - page_size // 300
+
+
+def answered_but_gone(directory: Path, durability: Durability) -> None:
+    """A store whose last writes are in a write-ahead log that is lost with the process."""
+
+    async def run() -> None:
+        log = await open_log(str(directory), durability=durability)
+        for number in range(5):
+            await log.append(Write(f"a/{number}", b"x", 0))
+        shutil.copytree(directory, directory.with_name("crashed"))
+        await log.close()
+
+    asyncio.run(run())
+    crashed = directory.with_name("crashed")
+    wal = crashed / "kubedra.db-wal"
+    content = bytearray(wal.read_bytes())
+    frame = 24 + struct.unpack(">I", content[8:12])[0]
+    # The last frames do not match their checksums: SQLite takes the log for one that ends before them.
+    for start in range(32 + frame * 3, len(content), frame):
+        content[start + 30] ^= 0xFF
+    wal.write_bytes(content)
+
+
+def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_is_served(tmp_path):
+    answered_but_gone(tmp_path / "store", Durability.FULL)
+    with pytest.raises(
+        UnusableDatabase, match=r"revisions? \d( to 5)? were answered and are not in it, because its write-"
+    ):
+        read(tmp_path / "crashed")
+    assert data_command.main(["check", str(tmp_path / "crashed")]) == 1
+    assert data_command.main(["repair", str(tmp_path / "crashed")]) == 0
+
+    async def run() -> None:
+        log = await open_log(str(tmp_path / "crashed"))
+        assert (await log.append(Write("b/new", b"x", 0))).revision == 6
+        await log.close()
+
+    asyncio.run(run())
+
+
+def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_again(tmp_path, caplog):
+    answered_but_gone(tmp_path / "store", Durability.NORMAL)
+
+    async def run() -> None:
+        log = await open_log(str(tmp_path / "crashed"), durability=Durability.NORMAL)
+        assert log.revision == log.compacted == 5
+        await log.close()
+
+    asyncio.run(run())
+    assert "are lost, as durability normal and off allow" in caplog.text
+
+
+def test_the_mark_of_another_store_counts_for_nothing(tmp_path):
+    with closing(Mark(tmp_path, identity=1)) as mark:
+        mark.write(99, Durability.FULL)
+        assert mark.read() == (99, True)
+    with closing(Mark(tmp_path, identity=2)) as mark:
+        assert mark.read() == (0, False)
+    (tmp_path / FILE).write_bytes(os.urandom(17))
+    with closing(Mark(tmp_path, identity=1)) as mark:
+        assert mark.read() == (0, False)
+
+
+def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(tmp_path, capsys):
+    assert data_command.main(["check", str(tmp_path / "nowhere")]) == 2
+    assert data_command.main(["check", str(tmp_path)]) == 2
+    assert "holds no database of kubedra's" in capsys.readouterr().err
+    store = tmp_path / "store"
+
+    async def run() -> None:
+        log = await open_log(str(store))
+        assert await asyncio.to_thread(data_command.main, ["repair", str(store)]) == 2
+        await log.close()
+
+    asyncio.run(run())
+    assert f"{store} is in use by another server (pid {os.getpid()})" in capsys.readouterr().err
