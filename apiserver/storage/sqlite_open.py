@@ -143,6 +143,7 @@ def _older(path: Path) -> str | None:
 def connect(path: Path, durability: Durability) -> Connection:
     """The writer's connection; makes the tables of a new store and gives the store its identity."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
     if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
         connection.execute(f"PRAGMA user_version = {secrets.randbits(30) + 1}")
         _create(connection)
@@ -150,7 +151,6 @@ def connect(path: Path, durability: Durability) -> Connection:
     if not identity_of(connection):  # of a release that gave none
         connection.execute(f"PRAGMA user_version = {secrets.randbits(30) + 1}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
     return connection
 
 

@@ -36,7 +36,8 @@ def victim(tmp_path: Path) -> Path:
 def test_all_that_a_server_writes_is_closed_to_others(tmp_path):
     directory = tmp_path / "data"
     with ControlPlane(storage="sqlite", data_dir=directory, args=["--tls"]) as plane:
-        plane.client().get("namespaces/default")
+        with plane.client() as client:
+            client.get("namespaces/default")
         assert mode(directory) == 0o700
         names = {path.name for path in directory.iterdir()}
         assert {
