@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 __all__ = ["YamlError", "load"]
 
@@ -18,6 +18,8 @@ _FALSE: Final = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE"
 _NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _INT: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)\Z")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+#: No integer of 64 bits is written longer than this, sign and prefix included.
+_MAX_INTEGER: Final = 70
 _PREFIX: Final = "tag:yaml.org,2002:"
 
 
@@ -25,29 +27,35 @@ class YamlError(ValueError):
     """The text says why, in go-yaml's words."""
 
 
+#: Levels of nesting that go-yaml reads, of brackets and of indentation alike (max_flow_level, max_indents).
+_MAX_DEPTH: Final = 10_000
+#: What part of the values that are read may come out of aliases: nearly all of a small document, a tenth of a large
+#: one, in between by their number (go-yaml's allowedAliasRatio).
+_FEW_VALUES, _MANY_VALUES = 400_000, 4_000_000
+_MOST_ALIASED, _LEAST_ALIASED = 0.99, 0.10
+#: Below these numbers aliases are not judged.
+_JUDGED_VALUES, _JUDGED_ALIASED = 1000, 100
+
+
 def load(body: bytes) -> tuple[Any, list[str]]:
-    """The value of the first document, and what a strict reader would refuse (keys set twice), as upstream words it."""
+    """The value of the first document, and what a strict reader would refuse (keys set twice), as upstream words it.
+
+    Raises YamlError. The text is read event by event: neither depth nor aliases cost more than go-yaml lets them.
+    """
     import yaml
 
     base = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         loader = base(body.decode("utf-8"))
         try:
-            if not loader.check_node():
-                return None, []
-            node = loader.get_node()
+            reader = _Reader(loader)
+            return reader.document(), reader.problems()
         finally:
             loader.dispose()
     except UnicodeDecodeError:
         raise YamlError("yaml: invalid leading UTF-8 octet") from None
     except yaml.YAMLError as error:
         raise YamlError(_words(error)) from None
-    reader = _Reader()
-    value = reader.value(node)
-    repeated = (
-        ["yaml: unmarshal errors:\n" + "\n".join("  " + line for line in reader.repeated)] if reader.repeated else []
-    )
-    return value, repeated
 
 
 def _words(error: Any) -> str:
@@ -61,44 +69,170 @@ def _words(error: Any) -> str:
     return f"yaml: line {line}: {problem}" if line else f"yaml: {problem}"
 
 
+class _Anchored(NamedTuple):
+    """A value that aliases may repeat: how many values it consists of, how many of them come out of aliases, and the
+    keys that are set twice in it, which are reported again wherever it is read.
+    """
+
+    value: Any
+    values: int
+    repeated: tuple[str, ...]
+
+
+class _Collection:
+    """A list or map whose end has not come yet."""
+
+    __slots__ = ("anchor", "items", "line", "lines", "repeated_before", "values_before")
+
+    def __init__(self, anchor: str | None, line: int, values: int, repeated: int, *, is_map: bool) -> None:
+        self.anchor, self.line, self.values_before, self.repeated_before = anchor, line, values, repeated
+        #: A list's items; a map's keys and values in turn.
+        self.items: list[Any] = []
+        #: Of a map's members: the line on which each value begins. None for a list.
+        self.lines: list[int] | None = [] if is_map else None
+
+
 class _Reader:
-    """Turns nodes into values; an aliased node is read again, so that values are never shared."""
+    """Turns parser events into values, with a stack of its own. An alias gives a copy: values are never shared."""
 
-    def __init__(self) -> None:
-        self.repeated: list[str] = []
-        self._open: set[int] = set()
+    def __init__(self, loader: Any) -> None:
+        self._next_event = loader.get_event
+        self._repeated: list[str] = []
+        self._anchors: dict[str, _Anchored | None] = {}
+        self._open: list[_Collection] = []
+        #: Values read so far, and those of them that came out of aliases.
+        self._values = self._aliased = 0
 
-    def value(self, node: Any) -> Any:
-        kind = type(node).__name__
-        if kind == "ScalarNode":
-            return _json_number(_scalar(node))
-        if id(node) in self._open:
-            raise YamlError("yaml: anchor contains itself")
-        self._open.add(id(node))
-        made: Any = [self.value(item) for item in node.value] if kind == "SequenceNode" else self._mapping(node)
-        self._open.discard(id(node))
-        return made
+    def problems(self) -> list[str]:
+        """What a strict reader refuses, as one text."""
+        if not self._repeated:
+            return []
+        return ["yaml: unmarshal errors:\n" + "\n".join("  " + line for line in self._repeated)]
 
-    def _mapping(self, node: Any) -> dict[str, Any]:
+    def document(self) -> Any:
+        """The first document's value; None where there is no document."""
+        while True:
+            event = self._next_event()
+            kind = type(event).__name__
+            if kind == "ScalarEvent":
+                value, line = self._scalar(event), event.start_mark.line + 1
+            elif kind in ("SequenceEndEvent", "MappingEndEvent"):
+                line = self._open[-1].line
+                value = self._ended()
+            elif kind in ("SequenceStartEvent", "MappingStartEvent"):
+                self._begin(event, is_map=kind == "MappingStartEvent")
+                continue
+            elif kind == "AliasEvent":
+                value, line = self._alias(event.anchor), event.start_mark.line + 1
+            elif kind == "StreamEndEvent":
+                return None
+            else:
+                continue
+            if not self._open:
+                return _json_number(value)
+            self._add(value, line)
+
+    def _begin(self, event: Any, *, is_map: bool) -> None:
+        if len(self._open) == _MAX_DEPTH:
+            raise YamlError(f"yaml: line {event.start_mark.line + 1}: exceeded max depth of {_MAX_DEPTH}")
+        self._values += 1
+        line, repeated = event.start_mark.line + 1, len(self._repeated)
+        collection = _Collection(event.anchor, line, self._values, repeated, is_map=is_map)
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        self._open.append(collection)
+
+    def _scalar(self, event: Any) -> Any:
+        self._values += 1
+        value = _scalar(event)
+        if event.anchor:
+            self._anchors[event.anchor] = _Anchored(value, 1, ())
+        return value
+
+    def _alias(self, name: str) -> Any:
+        if name not in self._anchors:
+            raise YamlError(f"yaml: unknown anchor '{name}' referenced")
+        anchored = self._anchors[name]
+        if anchored is None:
+            raise YamlError(f"yaml: anchor '{name}' value contains itself")
+        self._count(anchored.values)
+        self._repeated += anchored.repeated
+        return _copy(anchored.value)
+
+    def _count(self, aliased: int) -> None:
+        """An alias, and as many values as it repeats."""
+        self._values += 1 + aliased
+        self._aliased += aliased
+        if self._aliased > _JUDGED_ALIASED and self._values > _JUDGED_VALUES:
+            part = (self._values - _FEW_VALUES) / (_MANY_VALUES - _FEW_VALUES)
+            allowed = _MOST_ALIASED - (_MOST_ALIASED - _LEAST_ALIASED) * min(max(part, 0.0), 1.0)
+            if self._aliased > allowed * self._values:
+                raise YamlError("yaml: document contains excessive aliasing")
+
+    def _add(self, value: Any, line: int) -> None:
+        collection = self._open[-1]
+        if collection.lines is None:
+            collection.items.append(_json_number(value))
+            return
+        if len(collection.items) % 2:
+            value = _json_number(value)
+            collection.lines.append(line)
+        elif isinstance(value, dict | list):
+            raise YamlError("yaml: invalid map key")
+        collection.items.append(value)
+
+    def _ended(self) -> Any:
+        collection = self._open.pop()
+        value = collection.items if collection.lines is None else self._mapping(collection)
+        if collection.anchor:
+            repeated = tuple(self._repeated[collection.repeated_before :])
+            self._anchors[collection.anchor] = _Anchored(value, self._values - collection.values_before + 1, repeated)
+        return value
+
+    def _mapping(self, collection: _Collection) -> dict[str, Any]:
         out: dict[str, Any] = {}
         merged: dict[str, Any] = {}
-        for key_node, item in node.value:
-            if type(key_node).__name__ != "ScalarNode":
-                raise YamlError("yaml: invalid map key")
-            if key_node.value == "<<" and not key_node.style:
-                for source in item.value if type(item).__name__ == "SequenceNode" else [item]:
-                    extra = self.value(source)
-                    if not isinstance(extra, dict):
+        keys, values = collection.items[::2], collection.items[1::2]
+        for key, value, line in zip(keys, values, collection.lines or (), strict=True):
+            if key is _MERGE:
+                for source in value if isinstance(value, list) else [value]:
+                    if not isinstance(source, dict):
                         raise YamlError("yaml: map merge requires map or sequence of maps as the value")
-                    merged = {**extra, **merged}
+                    merged = {**source, **merged}
                 continue
-            raw = _scalar(key_node)
-            name, value = _key(raw), self.value(item)
+            name = _key(key)
             if name in out:
-                shown = f'"{name}"' if isinstance(raw, str) else name
-                self.repeated.append(f"line {item.start_mark.line + 1}: key {shown} already set in map")
+                shown = f'"{name}"' if isinstance(key, str) else name
+                self._repeated.append(f"line {line}: key {shown} already set in map")
             out[name] = value
         return {**merged, **out} if merged else out
+
+
+def _copy(value: Any) -> Any:
+    """A copy that shares no list or map; without recursion, as values may be deep."""
+    if not isinstance(value, dict | list):
+        return value
+    whole: Any = type(value)()
+    todo = [(value, whole)]
+    while todo:
+        old, new = todo.pop()
+        for key, item in old.items() if isinstance(old, dict) else enumerate(old):
+            made = item
+            if isinstance(item, dict | list):
+                made = type(item)()
+                todo.append((item, made))
+            if isinstance(old, dict):
+                new[key] = made
+            else:
+                new.append(made)
+    return whole
+
+
+class _Merge:
+    """The key `<<`, which takes the members of other maps."""
+
+
+_MERGE: Final = _Merge()
 
 
 def _key(value: Any) -> str:
@@ -113,15 +247,39 @@ def _key(value: Any) -> str:
     raise YamlError("unsupported map key of type: <nil>")
 
 
-def _scalar(node: Any) -> Any:
-    text: str = node.value
-    tag: str = node.tag or ""
+def _scalar(event: Any) -> Any:
+    """The value of a scalar: of its tag's type, else of the type that its plain text has."""
+    text: str = event.value
+    tag: str = event.tag or ""
     if tag == _PREFIX + "binary":
-        import base64
+        return _binary(text)
+    if not tag.startswith(_PREFIX):
+        # A quoted scalar and one with a tag that nobody knows are texts.
+        plain = not event.style and not tag
+        return (_MERGE if text == "<<" else _resolved(text)) if plain else text
+    name = tag.removeprefix(_PREFIX)
+    if name not in _TYPES or name == "str":
+        return text
+    value = _resolved(text)
+    if name == "float" and type(value) is int:
+        return float(value)
+    if type(value) is not _TYPES[name]:
+        found = next(known for known, type_ in _TYPES.items() if type_ is type(value))
+        raise YamlError(f"yaml: cannot decode !!{found} `{text}` as a !!{name}")
+    return value
 
-        return base64.b64decode(text).decode("utf-8", "replace")
-    # The base loader gives every untagged scalar the string tag; only plain ones have a type to find out.
-    return text if node.style else _resolved(text)
+
+_TYPES: Final = {"null": type(None), "bool": bool, "int": int, "float": float, "str": str}
+
+
+def _binary(text: str) -> str:
+    import base64
+    import binascii
+
+    try:
+        return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
+    except binascii.Error:
+        raise YamlError("yaml: !!binary value contains invalid base64 data") from None
 
 
 def _resolved(text: str) -> Any:
@@ -136,11 +294,13 @@ def _resolved(text: str) -> Any:
     if text[0] not in "+-.0123456789":
         return text
     plain = text.replace("_", "") if text[0] != "." else text
-    if _INT.match(plain):
+    if len(plain) <= _MAX_INTEGER and _INT.match(plain):
         number = _integer(plain)
         if -(2**63) <= number < 2**64:
             return number
-    return float(plain) if _FLOAT.match(plain) else text
+    if _FLOAT.match(plain) and math.isfinite(fraction := float(plain)):
+        return fraction
+    return text
 
 
 def _integer(plain: str) -> int:

@@ -176,3 +176,58 @@ def test_micro_times_need_six_digits() -> None:
 
 def test_gos_zero_time_is_null() -> None:
     assert time("0001-01-01T00:00:00Z") is None
+
+
+def _laughs(levels: int) -> str:
+    """A list of nine, of which each further one holds nine aliases of the one before."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 30_000, "yaml: line 1: exceeded max depth of 10000"),
+        ("- " * 20_000 + "a", "yaml: line 1: exceeded max depth of 10000"),
+        (_laughs(12), "yaml: document contains excessive aliasing"),
+        ("a: &a [*a]", "yaml: anchor 'a' value contains itself"),
+        ("a: *b", "yaml: unknown anchor 'b' referenced"),
+        ('a: !!binary "a"', "yaml: !!binary value contains invalid base64 data"),
+        ("a: !!int abc", "yaml: cannot decode !!str `abc` as a !!int"),
+        ("{[a]: b}", "yaml: invalid map key"),
+    ],
+    ids=["brackets", "indentation", "aliases", "self", "unknown", "binary", "tag", "key"],
+)
+def test_yaml_that_would_cost_more_than_it_says_is_refused(text: str, message: str) -> None:
+    with pytest.raises(DecodeError) as refused:
+        loads(text.encode(), "application/yaml")
+    assert message in str(refused.value)
+
+
+def test_yaml_may_be_deep_and_may_repeat_within_bounds() -> None:
+    value = loads(b"[" * 9_000 + b"]" * 9_000, "application/yaml").value
+    depth = 0
+    while value:
+        value, depth = value[0], depth + 1
+    assert depth == 8_999
+    body = loads(_laughs(3).encode(), "application/yaml").value
+    assert len(body["a2"]) == 9
+    assert body["a2"][0] == body["a1"]
+    assert body["a2"][0] is not body["a1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9" * 50_000, "9" * 50_000),
+        ("!!str 12", "12"),
+        ("!!float 3", 3),
+        ("! 12", "12"),
+        ("0x" + "f" * 16, 2**64 - 1),
+        ("!!binary aGk=", "hi"),
+    ],
+    ids=["long", "str", "float", "text", "hex", "binary"],
+)
+def test_odd_scalars_are_what_go_yaml_makes_of_them(text: str, value: object) -> None:
+    assert loads(f"v: {text}".encode(), "application/yaml").value == {"v": value}
