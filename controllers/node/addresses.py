@@ -50,8 +50,12 @@ class PodAddresses:
         self._pool = Pool("10.244.0.0/16")
 
     def note(self, pod: Json) -> None:
-        address = pod.get("status", {}).get("podIP")
-        if address and not pod["spec"].get("hostNetwork"):
+        """A pod that was found; one that has ended needs its address no more."""
+        status = pod.get("status", {})
+        address = status.get("podIP")
+        if status.get("phase") in ("Succeeded", "Failed"):
+            self.forget(pod)
+        elif address and not pod["spec"].get("hostNetwork"):
             self._pool.note(pod["metadata"]["uid"], address)
 
     def assign(self, pod: Json) -> str:

@@ -86,6 +86,13 @@ def ended(pod: Json, now: str, code: int) -> Json:
     return {"phase": phase, "conditions": conditions, "containerStatuses": containers} | _observed(pod)
 
 
+def exit_code_of(pod: Json) -> int:
+    """The first exit code that is not 0 among containers that have ended."""
+    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    codes = (status.get("state", {}).get("terminated", {}).get("exitCode", 0) for status in statuses)
+    return next((code for code in codes if code), 0)
+
+
 def _observed(pod: Json) -> Json:
     generation = pod["metadata"].get("generation")
     return {"observedGeneration": generation} if generation else {}

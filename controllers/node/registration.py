@@ -40,6 +40,17 @@ class Registration:
         self._addresses = Pool("172.18.0.0/16")
         self._lease_due: dict[str, datetime] = {}
 
+    def note(self, node: Json) -> None:
+        """A node that was found: its address is taken."""
+        for entry in node.get("status", {}).get("addresses") or ():
+            if entry["type"] == "InternalIP":
+                self._addresses.note(node["metadata"]["uid"], entry["address"])
+
+    def forget(self, node: Json) -> None:
+        """A node that is gone; the garbage collector takes what it owns."""
+        self._addresses.forget(node["metadata"]["uid"])
+        self._lease_due.pop(node["metadata"]["uid"], None)
+
     async def provision(self) -> None:
         """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without
         devices have none.
@@ -95,7 +106,8 @@ class Registration:
         own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
         missing = {key: value for key, value in own.items() if key not in (node["metadata"].get("labels") or {})}
         if missing:
-            await self._kubelet.patch(NODES, name, {"metadata": {"labels": missing}}, type="merge")
+            body = {"metadata": {"uid": node["metadata"]["uid"], "labels": missing}}
+            await self._kubelet.patch(NODES, name, body, type="merge")
 
     async def _report(self, node: Json) -> None:
         """Status as a kubelet registers it; nothing is written while the node is Ready and complete."""
@@ -125,10 +137,11 @@ class Registration:
         }
         if not status.get("addresses"):
             body["addresses"] = [
-                {"type": "InternalIP", "address": self._addresses.assign(name)},
+                {"type": "InternalIP", "address": self._addresses.assign(node["metadata"]["uid"])},
                 {"type": "Hostname", "address": name},
             ]
-        await self._kubelet.patch(NODES, name, {"status": body}, subresource="status")
+        patch = {"metadata": {"uid": node["metadata"]["uid"]}, "status": body}
+        await self._kubelet.patch(NODES, name, patch, subresource="status")
 
     async def _renew(self, node: Json) -> None:
         """The node's lease, at most every ten seconds."""
@@ -137,13 +150,15 @@ class Registration:
         if due is not None and now < due:
             return
         self._lease_due[uid] = now + _RENEW
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
         spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": micro_time(now)}
+        # With its owner each time: a node of the same name may have left one behind.
+        body = {"metadata": {"ownerReferences": [owner]}, "spec": spec}
         try:
-            await self._kubelet.patch(LEASES, name, {"spec": spec}, "kube-node-lease", type="merge")
+            await self._kubelet.patch(LEASES, name, body, "kube-node-lease", type="merge")
         except Exception as error:
             if not is_reason(error, "NotFound"):
                 raise
-            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
             meta = {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]}
             await self._create(
                 LEASES, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}

@@ -1,0 +1,178 @@
+"""What a node or a pod leaves behind must not stay, nor go to the one of the same name that comes after it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from controllers.node.addresses import PodAddresses
+from controllers.node.agent import NodeAgent
+from controllers.node.dra.checkpoint import NoCheckpoint
+from controllers.node.dra.emulated import EmulatedDrivers
+from controllers.node.dra.manager import DraFeatures, DraManager
+from controllers.node.dra.metrics import DraMetrics
+from controllers.node.kubelet import Host, Kubelet
+from controllers.node.registration import Registration
+from controllers.options import Options
+from controllers.runtime.events import CoreEventRecorder
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import LEASES, NODES, PODS, RESOURCE_CLAIMS, Json
+from tests.scheduler.objects import a_claim, a_pod
+from tests.scheduler.world import World, run
+
+EMULATED = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "worker", "annotations": {"kubedra.dev/emulated": "true"}},
+}
+
+
+def agent_of(world: World) -> NodeAgent:
+    (agent,) = world.manager.components
+    assert isinstance(agent, NodeAgent)
+    return agent
+
+
+async def become(holds: Any) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - what is looked at has no event
+            await asyncio.sleep(0.005)
+
+
+def a_kubelet(world: World, addresses: PodAddresses) -> Kubelet:
+    async def read_claim(pod: Json, name: str) -> Json:
+        return await world.client.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])
+
+    claims = DraManager(EmulatedDrivers(), read_claim, NoCheckpoint(), DraFeatures(), DraMetrics())
+    host = Host(world.client, world.clock, addresses)
+    return Kubelet(host, claims, CoreEventRecorder(world.client, world.clock, "kubelet", "worker"))
+
+
+async def pod_on_worker(world: World, name: str = "p") -> Json:
+    return await world.create(PODS, a_pod(name, nodeName="worker"))
+
+
+def test_a_pod_of_the_same_name_gets_nothing_of_its_predecessors_status() -> None:
+    async def scenario() -> None:
+        async with World() as world:
+            kubelet = a_kubelet(world, PodAddresses())
+            node = await world.create(NODES, EMULATED)
+            before = await pod_on_worker(world)
+            await world.client.delete(PODS, "p", "ns", grace_period=0)
+            await pod_on_worker(world)
+            with pytest.raises(StatusError, match="uid"):
+                await kubelet.sync(before, node)
+            assert "startTime" not in (await world.client.get(PODS, "p", "ns"))["status"]
+
+    run(scenario)
+
+
+def test_a_node_of_the_same_name_gets_nothing_of_its_predecessors_status() -> None:
+    async def scenario() -> None:
+        async with World() as world:
+            registration = Registration(world.client, Informers(world.client), world.clock, Options())
+            before = await world.create(NODES, EMULATED)
+            await world.client.delete(NODES, "worker")
+            await world.create(NODES, EMULATED)
+            with pytest.raises(StatusError, match="uid"):
+                await registration.keep(before)
+            now = await world.client.get(NODES, "worker")
+            assert "conditions" not in now["status"]
+            assert "kubernetes.io/os" not in now["metadata"].get("labels", {})
+
+    run(scenario)
+
+
+def test_a_lease_that_a_node_of_the_same_name_left_belongs_to_the_new_node() -> None:
+    async def scenario() -> None:
+        async with World("node-agent") as world:
+            first = await world.create(NODES, EMULATED)
+            await world.until(LEASES, "kube-node-lease/worker", lambda lease: True)
+            await world.client.delete(NODES, "worker")
+            second = await world.create(NODES, EMULATED)
+            uid = second["metadata"]["uid"]
+            lease = await world.until(
+                LEASES, "kube-node-lease/worker", lambda o: o["metadata"]["ownerReferences"][0]["uid"] == uid
+            )
+            assert first["metadata"]["uid"] not in str(lease)
+
+    run(scenario)
+
+
+def test_a_deleted_nodes_kubelet_stops_writing_events() -> None:
+    async def scenario() -> None:
+        async with World("node-agent") as world:
+            await world.create(NODES, EMULATED)
+            await pod_on_worker(world)
+            await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Running")
+            running = agent_of(world)._kubelets["worker"]
+            await world.client.delete(NODES, "worker")
+            await become(running.task.cancelled)
+            assert not agent_of(world)._kubelets
+
+    run(scenario)
+
+
+def test_a_deleted_nodes_address_is_free_again_and_a_present_ones_is_taken() -> None:
+    async def scenario() -> None:
+        async with World() as world:
+            node = await world.create(NODES, EMULATED)
+            addresses = [{"type": "InternalIP", "address": "172.18.0.2"}]
+            registration = Registration(world.client, Informers(world.client), world.clock, Options())
+            registration.note({**node, "status": {"addresses": addresses}})
+            assert registration._addresses.assign("another") == "172.18.0.3"
+            registration.forget(node)
+            assert "172.18.0.2" not in registration._addresses._owner_of
+
+    run(scenario)
+
+
+def test_a_pod_that_is_deleted_while_it_starts_keeps_no_address() -> None:
+    async def scenario() -> None:
+        async with World("node-agent") as world:
+            await world.create(NODES, EMULATED)
+            pod = await pod_on_worker(world)
+            pool = agent_of(world)._addresses._pool
+            pool.note(pod["metadata"]["uid"], "10.244.9.9")
+            await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Running")
+            await world.client.delete(PODS, "p", "ns", grace_period=0)
+            await become(lambda: not pool._owner_of)
+
+    run(scenario)
+
+
+def test_a_pod_that_has_ended_gives_its_address_back() -> None:
+    async def scenario() -> None:
+        async with World("node-agent") as world:
+            await world.create(NODES, EMULATED)
+            body = a_pod("p", nodeName="worker", restartPolicy="Never")
+            body["metadata"]["annotations"] = {"kubedra.dev/exit-after": "0"}
+            await world.create(PODS, body)
+            await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Succeeded")
+            await become(lambda: not agent_of(world)._addresses._pool._owner_of)
+
+    run(scenario)
+
+
+def test_claims_of_a_pod_that_was_deleted_by_force_are_released() -> None:
+    async def scenario() -> None:
+        async with World("node-agent") as world:
+            await world.create(NODES, EMULATED)
+            claim = await world.create(RESOURCE_CLAIMS, a_claim("c"))
+            entry = [{"name": "c", "resourceClaimName": "c"}]
+            pod = await world.create(PODS, a_pod("p", nodeName="worker", resourceClaims=entry))
+            result = {"request": "r", "driver": "gpu.example.com", "pool": "worker", "device": "gpu-0"}
+            reserved = [{"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}]
+            status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+            await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": status})
+            await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Running")
+            claims = agent_of(world)._kubelets["worker"].kubelet.claims
+            assert claims.might_need_unprepare(pod["metadata"]["uid"])
+            await world.client.delete(PODS, "p", "ns", grace_period=0)
+            await become(lambda: not list(claims.cache))
+            await become(lambda: not agent_of(world)._gone)
+
+    run(scenario)
