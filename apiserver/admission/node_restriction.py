@@ -281,13 +281,56 @@ def _may_set(key: str) -> bool:
 def _lease(node: str, attributes: Attributes) -> None:
     if attributes.namespace != _LEASES:
         raise forbidden(attributes, f'can only access leases in the "{_LEASES}" system namespace')
-    name = (
-        attributes.obj["metadata"].get("name", "")
-        if attributes.operation == "CREATE" and attributes.obj
-        else attributes.name
-    )
-    if name != node:
+    if _named(attributes) != node:
         raise forbidden(attributes, "can only access node lease with the same name as the requesting node")
+
+
+def _csi_node(node: str, attributes: Attributes) -> None:
+    if _named(attributes) != node:
+        raise forbidden(attributes, "can only access CSINode with the same name as the requesting node")
+
+
+def _named(attributes: Attributes) -> str:
+    """The object's name; that of a new object stands in it alone."""
+    if attributes.operation == "CREATE" and attributes.obj:
+        return str(attributes.obj["metadata"].get("name", ""))
+    return attributes.name
+
+
+#: What a node may write in a volume claim's status; with the second gate also the allocation of an expansion.
+_VOLUME_STATUS: Final = ("capacity", "conditions")
+_EXPANSION_STATUS: Final = ("allocatedResources", "allocatedResourceStatuses")
+
+
+def _volume_claim(node: str, attributes: Attributes) -> None:
+    """The node reports that it has expanded a volume's file system, and nothing else."""
+    if attributes.subresource != "status":
+        raise forbidden(attributes, "may only update PVC status")
+    if attributes.operation != "UPDATE":
+        raise _unexpected(attributes)
+    free: tuple[str, ...] = _VOLUME_STATUS
+    if attributes.ctx.features.enabled("RecoverVolumeExpansionFailure"):
+        free += _EXPANSION_STATUS
+    old, new = _fixed_part(attributes.old or {}, free), _fixed_part(attributes.obj or {}, free)
+    if old != new:
+        changed = sorted(
+            f"{section}.{name}"
+            for section in old.keys() | new.keys()
+            for name in old.get(section, {}).keys() | new.get(section, {}).keys()
+            if old.get(section, {}).get(name) != new.get(section, {}).get(name)
+        )
+        text = f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions: '
+        raise forbidden(attributes, text + ", ".join(changed))
+
+
+def _fixed_part(claim: Json, free: tuple[str, ...]) -> dict[str, Json]:
+    """A claim's sections without what a node may change; managers and versions follow from other changes."""
+    parts = {section: dict(claim.get(section) or {}) for section in ("metadata", "spec", "status")}
+    for name in free:
+        parts["status"].pop(name, None)
+    for name in ("managedFields", "resourceVersion"):
+        parts["metadata"].pop(name, None)
+    return parts
 
 
 def _slice(node: str, attributes: Attributes) -> None:
@@ -346,6 +389,8 @@ _WAYS: Final[dict[tuple[str, str], Callable[[str, Attributes], None]]] = {
     ("", "pods"): _pod,
     ("", "nodes"): _node,
     ("", "serviceaccounts"): _account,
+    ("", "persistentvolumeclaims"): _volume_claim,
     ("coordination.k8s.io", "leases"): _lease,
+    ("storage.k8s.io", "csinodes"): _csi_node,
     ("resource.k8s.io", "resourceslices"): _slice,
 }

@@ -1,8 +1,8 @@
 """What a node may do: read what its pods need, report on them and on itself, publish slices of its own.
 
-A user `system:node:NAME` of group system:nodes is a node. Objects belong to it along node ← pod ← object; the pods'
-references are an index of the pods' cache. What no relation decides, fixed rules do. A refusal gives a reason and
-leaves the question to the next authorizer.
+A user `system:node:NAME` of group system:nodes is a node. Objects belong to it along node ← pod ← object and
+node ← pod ← volume claim ← volume ← secret; what pods and volumes name are indexes of their caches. What no relation
+decides, fixed rules do. A refusal gives a reason and leaves the question to the next authorizer.
 
 Facts: plugin/pkg/auth/authorizer/node, pkg/auth/nodeidentifier.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.selectors import SelectorError, parse_fields
-from apiserver.authorization.references import config_map_names, secret_names
+from apiserver.authorization.references import config_map_names, secret_names, volume_claim_names, volume_secrets
 from apiserver.authorization.roles import Grant, Rights
 from apiserver.registry.authority import Question
 
@@ -65,6 +65,16 @@ def _terms(entry: Entry) -> Iterator[str]:
         yield f"{node} configmaps {namespace} {name}"
     for name in _claims(pod):
         yield f"{node} resourceclaims {namespace} {name}"
+    for name in volume_claim_names(pod):
+        yield f"{node} persistentvolumeclaims {namespace} {name}"
+
+
+def _volume_terms(entry: Entry) -> Iterator[str]:
+    """`namespace name` of every secret that a bound volume lets its node read."""
+    spec = entry.obj["spec"]
+    if spec.get("claimRef"):
+        for namespace, name in volume_secrets(spec):
+            yield f"{namespace} {name}"
 
 
 def _claims(pod: Json) -> Iterator[str]:
@@ -88,6 +98,9 @@ class NodeAuthorizer:
     def __init__(self, stores: Mapping[tuple[str, str], Store], features: Features, rules: list[Json]) -> None:
         self._pods = stores["", "pods"].cache
         self._pods.add_index(_INDEX, _terms)
+        self._volumes = stores["", "persistentvolumes"]
+        self._volumes.cache.add_index(_INDEX, _volume_terms)
+        self._attachments = stores["storage.k8s.io", "volumeattachments"]
         self._slices = stores["resource.k8s.io", "resourceslices"]
         fixed = Grant("", "", "", "", "", ())
         self._fixed = Rights([(rule, fixed) for rule in rules], [])
@@ -101,10 +114,11 @@ class NodeAuthorizer:
             ("", "serviceaccounts"): self._account,
             ("resource.k8s.io", "resourceclaims"): self._get,
             ("resource.k8s.io", "resourceslices"): self._slice,
-            ("", "persistentvolumeclaims"): self._get,
+            ("", "persistentvolumeclaims"): self._volume_claim,
             ("", "persistentvolumes"): self._get,
             ("storage.k8s.io", "volumeattachments"): self._get,
             ("coordination.k8s.io", "leases"): self._lease,
+            ("storage.k8s.io", "csinodes"): self._csi_node,
         }
         if self._selectors:
             ways.update({("", "nodes"): self._node, ("", "pods"): self._pod})
@@ -127,14 +141,32 @@ class NodeAuthorizer:
     def _related(self, node: str, question: Question) -> Opinion:
         if not question.name:
             return False, "No Object name found"
-        if question.resource == "resourceslices":
-            entry = self._slices.cache.get(self._slices.resource.key("", question.name))
-            related = entry is not None and entry.obj["spec"].get("nodeName") == node
-        else:
-            related = bool(
-                self._pods.find(_INDEX, f"{node} {question.resource} {question.namespace} {question.name}").entries
-            )
+        related = self._relation(node, question.resource, question.namespace, question.name)
         return _YES if related else (False, f"no relationship found between node '{node}' and this object")
+
+    def _relation(self, node: str, resource: str, namespace: str, name: str) -> bool:
+        """Whether a way leads from the node to an object."""
+        if resource in ("resourceslices", "volumeattachments"):
+            store = self._slices if resource == "resourceslices" else self._attachments
+            entry = store.cache.get(store.resource.key("", name))
+            return entry is not None and entry.obj["spec"].get("nodeName") == node
+        if resource == "persistentvolumes":
+            entry = self._volumes.cache.get(self._volumes.resource.key("", name))
+            return entry is not None and self._has_volume(node, entry)
+        if self._pods.find(_INDEX, f"{node} {resource} {namespace} {name}").entries:
+            return True
+        if resource != "secrets":
+            return False
+        return any(
+            self._has_volume(node, entry) for entry in self._volumes.cache.find(_INDEX, f"{namespace} {name}").entries
+        )
+
+    def _has_volume(self, node: str, volume: Entry) -> bool:
+        """Whether a pod of the node uses the claim that a volume is bound to."""
+        claim = volume.obj["spec"].get("claimRef")
+        return bool(claim) and self._relation(
+            node, "persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", "")
+        )
 
     def _read(self, node: str, question: Question) -> Opinion:
         if question.verb not in ("get", "list", "watch"):
@@ -151,6 +183,24 @@ class NodeAuthorizer:
         if question.subresource:
             return False, "cannot get subresource"
         return self._related(node, question)
+
+    def _volume_claim(self, node: str, question: Question) -> Opinion:
+        if not question.subresource and question.verb == "get":
+            return self._related(node, question)
+        if question.subresource != "status":
+            return self._get(node, question)
+        if question.verb not in ("update", "patch"):
+            return False, "can only get/update/patch this type"
+        return self._related(node, question)
+
+    def _csi_node(self, node: str, question: Question) -> Opinion:
+        if question.verb not in ("get", "create", "update", "patch", "delete"):
+            return False, "can only get, create, update, patch, or delete a CSINode"
+        if question.subresource:
+            return False, "cannot authorize CSINode subresources"
+        if question.verb != "create" and question.name != node:
+            return False, "can only access CSINode with the same name as the requesting node"
+        return _YES
 
     def _account(self, node: str, question: Question) -> Opinion:
         if question.verb == "get" and not question.subresource:

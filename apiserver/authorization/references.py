@@ -1,5 +1,5 @@
-"""Secrets and config maps that a pod's spec names, wherever it names them. Facts: pkg/api/v1/pod (VisitPodSecretNames,
-VisitPodConfigmapNames).
+"""Secrets, config maps and volume claims that a pod names, and secrets that a persistent volume names. Facts:
+pkg/api/v1/pod (VisitPodSecretNames, VisitPodConfigmapNames), pkg/api/v1/persistentvolume (VisitPVSecretNames).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["config_map_names", "secret_names"]
+__all__ = ["config_map_names", "secret_names", "volume_claim_names", "volume_secrets"]
 
 Json = dict[str, Any]
 
@@ -40,6 +40,40 @@ def config_map_names(spec: Json) -> Iterator[str]:
     for volume in spec.get("volumes") or ():
         yield from _named((volume.get("configMap"),))
         yield from _named(source.get("configMap") for source in (volume.get("projected") or {}).get("sources") or ())
+
+
+def volume_claim_names(pod: Json) -> Iterator[str]:
+    """Claims that a pod's volumes name, and those that are made for its ephemeral volumes."""
+    for volume in pod["spec"].get("volumes") or ():
+        yield from filter(None, ((volume.get("persistentVolumeClaim") or {}).get("claimName"),))
+        if "ephemeral" in volume:
+            yield f"{pod['metadata']['name']}-{volume['name']}"
+
+
+#: Sources of persistent volumes whose secret is in the claim's namespace unless the reference names one; those whose
+#: reference always names one; the fields of a CSI source that nodes use.
+_CLAIM_SECRETS: Final = ("cephfs", "flexVolume", "rbd", "scaleIO", "iscsi")
+_OWN_SECRETS: Final = ("cinder", "storageos")
+_CSI_SECRETS: Final = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
+
+
+def volume_secrets(spec: Json) -> Iterator[tuple[str, str]]:
+    """(namespace, name) of secrets that a node needs for a persistent volume."""
+    claim_namespace = (spec.get("claimRef") or {}).get("namespace", "")
+    azure = spec.get("azureFile") or {}
+    if azure.get("secretName"):
+        yield azure.get("secretNamespace") or claim_namespace, azure["secretName"]
+    for source in _CLAIM_SECRETS:
+        yield from _placed((spec.get(source) or {}).get("secretRef"), claim_namespace)
+    for source in _OWN_SECRETS:
+        yield from _placed((spec.get(source) or {}).get("secretRef"), "")
+    for field in _CSI_SECRETS:
+        yield from _placed((spec.get("csi") or {}).get(field), "")
+
+
+def _placed(reference: Json | None, namespace: str) -> Iterator[tuple[str, str]]:
+    if reference:
+        yield reference.get("namespace") or namespace, reference.get("name", "")
 
 
 def _named(references: Any) -> Iterator[str]:

@@ -48,6 +48,47 @@ def test_a_node_reads_what_its_pods_name(
     assert node.get(f"{base}/{plural}").status == 403
 
 
+def test_a_node_reads_the_volumes_of_its_pods_and_their_secrets(
+    node: Wire, root: Wire, make: Make, namespace: str
+) -> None:
+    base = f"/api/v1/namespaces/{namespace}"
+    volume = f"pv-{namespace}"
+    source = {
+        "driver": "d.example.com",
+        "volumeHandle": "h",
+        "nodeStageSecretRef": {"name": "stage", "namespace": namespace},
+    }
+    source["controllerPublishSecretRef"] = {"name": "controller", "namespace": namespace}
+    for name in ("stage", "controller"):
+        make(f"{base}/secrets", {"metadata": {"name": name}})
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    make(f"{base}/persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": spec})
+    bound = {"claimRef": {"namespace": namespace, "name": "data"}, "capacity": {"storage": "1Gi"}, "csi": source}
+    make(
+        "/api/v1/persistentvolumes", {"metadata": {"name": volume}, "spec": {"accessModes": ["ReadWriteOnce"], **bound}}
+    )
+    attachment = {"attacher": "d.example.com", "nodeName": "w1", "source": {"persistentVolumeName": volume}}
+    make("/apis/storage.k8s.io/v1/volumeattachments", {"metadata": {"name": f"a-{namespace}"}, "spec": attachment})
+
+    def answers(wire: Wire) -> list[int]:
+        paths = (f"{base}/persistentvolumeclaims/data", f"/api/v1/persistentvolumes/{volume}", f"{base}/secrets/stage")
+        return [wire.get(path).status for path in paths]
+
+    assert answers(node) == [403, 403, 403]
+    make(f"{base}/pods", pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]))
+    assert answers(node) == [200, 200, 200]
+    assert node.get(f"{base}/secrets/controller").status == 403
+    assert node.get(f"/apis/storage.k8s.io/v1/volumeattachments/a-{namespace}").status == 200
+
+
+def test_a_node_reads_the_claim_of_a_pods_ephemeral_volume(node: Wire, make: Make, namespace: str) -> None:
+    base = f"/api/v1/namespaces/{namespace}"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    make(f"{base}/persistentvolumeclaims", {"metadata": {"name": "p-scratch"}, "spec": spec})
+    make(f"{base}/pods", pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]))
+    assert node.get(f"{base}/persistentvolumeclaims/p-scratch").status == 200
+
+
 def test_a_node_reads_the_claims_of_its_pods_named_made_and_extended(
     node: Wire, root: Wire, make: Make, namespace: str
 ) -> None:
@@ -166,6 +207,48 @@ def test_a_node_leases_only_itself(node: Wire) -> None:
         .json["message"]
         .endswith('in the "kube-node-lease" system namespace')
     )
+
+
+def test_a_node_writes_its_own_csi_node_alone(node: Wire, root: Wire) -> None:
+    csi_nodes = "/apis/storage.k8s.io/v1/csinodes"
+
+    def body(name: str, driver: str) -> dict[str, Any]:
+        return {"metadata": {"name": name}, "spec": {"drivers": [{"name": driver, "nodeID": name}]}}
+
+    refusal = "can only access CSINode with the same name as the requesting node"
+    assert node.post(csi_nodes, body("w1", "a.example.com")).status == 201
+    assert node.post(csi_nodes, body("w2", "a.example.com")).json["message"].endswith(refusal)
+    assert root.post(csi_nodes, body("w2", "a.example.com")).status == 201
+    patch = {"metadata": {"labels": {"mine": "now"}}}
+    assert node.request("PATCH", f"{csi_nodes}/w2", patch, MERGE).json["message"].endswith(refusal)
+    assert node.request("PATCH", f"{csi_nodes}/w1", patch, MERGE).status == 200
+    assert node.request("DELETE", f"{csi_nodes}/w2").json["message"].endswith(refusal)
+    assert node.request("DELETE", f"{csi_nodes}/w1").status == 200
+
+
+def test_a_node_writes_no_more_of_a_volume_claim_than_its_expansion(
+    node: Wire, root: Wire, make: Make, namespace: str
+) -> None:
+    claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    make(claims, {"metadata": {"name": "data"}, "spec": spec})
+    make(
+        f"/api/v1/namespaces/{namespace}/pods",
+        pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+    )
+
+    def patch(body: dict[str, Any]) -> Any:
+        return node.request("PATCH", f"{claims}/data/status", body, MERGE)
+
+    assert patch({"status": {"capacity": {"storage": "2Gi"}, "allocatedResources": {"storage": "2Gi"}}}).status == 200
+    refused = patch({"status": {"phase": "Bound", "capacity": {"storage": "3Gi"}}})
+    assert refused.status == 403
+    assert refused.json["message"].endswith(
+        "is not allowed to update fields other than status.quantity and status.conditions: status.phase"
+    )
+    assert patch({"metadata": {"labels": {"mine": "now"}}}).status == 403
+    assert root.get(f"{claims}/data").json["status"]["capacity"] == {"storage": "2Gi"}
+    assert node.request("PATCH", f"{claims}/data", {"metadata": {"labels": {"a": "b"}}}, MERGE).status == 403
 
 
 def test_a_node_evicts_and_deletes_only_its_pods(node: Wire, make: Make, namespace: str) -> None:
