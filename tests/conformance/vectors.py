@@ -42,6 +42,7 @@ Handler = Callable[[Case], "Skipped | str | None"]
 HANDLERS: Final[dict[str, str]] = {
     "allocator": "tests.conformance.vector_allocator",
     "cel": "tests.conformance.vector_cel",
+    "dramanager": "tests.conformance.vector_dramanager",
     "labelselector": "tests.conformance.vector_labelselector",
     "names": "tests.conformance.vector_names",
     "nodeselector": "tests.conformance.vector_nodeselector",

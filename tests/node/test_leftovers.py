@@ -38,7 +38,7 @@ def agent_of(world: World) -> NodeAgent:
 
 async def become(holds: Any) -> None:
     async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - what is looked at has no event
+        while not holds():
             await asyncio.sleep(0.005)
 
 

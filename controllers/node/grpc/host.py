@@ -1,0 +1,126 @@
+"""Real drivers on one node: their registration, their claims, their health and their slices, as a kubelet has them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from apiserver.api.metrics import Family, Gauge
+from controllers.node.dra.checkpoint import FileCheckpoint
+from controllers.node.dra.drivers import DriverCallError
+from controllers.node.dra.health import HealthCache, container_statuses, pods_of, report
+from controllers.node.dra.manager import DraFeatures, DraManager, ReadClaim
+from controllers.node.dra.metrics import DraMetrics
+from controllers.node.grpc.plugins import Plugin, Plugins
+from controllers.node.grpc.registry import Registry
+from controllers.node.grpc.wiping import DELAY, SliceWiper
+from controllers.runtime.client import Client
+from controllers.runtime.kinds import Json
+from kubedra.driver.messages import HealthReport
+
+log = logging.getLogger(__name__)
+#: Seconds between two attempts to hear of a driver's devices.
+_HEALTH_PAUSE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """One node's directories (`plugin_dir` holds the kubelet's files, None as `registry_dir`: nobody registers by
+    socket), gates and times.
+    """
+
+    node: str
+    plugin_dir: Path
+    registry_dir: Path | None = None
+    features: DraFeatures = field(default_factory=DraFeatures)
+    health: bool = True
+    health_messages: bool = True
+    wiping_delay: float = DELAY
+    reconcile: timedelta = timedelta(seconds=60)
+
+
+class PluginHost:
+    """Everything between one node's pods and its drivers' sockets.
+
+    `active_pods` gives the uids of the pods that may hold claims, None while they are not known; `changed` is called
+    with the uids of pods whose devices' health changed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        read_claim: ReadClaim,
+        options: HostOptions,
+        metrics: DraMetrics,
+        active_pods: Callable[[], Collection[str] | None],
+        changed: Callable[[set[str]], None],
+    ) -> None:
+        """Reads the files; raises CheckpointError."""
+        self._options, self._active, self._changed = options, active_pods, changed
+        self.wiper = SliceWiper(client, options.node, options.wiping_delay)
+        self.plugins = Plugins(metrics, self.wiper.note, self._watch_health if options.health else None, self._forget)
+        self.claims = DraManager(
+            self.plugins, read_claim, FileCheckpoint(options.plugin_dir), options.features, metrics
+        )
+        self.health = HealthCache(options.plugin_dir)
+        self._registry = None if options.registry_dir is None else Registry(options.registry_dir, self.plugins)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        if self._registry is None:
+            return ()
+        text = "Sockets of drivers, there and registered."
+        return (Gauge("plugin_manager_total_plugins", text, ("socket_path", "state"), self._registry.counts),)
+
+    async def run(self) -> None:
+        """Until it is cancelled. Drivers are left as they are."""
+        self.wiper.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._reconcile())
+                if self._registry is not None:
+                    group.create_task(self._registry.run())
+        finally:
+            await self.plugins.close()
+            await self.wiper.close()
+
+    async def release_lost(self) -> None:
+        """Releases claims of pods that are gone."""
+        active = self._active()
+        if active is not None:
+            await self.claims.release_lost(active)
+
+    def with_health(self, pod: Json, statuses: Sequence[Json]) -> list[Json]:
+        """Container statuses with the health of their devices."""
+        now, options = datetime.now(UTC), self._options
+        messages = options.health_messages
+        return container_statuses(pod, statuses, self.claims.cache, self.health, now, messages=messages)
+
+    async def _reconcile(self) -> None:
+        while True:
+            await self.release_lost()
+            await asyncio.sleep(self._options.reconcile.total_seconds())
+
+    def _forget(self, plugin: Plugin) -> None:
+        self.health.clear(plugin.name)
+
+    async def _watch_health(self, plugin: Plugin) -> None:
+        """Follows what one socket reports, again whenever that ends. What is known is forgotten with it."""
+
+        def take(answer: HealthReport) -> None:
+            devices = [report(d.pool, d.device, d.health, d.message, d.timeout) for d in answer.devices]
+            changed = self.health.update(plugin.name, devices, datetime.now(UTC))
+            if pods := pods_of(self.claims.cache, plugin.name, changed):
+                self._changed(pods)
+
+        while True:
+            try:
+                await plugin.watch_health(take)
+            except DriverCallError as error:
+                log.debug("health of %s: %s", plugin.name, error)
+            self._forget(plugin)
+            await asyncio.sleep(_HEALTH_PAUSE)

@@ -1,0 +1,1 @@
+"""Drivers for dynamic resource allocation in Python."""

@@ -1,0 +1,86 @@
+"""The driver process of `grpcio_driver.py`, from a test's side."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+Json = dict[str, Any]
+PATIENCE = 30.0
+PROGRAM = Path(__file__).with_name("grpcio_driver.py")
+
+
+def eventually(holds: Callable[[], Any], what: str) -> Any:
+    """What it gives as soon as that is something; an assertion with `what` after a while."""
+    end = time.monotonic() + PATIENCE
+    while not (found := holds()):
+        assert time.monotonic() < end, f"still not so: {what}"
+        time.sleep(0.01)
+    return found
+
+
+class DriverProcess:
+    """One driver that is running. Use it in a `with`."""
+
+    def __init__(self, root: Path, registry: Path, driver: str = "gpu.example.com", **flags: str) -> None:
+        self.root, self.driver = root, driver
+        self.log_file, self.script_file = root / f"{driver}.log", root / f"{driver}.json"
+        directory = root / driver
+        directory.mkdir(exist_ok=True)
+        self._command = [
+            sys.executable,
+            str(PROGRAM),
+            f"--driver={driver}",
+            f"--registry-dir={registry}",
+            f"--plugin-dir={directory}",
+            f"--log={self.log_file}",
+            f"--script={self.script_file}",
+            *(f"--{name.replace('_', '-')}={value}" for name, value in flags.items()),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        before = len(self.calls("started"))
+        self._process = subprocess.Popen(self._command)
+        eventually(lambda: len(self.calls("started")) > before, "the driver listens")
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(10)
+            self._process = None
+
+    def kill(self) -> None:
+        self.stop(signal.SIGKILL)
+
+    def script(self, **what: Any) -> None:
+        """What the driver does from now on."""
+        new = self.script_file.with_suffix(".new")
+        new.write_text(json.dumps(what))
+        new.replace(self.script_file)
+
+    def calls(self, *methods: str) -> list[Json]:
+        """What it was asked, of these methods."""
+        if not self.log_file.exists():
+            return []
+        lines = [json.loads(line) for line in self.log_file.read_text().splitlines()]
+        return [line for line in lines if not methods or line["method"] in methods]
+
+    def heard(self, method: str, times: int = 1) -> list[Json]:
+        """Returns once it was asked so often."""
+        eventually(lambda: len(self.calls(method)) >= times, f"{self.driver}: {times} × {method}")
+        return self.calls(method)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.stop(signal.SIGKILL)
