@@ -78,7 +78,7 @@ class Definitions:
 
     def _property(self, item: Field) -> Json:
         made = self._type(item.type)
-        doc = item.doc or _STANDARD.get(item.name, "")
+        doc = item.doc
         default = self._default(item)
         if "$ref" in made and (doc or default is not None):
             made = made if self.release == 2 else {"allOf": [made]}
@@ -111,13 +111,6 @@ class Definitions:
         if type.name in _SCALAR_DOCS:
             return self.ref(type)
         return {**type.openapi, "enum": list(type.enum)} if type.enum else dict(type.openapi)
-
-
-#: Sentences for the fields that every kind has.
-_STANDARD: Final = {
-    "apiVersion": "Group and version of this representation of the object.",
-    "kind": "Kind of the object; the server infers it from the path when it is not given.",
-}
 
 
 def _kind(gvk: tuple[str, str, str]) -> Json:

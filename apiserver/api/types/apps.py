@@ -20,176 +20,237 @@ DaemonSetConditionType = string("v1.DaemonSetConditionType")
 ReplicaSetConditionType = string("v1.ReplicaSetConditionType")
 
 RollingUpdateStatefulSetStrategy = Struct("io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", lambda: (
-    field("partition", 1, INT32, pointer=True),
-    field("maxUnavailable", 2, INT_OR_STRING, pointer=True, gate="MaxUnavailableStatefulSet"),
-))
+    field("partition", 1, INT32, pointer=True,
+        doc="Ordinal from which on pods are updated; those below keep the old revision. 0 when not set."),
+    field("maxUnavailable", 2, INT_OR_STRING, pointer=True, gate="MaxUnavailableStatefulSet",
+        doc="How many pods may be unavailable during the update, as a number or a percentage of replicas; 1 when not "
+            "set."),
+), doc="RollingUpdateStatefulSetStrategy says how pods are replaced one after the other.")
 StatefulSetUpdateStrategy = Struct("io.k8s.api.apps.v1.StatefulSetUpdateStrategy", lambda: (
-    field("type", 1, StatefulSetUpdateStrategyType),
-    field("rollingUpdate", 2, RollingUpdateStatefulSetStrategy, pointer=True),
-))
+    field("type", 1, StatefulSetUpdateStrategyType,
+        doc="RollingUpdate (the default) replaces pods, OnDelete waits until somebody deletes them."),
+    field("rollingUpdate", 2, RollingUpdateStatefulSetStrategy, pointer=True, doc="Settings for RollingUpdate."),
+), doc="StatefulSetUpdateStrategy says how pods are brought to a new revision.")
 StatefulSetPersistentVolumeClaimRetentionPolicy = Struct(
     "io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy", lambda: (
-    field("whenDeleted", 1, PersistentVolumeClaimRetentionPolicyType),
-    field("whenScaled", 2, PersistentVolumeClaimRetentionPolicyType),
-))
+    field("whenDeleted", 1, PersistentVolumeClaimRetentionPolicyType,
+        doc="Retain (the default) or Delete for the claims of a StatefulSet that is deleted."),
+    field("whenScaled", 2, PersistentVolumeClaimRetentionPolicyType,
+        doc="Retain (the default) or Delete for the claims of pods that are removed by scaling down."),
+), doc="StatefulSetPersistentVolumeClaimRetentionPolicy says what becomes of claims that are no longer used.")
 StatefulSetOrdinals = Struct("io.k8s.api.apps.v1.StatefulSetOrdinals", lambda: (
-    field("start", 1, INT32, omit=False),
-))
+    field("start", 1, INT32, omit=False, doc="Ordinal of the first pod; 0 when not set."),
+), doc="StatefulSetOrdinals says how pods are numbered.")
 StatefulSetSpec = Struct("io.k8s.api.apps.v1.StatefulSetSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True),
-    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True),
-    field("template", 3, PodTemplateSpec, omit=False, required=True),
-    field("volumeClaimTemplates", 4, ListOf(PersistentVolumeClaim)),
-    field("serviceName", 5, STRING, omit=False),
-    field("podManagementPolicy", 6, PodManagementPolicyType),
-    field("updateStrategy", 7, StatefulSetUpdateStrategy, omit=False),
-    field("revisionHistoryLimit", 8, INT32, pointer=True),
-    field("minReadySeconds", 9, INT32),
-    field("persistentVolumeClaimRetentionPolicy", 10, StatefulSetPersistentVolumeClaimRetentionPolicy, pointer=True),
-    field("ordinals", 11, StatefulSetOrdinals, pointer=True),
-))
+    field("replicas", 1, INT32, pointer=True, doc="Number of pods that are wanted; 1 when not set."),
+    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
+        doc="Labels of the pods that belong to the set; must match the template and is fixed."),
+    field("template", 3, PodTemplateSpec, omit=False, required=True,
+        doc="Pattern of the pods; their names are the set's with an ordinal, and restartPolicy must be Always."),
+    field("volumeClaimTemplates", 4, ListOf(PersistentVolumeClaim),
+        doc="Patterns of claims; each pod gets one of each, which it keeps under its name."),
+    field("serviceName", 5, STRING, omit=False, doc="Headless Service that gives the pods their DNS names; fixed."),
+    field("podManagementPolicy", 6, PodManagementPolicyType,
+        doc="OrderedReady (the default) starts and stops pods one after the other, Parallel all together; fixed."),
+    field("updateStrategy", 7, StatefulSetUpdateStrategy, omit=False, doc="How pods are brought to a new revision."),
+    field("revisionHistoryLimit", 8, INT32, pointer=True,
+        doc="How many old revisions are kept for rolling back; 10 when not set."),
+    field("minReadySeconds", 9, INT32,
+        doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
+    field("persistentVolumeClaimRetentionPolicy", 10, StatefulSetPersistentVolumeClaimRetentionPolicy, pointer=True,
+        doc="What becomes of claims that are no longer used; they are retained when not set."),
+    field("ordinals", 11, StatefulSetOrdinals, pointer=True, doc="How pods are numbered; from 0 when not set."),
+), doc="StatefulSetSpec says which pods are wanted, how many, and with which claims.")
 StatefulSetCondition = Struct("io.k8s.api.apps.v1.StatefulSetCondition", lambda: (
-    field("type", 1, StatefulSetConditionType, omit=False, required=True),
-    field("status", 2, ConditionStatus, omit=False, required=True),
-    field("lastTransitionTime", 3, TIME, omit=False),
-    field("reason", 4, STRING),
-    field("message", 5, STRING),
-))
+    field("type", 1, StatefulSetConditionType, omit=False, required=True, doc="Aspect that the condition is about."),
+    field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="When status last changed."),
+    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
+    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+), doc="StatefulSetCondition is one aspect of a StatefulSet's state.")
 StatefulSetStatus = Struct("io.k8s.api.apps.v1.StatefulSetStatus", lambda: (
-    field("observedGeneration", 1, INT64),
-    field("replicas", 2, INT32, omit=False, required=True),
-    field("readyReplicas", 3, INT32),
-    field("currentReplicas", 4, INT32),
-    field("updatedReplicas", 5, INT32),
-    field("currentRevision", 6, STRING),
-    field("updateRevision", 7, STRING),
-    field("collisionCount", 9, INT32, pointer=True),
-    field("conditions", 10, ListOf(StatefulSetCondition, "map", ("type",), merge_key="type")),
-    field("availableReplicas", 11, INT32, omit=False),
-))
+    field("observedGeneration", 1, INT64,
+        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
+            "stale."),
+    field("replicas", 2, INT32, omit=False, required=True, doc="Number of pods."),
+    field("readyReplicas", 3, INT32, doc="Number of pods that are ready."),
+    field("currentReplicas", 4, INT32, doc="Number of pods of currentRevision."),
+    field("updatedReplicas", 5, INT32, doc="Number of pods of updateRevision."),
+    field("currentRevision", 6, STRING,
+        doc="Revision that pods had before the update; equal to updateRevision when it is complete."),
+    field("updateRevision", 7, STRING, doc="Revision that pods are brought to."),
+    field("collisionCount", 9, INT32, pointer=True,
+        doc="How often a revision's name was taken already; it makes the next name another one."),
+    field("conditions", 10, ListOf(StatefulSetCondition, "map", ("type",), merge_key="type"),
+        doc="Latest conditions, at most one of each type."),
+    field("availableReplicas", 11, INT32, omit=False, doc="Number of pods that have been ready for minReadySeconds."),
+), doc="StatefulSetStatus counts the pods that there are.")
 StatefulSet = Struct("io.k8s.api.apps.v1.StatefulSet", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, StatefulSetSpec, omit=False),
-    field("status", 3, StatefulSetStatus, omit=False),
-), gvk=("apps", "v1", "StatefulSet"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, StatefulSetSpec, omit=False, doc="The wanted pods and claims."),
+    field("status", 3, StatefulSetStatus, omit=False, doc="The pods that there are."),
+), gvk=("apps", "v1", "StatefulSet"), doc="StatefulSet runs pods that each have a lasting name and storage.")
 RollingUpdateDeployment = Struct("io.k8s.api.apps.v1.RollingUpdateDeployment", lambda: (
-    field("maxUnavailable", 1, INT_OR_STRING, pointer=True),
-    field("maxSurge", 2, INT_OR_STRING, pointer=True),
-))
+    field("maxUnavailable", 1, INT_OR_STRING, pointer=True,
+        doc="How many pods may be missing, as a number or a percentage of replicas, rounded down; 25% when not set."),
+    field("maxSurge", 2, INT_OR_STRING, pointer=True,
+        doc="How many pods there may be in excess of replicas, as a number or a percentage, rounded up; 25% when not "
+            "set."),
+), doc="RollingUpdateDeployment says how many pods may be missing or extra during an update.")
 DeploymentStrategy = Struct("io.k8s.api.apps.v1.DeploymentStrategy", lambda: (
-    field("type", 1, DeploymentStrategyType),
-    field("rollingUpdate", 2, RollingUpdateDeployment, pointer=True),
-))
+    field("type", 1, DeploymentStrategyType,
+        doc="RollingUpdate (the default) does so step by step, Recreate first deletes all old pods."),
+    field("rollingUpdate", 2, RollingUpdateDeployment, pointer=True,
+        doc="Settings for RollingUpdate; not allowed with Recreate."),
+), doc="DeploymentStrategy says how old pods are replaced by new ones.")
 DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True),
-    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True),
-    field("template", 3, PodTemplateSpec, omit=False, required=True),
-    field("strategy", 4, DeploymentStrategy, omit=False, strategy="retainKeys"),
-    field("minReadySeconds", 5, INT32),
-    field("revisionHistoryLimit", 6, INT32, pointer=True),
-    field("paused", 7, BOOL),
-    field("progressDeadlineSeconds", 9, INT32, pointer=True),
-))
+    field("replicas", 1, INT32, pointer=True, doc="Number of pods that are wanted; 1 when not set."),
+    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
+        doc="Labels of the pods that belong to the deployment; must match the template and is fixed."),
+    field("template", 3, PodTemplateSpec, omit=False, required=True,
+        doc="Pattern of the pods; a change of it starts an update. restartPolicy must be Always."),
+    field("strategy", 4, DeploymentStrategy, omit=False, strategy="retainKeys",
+        doc="How old pods are replaced by new ones."),
+    field("minReadySeconds", 5, INT32,
+        doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
+    field("revisionHistoryLimit", 6, INT32, pointer=True,
+        doc="How many old ReplicaSets are kept for rolling back; 10 when not set."),
+    field("paused", 7, BOOL, doc="True to hold back updates of the pods; false when not set."),
+    field("progressDeadlineSeconds", 9, INT32, pointer=True,
+        doc="Seconds without progress after which the condition Progressing turns False; 600 when not set."),
+), doc="DeploymentSpec says which pods are wanted, how many, and how they are updated.")
 DeploymentCondition = Struct("io.k8s.api.apps.v1.DeploymentCondition", lambda: (
-    field("type", 1, DeploymentConditionType, omit=False, required=True),
-    field("status", 2, ConditionStatus, omit=False, required=True),
-    field("lastUpdateTime", 6, TIME, omit=False),
-    field("lastTransitionTime", 7, TIME, omit=False),
-    field("reason", 4, STRING),
-    field("message", 5, STRING),
-))
+    field("type", 1, DeploymentConditionType, omit=False, required=True,
+        doc="Aspect: Available, Progressing or ReplicaFailure."),
+    field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
+    field("lastUpdateTime", 6, TIME, omit=False, doc="When the condition last changed in any way."),
+    field("lastTransitionTime", 7, TIME, omit=False, doc="When status last changed."),
+    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
+    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+), doc="DeploymentCondition is one aspect of a Deployment's state.")
 DeploymentStatus = Struct("io.k8s.api.apps.v1.DeploymentStatus", lambda: (
-    field("observedGeneration", 1, INT64),
-    field("replicas", 2, INT32),
-    field("updatedReplicas", 3, INT32),
-    field("readyReplicas", 7, INT32),
-    field("availableReplicas", 4, INT32),
-    field("unavailableReplicas", 5, INT32),
-    field("terminatingReplicas", 9, INT32, pointer=True),
-    field("conditions", 6, ListOf(DeploymentCondition, "map", ("type",), merge_key="type")),
-    field("collisionCount", 8, INT32, pointer=True),
-))
+    field("observedGeneration", 1, INT64,
+        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
+            "stale."),
+    field("replicas", 2, INT32, doc="Number of pods, without those that are being deleted."),
+    field("updatedReplicas", 3, INT32, doc="Number of pods that are made from the present template."),
+    field("readyReplicas", 7, INT32, doc="Number of pods that are ready."),
+    field("availableReplicas", 4, INT32, doc="Number of pods that have been ready for minReadySeconds."),
+    field("unavailableReplicas", 5, INT32, doc="Number of pods that are still missing or not yet available."),
+    field("terminatingReplicas", 9, INT32, pointer=True, doc="Number of pods that are being deleted."),
+    field("conditions", 6, ListOf(DeploymentCondition, "map", ("type",), merge_key="type"),
+        doc="Latest conditions, at most one of each type."),
+    field("collisionCount", 8, INT32, pointer=True,
+        doc="How often a ReplicaSet's name was taken already; it makes the next name another one."),
+), doc="DeploymentStatus counts the pods that there are.")
 Deployment = Struct("io.k8s.api.apps.v1.Deployment", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, DeploymentSpec, omit=False),
-    field("status", 3, DeploymentStatus, omit=False),
-), gvk=("apps", "v1", "Deployment"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, DeploymentSpec, omit=False, doc="The wanted pods and how they are updated."),
+    field("status", 3, DeploymentStatus, omit=False, doc="The pods that there are."),
+), gvk=("apps", "v1", "Deployment"), doc="Deployment runs equal pods and updates them step by step.")
 RollingUpdateDaemonSet = Struct("io.k8s.api.apps.v1.RollingUpdateDaemonSet", lambda: (
-    field("maxUnavailable", 1, INT_OR_STRING, pointer=True),
-    field("maxSurge", 2, INT_OR_STRING, pointer=True),
-))
+    field("maxUnavailable", 1, INT_OR_STRING, pointer=True,
+        doc="On how many nodes the pod may be missing, as a number or a percentage of the nodes, rounded up; 1 when "
+            "not set."),
+    field("maxSurge", 2, INT_OR_STRING, pointer=True,
+        doc="On how many nodes the new pod may run beside the old one, as a number or a percentage, rounded up; 0 when "
+            "not set."),
+), doc="RollingUpdateDaemonSet says how many pods may be missing or extra during an update.")
 DaemonSetUpdateStrategy = Struct("io.k8s.api.apps.v1.DaemonSetUpdateStrategy", lambda: (
-    field("type", 1, DaemonSetUpdateStrategyType),
-    field("rollingUpdate", 2, RollingUpdateDaemonSet, pointer=True),
-))
+    field("type", 1, DaemonSetUpdateStrategyType,
+        doc="RollingUpdate (the default) replaces pods, OnDelete waits until somebody deletes them."),
+    field("rollingUpdate", 2, RollingUpdateDaemonSet, pointer=True, doc="Settings for RollingUpdate."),
+), doc="DaemonSetUpdateStrategy says how old pods are replaced by new ones.")
 DaemonSetSpec = Struct("io.k8s.api.apps.v1.DaemonSetSpec", lambda: (
-    field("selector", 1, LabelSelector, omit=False, pointer=True, required=True),
-    field("template", 2, PodTemplateSpec, omit=False, required=True),
-    field("updateStrategy", 3, DaemonSetUpdateStrategy, omit=False),
-    field("minReadySeconds", 4, INT32),
-    field("revisionHistoryLimit", 6, INT32, pointer=True),
-))
+    field("selector", 1, LabelSelector, omit=False, pointer=True, required=True,
+        doc="Labels of the pods that belong to the set; must match the template and is fixed."),
+    field("template", 2, PodTemplateSpec, omit=False, required=True,
+        doc="Pattern of the pods; its node selector and affinity say on which nodes. restartPolicy must be Always."),
+    field("updateStrategy", 3, DaemonSetUpdateStrategy, omit=False,
+        doc="How the pod of each node is replaced by a new one."),
+    field("minReadySeconds", 4, INT32,
+        doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
+    field("revisionHistoryLimit", 6, INT32, pointer=True,
+        doc="How many old revisions are kept for rolling back; 10 when not set."),
+), doc="DaemonSetSpec says which pod runs on every node.")
 DaemonSetCondition = Struct("io.k8s.api.apps.v1.DaemonSetCondition", lambda: (
-    field("type", 1, DaemonSetConditionType, omit=False, required=True),
-    field("status", 2, ConditionStatus, omit=False, required=True),
-    field("lastTransitionTime", 3, TIME, omit=False),
-    field("reason", 4, STRING),
-    field("message", 5, STRING),
-))
+    field("type", 1, DaemonSetConditionType, omit=False, required=True, doc="Aspect that the condition is about."),
+    field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="When status last changed."),
+    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
+    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+), doc="DaemonSetCondition is one aspect of a DaemonSet's state.")
 DaemonSetStatus = Struct("io.k8s.api.apps.v1.DaemonSetStatus", lambda: (
-    field("currentNumberScheduled", 1, INT32, omit=False, required=True),
-    field("numberMisscheduled", 2, INT32, omit=False, required=True),
-    field("desiredNumberScheduled", 3, INT32, omit=False, required=True),
-    field("numberReady", 4, INT32, omit=False, required=True),
-    field("observedGeneration", 5, INT64),
-    field("updatedNumberScheduled", 6, INT32),
-    field("numberAvailable", 7, INT32),
-    field("numberUnavailable", 8, INT32),
-    field("collisionCount", 9, INT32, pointer=True),
-    field("conditions", 10, ListOf(DaemonSetCondition, "map", ("type",), merge_key="type")),
-))
+    field("currentNumberScheduled", 1, INT32, omit=False, required=True,
+        doc="Number of nodes that have a pod and should."),
+    field("numberMisscheduled", 2, INT32, omit=False, required=True,
+        doc="Number of nodes that have a pod and should not."),
+    field("desiredNumberScheduled", 3, INT32, omit=False, required=True, doc="Number of nodes that should have a pod."),
+    field("numberReady", 4, INT32, omit=False, required=True,
+        doc="Number of nodes that should have a pod and have a ready one."),
+    field("observedGeneration", 5, INT64,
+        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
+            "stale."),
+    field("updatedNumberScheduled", 6, INT32, doc="Number of nodes whose pod is made from the present template."),
+    field("numberAvailable", 7, INT32,
+        doc="Number of nodes that should have a pod and have one that has been ready for minReadySeconds."),
+    field("numberUnavailable", 8, INT32, doc="Number of nodes that should have a pod and have no available one."),
+    field("collisionCount", 9, INT32, pointer=True,
+        doc="How often a revision's name was taken already; it makes the next name another one."),
+    field("conditions", 10, ListOf(DaemonSetCondition, "map", ("type",), merge_key="type"),
+        doc="Latest conditions, at most one of each type."),
+), doc="DaemonSetStatus counts the nodes by the pods that they have.")
 DaemonSet = Struct("io.k8s.api.apps.v1.DaemonSet", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, DaemonSetSpec, omit=False),
-    field("status", 3, DaemonSetStatus, omit=False),
-), gvk=("apps", "v1", "DaemonSet"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, DaemonSetSpec, omit=False, doc="The wanted pod and how it is updated."),
+    field("status", 3, DaemonSetStatus, omit=False, doc="The nodes, counted by the pods that they have."),
+), gvk=("apps", "v1", "DaemonSet"),
+    doc="DaemonSet runs one pod on every node, or on every node that its template selects.")
 ReplicaSetSpec = Struct("io.k8s.api.apps.v1.ReplicaSetSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True),
-    field("minReadySeconds", 4, INT32),
-    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True),
-    field("template", 3, PodTemplateSpec, omit=False),
-))
+    field("replicas", 1, INT32, pointer=True, doc="Number of pods that are wanted; 1 when not set."),
+    field("minReadySeconds", 4, INT32,
+        doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
+    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
+        doc="Labels of the pods that belong to the set; must match the template and is fixed."),
+    field("template", 3, PodTemplateSpec, omit=False, doc="Pattern of the pods; restartPolicy must be Always."),
+), doc="ReplicaSetSpec says which pods are wanted, and how many.")
 ReplicaSetCondition = Struct("io.k8s.api.apps.v1.ReplicaSetCondition", lambda: (
-    field("type", 1, ReplicaSetConditionType, omit=False, required=True),
-    field("status", 2, ConditionStatus, omit=False, required=True),
-    field("lastTransitionTime", 3, TIME, omit=False),
-    field("reason", 4, STRING),
-    field("message", 5, STRING),
-))
+    field("type", 1, ReplicaSetConditionType, omit=False, required=True,
+        doc="Aspect: ReplicaFailure, when pods cannot be created or deleted."),
+    field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="When status last changed."),
+    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
+    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+), doc="ReplicaSetCondition is one aspect of a ReplicaSet's state.")
 ReplicaSetStatus = Struct("io.k8s.api.apps.v1.ReplicaSetStatus", lambda: (
-    field("replicas", 1, INT32, omit=False, required=True),
-    field("fullyLabeledReplicas", 2, INT32),
-    field("readyReplicas", 4, INT32),
-    field("availableReplicas", 5, INT32),
-    field("terminatingReplicas", 7, INT32, pointer=True),
-    field("observedGeneration", 3, INT64),
-    field("conditions", 6, ListOf(ReplicaSetCondition, "map", ("type",), merge_key="type")),
-))
+    field("replicas", 1, INT32, omit=False, required=True, doc="Number of pods, without those that are being deleted."),
+    field("fullyLabeledReplicas", 2, INT32, doc="Number of pods that have all labels of the template."),
+    field("readyReplicas", 4, INT32, doc="Number of pods that are ready."),
+    field("availableReplicas", 5, INT32, doc="Number of pods that have been ready for minReadySeconds."),
+    field("terminatingReplicas", 7, INT32, pointer=True, doc="Number of pods that are being deleted."),
+    field("observedGeneration", 3, INT64,
+        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
+            "stale."),
+    field("conditions", 6, ListOf(ReplicaSetCondition, "map", ("type",), merge_key="type"),
+        doc="Latest conditions, at most one of each type."),
+), doc="ReplicaSetStatus counts the pods that there are.")
 ReplicaSet = Struct("io.k8s.api.apps.v1.ReplicaSet", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, ReplicaSetSpec, omit=False),
-    field("status", 3, ReplicaSetStatus, omit=False),
-), gvk=("apps", "v1", "ReplicaSet"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, ReplicaSetSpec, omit=False, doc="The wanted pods."),
+    field("status", 3, ReplicaSetStatus, omit=False, doc="The pods that there are."),
+), gvk=("apps", "v1", "ReplicaSet"),
+    doc="ReplicaSet keeps a number of equal pods running; usually a Deployment makes it.")
 ControllerRevision = Struct("io.k8s.api.apps.v1.ControllerRevision", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("data", 2, RAW, omit=False),
-    field("revision", 3, INT64, omit=False, required=True),
-), gvk=("apps", "v1", "ControllerRevision"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("data", 2, RAW, omit=False, doc="The state, as the controller writes it; fixed."),
+    field("revision", 3, INT64, omit=False, required=True, doc="Number of the revision; a greater one is later."),
+), gvk=("apps", "v1", "ControllerRevision"),
+    doc="ControllerRevision is one state of a DaemonSet's or StatefulSet's template, kept for rolling back.")
 
 
 ControllerRevisionList = list_of(ControllerRevision)

@@ -6,55 +6,62 @@ from apiserver.api.schema import BOOL, INT64, STRING, TIME, ListOf, MapOf, Struc
 from apiserver.api.types.meta import TYPE_META, UID, ObjectMeta
 
 BoundObjectReference = Struct("io.k8s.api.authentication.v1.BoundObjectReference", lambda: (
-    field("kind", 1, STRING),
-    field("apiVersion", 2, STRING),
-    field("name", 3, STRING),
-    field("uid", 4, UID),
-))
+    field("kind", 1, STRING, doc="Kind of the object: Pod, Secret or Node."),
+    field("apiVersion", 2, STRING, doc="Group and version of the object."),
+    field("name", 3, STRING, doc="Name of the object."),
+    field("uid", 4, UID, doc="UID of the object."),
+), doc="BoundObjectReference points to the object that a token is bound to.")
 TokenRequestSpec = Struct("io.k8s.api.authentication.v1.TokenRequestSpec", lambda: (
-    field("audiences", 1, ListOf(STRING), omit=False),
-    field("expirationSeconds", 4, INT64, omit=False, pointer=True),
-    field("boundObjectRef", 3, BoundObjectReference, omit=False, pointer=True),
-))
+    field("audiences", 1, ListOf(STRING), omit=False,
+        doc="Servers that the token is for, any other must refuse it; the API server when empty."),
+    field("expirationSeconds", 4, INT64, omit=False, pointer=True,
+        doc="Lifetime of the token in seconds, at least 600; the server may choose another. 3600 (1 hour) when not "
+            "set."),
+    field("boundObjectRef", 3, BoundObjectReference, omit=False, pointer=True,
+        doc="Object without which the token is not valid; it ends when the object is deleted."),
+), doc="TokenRequestSpec says which token is wanted.")
 TokenRequestStatus = Struct("io.k8s.api.authentication.v1.TokenRequestStatus", lambda: (
-    field("token", 1, STRING, omit=False),
-    field("expirationTimestamp", 2, TIME, omit=False),
-))
+    field("token", 1, STRING, omit=False, doc="The token, opaque to clients."),
+    field("expirationTimestamp", 2, TIME, omit=False, doc="When the token expires."),
+), doc="TokenRequestStatus is the token.")
 TokenRequest = Struct("io.k8s.api.authentication.v1.TokenRequest", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, TokenRequestSpec, omit=False),
-    field("status", 3, TokenRequestStatus, omit=False),
-), gvk=("authentication.k8s.io", "v1", "TokenRequest"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, TokenRequestSpec, omit=False, doc="The wanted token."),
+    field("status", 3, TokenRequestStatus, omit=False, doc="The token."),
+), gvk=("authentication.k8s.io", "v1", "TokenRequest"),
+    doc="TokenRequest asks for a token of a service account; it is the body of the subresource token.")
 
 ExtraValue = ListOf(STRING, go="v1.ExtraValue")
 UserInfo = Struct("io.k8s.api.authentication.v1.UserInfo", lambda: (
-    field("username", 1, STRING),
-    field("uid", 2, STRING),
-    field("groups", 3, ListOf(STRING)),
-    field("extra", 4, MapOf(ExtraValue)),
-))
+    field("username", 1, STRING, doc="Name that tells the user from all others."),
+    field("uid", 2, STRING, doc="Identity of the user that outlives a reuse of the name."),
+    field("groups", 3, ListOf(STRING), doc="Groups that the user belongs to."),
+    field("extra", 4, MapOf(ExtraValue), doc="Further facts that the authenticator knows, by key."),
+), doc="UserInfo says who a user is.")
 TokenReviewSpec = Struct("io.k8s.api.authentication.v1.TokenReviewSpec", lambda: (
-    field("token", 1, STRING),
-    field("audiences", 2, ListOf(STRING)),
-))
+    field("token", 1, STRING, doc="The bearer token."),
+    field("audiences", 2, ListOf(STRING),
+        doc="Audiences as which the asking server sees itself; the API server when empty."),
+), doc="TokenReviewSpec is the token in question.")
 TokenReviewStatus = Struct("io.k8s.api.authentication.v1.TokenReviewStatus", lambda: (
-    field("authenticated", 1, BOOL),
-    field("user", 2, UserInfo, omit=False),
-    field("audiences", 4, ListOf(STRING)),
-    field("error", 3, STRING),
-))
+    field("authenticated", 1, BOOL, doc="True when the token is valid for a known user."),
+    field("user", 2, UserInfo, omit=False, doc="Whose token it is."),
+    field("audiences", 4, ListOf(STRING), doc="Audiences of the request for which the token is valid."),
+    field("error", 3, STRING, doc="Why the token could not be checked."),
+), doc="TokenReviewStatus says whether a token is valid, and whose it is.")
 TokenReview = Struct("io.k8s.api.authentication.v1.TokenReview", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, TokenReviewSpec, omit=False, required=True),
-    field("status", 3, TokenReviewStatus, omit=False),
-), gvk=("authentication.k8s.io", "v1", "TokenReview"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, TokenReviewSpec, omit=False, required=True, doc="The token in question."),
+    field("status", 3, TokenReviewStatus, omit=False, doc="The answer, filled in by the server."),
+), gvk=("authentication.k8s.io", "v1", "TokenReview"), doc="TokenReview asks whose a bearer token is.")
 SelfSubjectReviewStatus = Struct("io.k8s.api.authentication.v1.SelfSubjectReviewStatus", lambda: (
-    field("userInfo", 1, UserInfo, omit=False),
-))
+    field("userInfo", 1, UserInfo, omit=False, doc="The user that sent the request."),
+), doc="SelfSubjectReviewStatus says who sent the request.")
 SelfSubjectReview = Struct("io.k8s.api.authentication.v1.SelfSubjectReview", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("status", 2, SelfSubjectReviewStatus, omit=False),
-), gvk=("authentication.k8s.io", "v1", "SelfSubjectReview"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("status", 2, SelfSubjectReviewStatus, omit=False, doc="The answer, filled in by the server."),
+), gvk=("authentication.k8s.io", "v1", "SelfSubjectReview"),
+    doc="SelfSubjectReview asks who the server takes the sender for, as kubectl auth whoami does.")

@@ -15,103 +15,143 @@ JobConditionType = string("v1.JobConditionType")
 ConcurrencyPolicy = string("v1.ConcurrencyPolicy", "Allow", "Forbid", "Replace")
 
 PodFailurePolicyOnExitCodesRequirement = Struct("io.k8s.api.batch.v1.PodFailurePolicyOnExitCodesRequirement", lambda: (
-    field("containerName", 1, STRING, pointer=True),
-    field("operator", 2, PodFailurePolicyOnExitCodesOperator, omit=False, required=True),
-    field("values", 3, ListOf(INT32, "set"), omit=False, required=True),
-))
+    field("containerName", 1, STRING, pointer=True,
+        doc="Container whose exit code is looked at; any container of the pod when not set."),
+    field("operator", 2, PodFailurePolicyOnExitCodesOperator, omit=False, required=True,
+        doc="In when one of the values matches, NotIn when none does."),
+    field("values", 3, ListOf(INT32, "set"), omit=False, required=True,
+        doc="Exit codes in ascending order, 1 to 255 of them; 0 is not allowed with In."),
+), doc="PodFailurePolicyOnExitCodesRequirement is a condition on the exit codes of containers.")
 PodFailurePolicyOnPodConditionsPattern = Struct("io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", lambda: (
-    field("type", 1, PodConditionType, omit=False, required=True),
-    field("status", 2, ConditionStatus, omit=False),
-))
+    field("type", 1, PodConditionType, omit=False, required=True,
+        doc="Type of the pod's condition, such as DisruptionTarget."),
+    field("status", 2, ConditionStatus, omit=False,
+        doc="Status that it must have: True, False or Unknown; True when not set."),
+), doc="PodFailurePolicyOnPodConditionsPattern is a condition on a pod's status.")
 PodFailurePolicyRule = Struct("io.k8s.api.batch.v1.PodFailurePolicyRule", lambda: (
-    field("action", 1, PodFailurePolicyAction, omit=False, required=True),
-    field("onExitCodes", 2, PodFailurePolicyOnExitCodesRequirement, pointer=True),
-    field("onPodConditions", 3, ListOf(PodFailurePolicyOnPodConditionsPattern)),
-))
+    field("action", 1, PodFailurePolicyAction, omit=False, required=True,
+        doc="FailJob, FailIndex, Ignore (not counted and made anew) or Count (as without a policy)."),
+    field("onExitCodes", 2, PodFailurePolicyOnExitCodesRequirement, pointer=True, doc="Condition on exit codes."),
+    field("onPodConditions", 3, ListOf(PodFailurePolicyOnPodConditionsPattern),
+        doc="Conditions of the pod, any of which is enough; at most 20."),
+), doc="PodFailurePolicyRule says what a failed pod means for its job; exactly one of the two conditions is set.")
 PodFailurePolicy = Struct("io.k8s.api.batch.v1.PodFailurePolicy", lambda: (
-    field("rules", 1, ListOf(PodFailurePolicyRule), omit=False, required=True),
-))
+    field("rules", 1, ListOf(PodFailurePolicyRule), omit=False, required=True,
+        doc="Rules, at most 20; the first one that matches counts, and if none does the failure is counted as usual."),
+), doc="PodFailurePolicy says what failed pods mean for their job.")
 SuccessPolicyRule = Struct("io.k8s.api.batch.v1.SuccessPolicyRule", lambda: (
-    field("succeededIndexes", 1, STRING, pointer=True),
-    field("succeededCount", 2, INT32, pointer=True),
-))
+    field("succeededIndexes", 1, STRING, pointer=True, doc="Indexes that must have succeeded, such as 0,2-4."),
+    field("succeededCount", 2, INT32, pointer=True,
+        doc="How many indexes must have succeeded, of succeededIndexes if they are set, else of all."),
+), doc="SuccessPolicyRule says when a job is done early; with both fields set both must hold.")
 SuccessPolicy = Struct("io.k8s.api.batch.v1.SuccessPolicy", lambda: (
-    field("rules", 1, ListOf(SuccessPolicyRule), omit=False, required=True),
-))
+    field("rules", 1, ListOf(SuccessPolicyRule), omit=False, required=True,
+        doc="Rules, at most 20; the first one that holds makes the job succeed."),
+), doc="SuccessPolicy says when a job is done before all its indexes have succeeded.")
 JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
-    field("parallelism", 1, INT32, pointer=True),
-    field("completions", 2, INT32, pointer=True),
-    field("activeDeadlineSeconds", 3, INT64, pointer=True),
-    field("podFailurePolicy", 11, PodFailurePolicy, pointer=True),
-    field("successPolicy", 16, SuccessPolicy, pointer=True),
-    field("backoffLimit", 7, INT32, pointer=True),
-    field("backoffLimitPerIndex", 12, INT32, pointer=True),
-    field("maxFailedIndexes", 13, INT32, pointer=True),
-    field("selector", 4, LabelSelector, pointer=True),
-    field("manualSelector", 5, BOOL, pointer=True),
-    field("template", 6, PodTemplateSpec, omit=False, required=True),
-    field("ttlSecondsAfterFinished", 8, INT32, pointer=True),
-    field("completionMode", 9, CompletionMode, pointer=True),
-    field("suspend", 10, BOOL, pointer=True),
-    field("podReplacementPolicy", 14, PodReplacementPolicy, pointer=True),
-    field("managedBy", 15, STRING, pointer=True),
-))
+    field("parallelism", 1, INT32, pointer=True, doc="How many pods may run together; 1 when not set."),
+    field("completions", 2, INT32, pointer=True,
+        doc="How many pods must succeed; when not set, the success of any pod ends the job."),
+    field("activeDeadlineSeconds", 3, INT64, pointer=True,
+        doc="Seconds after its start at which the job fails; no limit when not set."),
+    field("podFailurePolicy", 11, PodFailurePolicy, pointer=True,
+        doc="What failed pods mean for the job; needs restartPolicy Never. Each failure counts when not set."),
+    field("successPolicy", 16, SuccessPolicy, pointer=True,
+        doc="When the job is done before all indexes have succeeded; only for completionMode Indexed."),
+    field("backoffLimit", 7, INT32, pointer=True,
+        doc="How many failures of pods are retried before the job fails; 6 when not set, and no limit with "
+            "backoffLimitPerIndex."),
+    field("backoffLimitPerIndex", 12, INT32, pointer=True,
+        doc="How many failures of an index are retried before it fails; only for completionMode Indexed with "
+            "restartPolicy Never."),
+    field("maxFailedIndexes", 13, INT32, pointer=True,
+        doc="How many indexes may fail before the job fails; all may when not set. Needs backoffLimitPerIndex."),
+    field("selector", 4, LabelSelector, pointer=True,
+        doc="Labels of the job's pods; set by the server unless manualSelector is true."),
+    field("manualSelector", 5, BOOL, pointer=True,
+        doc="True to choose the selector and the labels of the pods oneself; false when not set."),
+    field("template", 6, PodTemplateSpec, omit=False, required=True,
+        doc="Pattern of the pods; restartPolicy must be Never or OnFailure."),
+    field("ttlSecondsAfterFinished", 8, INT32, pointer=True,
+        doc="Seconds after its end at which the job is deleted; it is kept when not set."),
+    field("completionMode", 9, CompletionMode, pointer=True,
+        doc="NonIndexed (the default) counts pods that succeed, Indexed gives each pod a number and needs one success "
+            "of each."),
+    field("suspend", 10, BOOL, pointer=True,
+        doc="True to stop the job: its pods are deleted, and its time begins again when it is resumed; false when not "
+            "set."),
+    field("podReplacementPolicy", 14, PodReplacementPolicy, pointer=True,
+        doc="When a failing pod is replaced: TerminatingOrFailed (the default) or Failed, which is the only one with a "
+            "podFailurePolicy."),
+    field("managedBy", 15, STRING, pointer=True,
+        doc="Controller that runs the job, as example.com/name; the built-in one when not set. Fixed."),
+), doc="JobSpec says which pods must run to their end, and how often.")
 UncountedTerminatedPods = Struct("io.k8s.api.batch.v1.UncountedTerminatedPods", lambda: (
-    field("succeeded", 1, ListOf(UID, "set")),
-    field("failed", 2, ListOf(UID, "set")),
-))
+    field("succeeded", 1, ListOf(UID, "set"), doc="UIDs of pods that succeeded."),
+    field("failed", 2, ListOf(UID, "set"), doc="UIDs of pods that failed."),
+), doc="UncountedTerminatedPods lists ended pods that the counters do not have yet.")
 JobCondition = Struct("io.k8s.api.batch.v1.JobCondition", lambda: (
-    field("type", 1, JobConditionType, omit=False, required=True),
-    field("status", 2, ConditionStatus, omit=False, required=True),
-    field("lastProbeTime", 3, TIME, omit=False),
-    field("lastTransitionTime", 4, TIME, omit=False),
-    field("reason", 5, STRING),
-    field("message", 6, STRING),
-))
+    field("type", 1, JobConditionType, omit=False, required=True,
+        doc="Aspect: Complete, Failed, Suspended, SuccessCriteriaMet or FailureTarget."),
+    field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
+    field("lastProbeTime", 3, TIME, omit=False, doc="When the condition was last checked."),
+    field("lastTransitionTime", 4, TIME, omit=False, doc="When status last changed."),
+    field("reason", 5, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
+    field("message", 6, STRING, doc="Why the status is what it is, as text for people."),
+), doc="JobCondition is one aspect of a Job's state.")
 JobStatus = Struct("io.k8s.api.batch.v1.JobStatus", lambda: (
-    field("conditions", 1, ListOf(JobCondition, merge_key="type")),
-    field("startTime", 2, TIME, pointer=True),
-    field("completionTime", 3, TIME, pointer=True),
-    field("active", 4, INT32),
-    field("succeeded", 5, INT32),
-    field("failed", 6, INT32),
-    field("terminating", 11, INT32, pointer=True),
-    field("completedIndexes", 7, STRING),
-    field("failedIndexes", 10, STRING, pointer=True),
-    field("uncountedTerminatedPods", 8, UncountedTerminatedPods, pointer=True),
-    field("ready", 9, INT32, pointer=True),
-))
+    field("conditions", 1, ListOf(JobCondition, merge_key="type"), doc="Latest conditions, at most one of each type."),
+    field("startTime", 2, TIME, pointer=True, doc="When the job began to run; not set while it is suspended."),
+    field("completionTime", 3, TIME, pointer=True, doc="When the job succeeded."),
+    field("active", 4, INT32, doc="Number of pods that are pending or running and not being deleted."),
+    field("succeeded", 5, INT32, doc="Number of pods that succeeded."),
+    field("failed", 6, INT32, doc="Number of pods that failed."),
+    field("terminating", 11, INT32, pointer=True, doc="Number of pods that are being deleted and have not ended."),
+    field("completedIndexes", 7, STRING, doc="Indexes that have succeeded, such as 0,2-4."),
+    field("failedIndexes", 10, STRING, pointer=True,
+        doc="Indexes that have failed, such as 0,2-4; only with backoffLimitPerIndex."),
+    field("uncountedTerminatedPods", 8, UncountedTerminatedPods, pointer=True,
+        doc="Ended pods that the counters do not have yet."),
+    field("ready", 9, INT32, pointer=True, doc="Number of active pods that are ready."),
+), doc="JobStatus says how far a job is.")
 Job = Struct("io.k8s.api.batch.v1.Job", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, JobSpec, omit=False),
-    field("status", 3, JobStatus, omit=False),
-), gvk=("batch", "v1", "Job"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, JobSpec, omit=False, doc="The pods to run, and how often."),
+    field("status", 3, JobStatus, omit=False, doc="How far the job is."),
+), gvk=("batch", "v1", "Job"), doc="Job runs pods until enough of them have succeeded.")
 JobTemplateSpec = Struct("io.k8s.api.batch.v1.JobTemplateSpec", lambda: (
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, JobSpec, omit=False),
-))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Labels and annotations of the jobs."),
+    field("spec", 2, JobSpec, omit=False, doc="Spec of the jobs."),
+), doc="JobTemplateSpec is the pattern that jobs are made from.")
 CronJobSpec = Struct("io.k8s.api.batch.v1.CronJobSpec", lambda: (
-    field("schedule", 1, STRING, omit=False, required=True),
-    field("timeZone", 8, STRING, pointer=True),
-    field("startingDeadlineSeconds", 2, INT64, pointer=True),
-    field("concurrencyPolicy", 3, ConcurrencyPolicy),
-    field("suspend", 4, BOOL, pointer=True),
-    field("jobTemplate", 5, JobTemplateSpec, omit=False, required=True),
-    field("successfulJobsHistoryLimit", 6, INT32, pointer=True),
-    field("failedJobsHistoryLimit", 7, INT32, pointer=True),
-))
+    field("schedule", 1, STRING, omit=False, required=True,
+        doc="When jobs are made, as five fields of cron or a word such as @hourly."),
+    field("timeZone", 8, STRING, pointer=True,
+        doc="Name of the time zone of the schedule, such as Europe/Berlin; that of the controller when not set."),
+    field("startingDeadlineSeconds", 2, INT64, pointer=True,
+        doc="How late a job may be made, in seconds, before it counts as missed; no limit when not set."),
+    field("concurrencyPolicy", 3, ConcurrencyPolicy,
+        doc="What happens when the job before is still running: Allow (the default), Forbid skips, Replace deletes the "
+            "running one."),
+    field("suspend", 4, BOOL, pointer=True,
+        doc="True to make no further jobs; those that run are not affected. False when not set."),
+    field("jobTemplate", 5, JobTemplateSpec, omit=False, required=True, doc="Pattern of the jobs."),
+    field("successfulJobsHistoryLimit", 6, INT32, pointer=True,
+        doc="How many successful jobs are kept; 3 when not set."),
+    field("failedJobsHistoryLimit", 7, INT32, pointer=True, doc="How many failed jobs are kept; 1 when not set."),
+), doc="CronJobSpec says when jobs are made, and which.")
 CronJobStatus = Struct("io.k8s.api.batch.v1.CronJobStatus", lambda: (
-    field("active", 1, ListOf(ObjectReference)),
-    field("lastScheduleTime", 4, TIME, pointer=True),
-    field("lastSuccessfulTime", 5, TIME, pointer=True),
-))
+    field("active", 1, ListOf(ObjectReference), doc="Jobs that are running."),
+    field("lastScheduleTime", 4, TIME, pointer=True, doc="When a job was last made."),
+    field("lastSuccessfulTime", 5, TIME, pointer=True, doc="When a job last succeeded."),
+), doc="CronJobStatus says what a schedule has led to.")
 CronJob = Struct("io.k8s.api.batch.v1.CronJob", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, CronJobSpec, omit=False, required=True),
-    field("status", 3, CronJobStatus, omit=False),
-), gvk=("batch", "v1", "CronJob"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, CronJobSpec, omit=False, required=True, doc="When jobs are made, and which."),
+    field("status", 3, CronJobStatus, omit=False, doc="What the schedule has led to."),
+), gvk=("batch", "v1", "CronJob"), doc="CronJob makes jobs at set times.")
 
 
 JobList = list_of(Job)

@@ -8,18 +8,23 @@ from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 CoordinatedLeaseStrategy = string("v1.CoordinatedLeaseStrategy")
 
 LeaseSpec = Struct("io.k8s.api.coordination.v1.LeaseSpec", lambda: (
-    field("holderIdentity", 1, STRING, pointer=True),
-    field("leaseDurationSeconds", 2, INT32, pointer=True),
-    field("acquireTime", 3, MICRO_TIME, pointer=True),
-    field("renewTime", 4, MICRO_TIME, pointer=True),
-    field("leaseTransitions", 5, INT32, pointer=True),
-    field("strategy", 6, CoordinatedLeaseStrategy, pointer=True, gate="CoordinatedLeaderElection"),
-    field("preferredHolder", 7, STRING, pointer=True, gate="CoordinatedLeaderElection"),
-))
+    field("holderIdentity", 1, STRING, pointer=True, doc="Who holds the lease; nobody when empty."),
+    field("leaseDurationSeconds", 2, INT32, pointer=True,
+        doc="Seconds after renewTime at which others may take the lease."),
+    field("acquireTime", 3, MICRO_TIME, pointer=True, doc="When the present holder took the lease."),
+    field("renewTime", 4, MICRO_TIME, pointer=True, doc="When the holder last renewed the lease."),
+    field("leaseTransitions", 5, INT32, pointer=True, doc="How often the lease has passed from one holder to another."),
+    field("strategy", 6, CoordinatedLeaseStrategy, pointer=True, gate="CoordinatedLeaderElection",
+        doc="How a leader is chosen from the candidates, such as OldestEmulationVersion; only for coordinated leader "
+            "election."),
+    field("preferredHolder", 7, STRING, pointer=True, gate="CoordinatedLeaderElection",
+        doc="Who should have the lease, for the present holder to step back; only with strategy."),
+), doc="LeaseSpec says who holds a lease, and until when.")
 Lease = Struct("io.k8s.api.coordination.v1.Lease", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, LeaseSpec, omit=False),
-), gvk=("coordination.k8s.io", "v1", "Lease"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, LeaseSpec, omit=False, doc="Who holds the lease, and until when."),
+), gvk=("coordination.k8s.io", "v1", "Lease"),
+    doc="Lease is held by one of several instances of a program, and renewed while it lives.")
 
 LeaseList = list_of(Lease)

@@ -8,26 +8,33 @@ from apiserver.api.types.core.references import ObjectReference
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 EventSeries = Struct("io.k8s.api.events.v1.EventSeries", lambda: (
-    field("count", 1, INT32, omit=False, required=True),
-    field("lastObservedTime", 2, MICRO_TIME, omit=False, required=True),
-))
+    field("count", 1, INT32, omit=False, required=True, doc="How often the event has happened."),
+    field("lastObservedTime", 2, MICRO_TIME, omit=False, required=True, doc="When the event happened last."),
+), doc="EventSeries is about an event that goes on happening.")
 Event = Struct("io.k8s.api.events.v1.Event", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("eventTime", 2, MICRO_TIME, omit=False, required=True),
-    field("series", 3, EventSeries, pointer=True),
-    field("reportingController", 4, STRING),
-    field("reportingInstance", 5, STRING),
-    field("action", 6, STRING),
-    field("reason", 7, STRING),
-    field("regarding", 8, ObjectReference, omit=False),
-    field("related", 9, ObjectReference, pointer=True),
-    field("note", 10, STRING),
-    field("type", 11, STRING),
-    field("deprecatedSource", 12, EventSource, omit=False),
-    field("deprecatedFirstTimestamp", 13, TIME, omit=False),
-    field("deprecatedLastTimestamp", 14, TIME, omit=False),
-    field("deprecatedCount", 15, INT32),
-), gvk=("events.k8s.io", "v1", "Event"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("eventTime", 2, MICRO_TIME, omit=False, required=True,
+        doc="When the event happened first, with microseconds; required for new events."),
+    field("series", 3, EventSeries, pointer=True, doc="Set while the event goes on happening."),
+    field("reportingController", 4, STRING,
+        doc="Name of the controller that reported the event, such as kubernetes.io/kubelet; required for new events."),
+    field("reportingInstance", 5, STRING,
+        doc="Which instance of the controller reported it, for example by pod or node name; at most 128 characters."),
+    field("action", 6, STRING,
+        doc="What was done or failed with the object, such as Binding; required for new events, at most 128 "
+            "characters."),
+    field("reason", 7, STRING,
+        doc="What happened, as one CamelCase word, such as FailedScheduling; required for new events, at most 128 "
+            "characters."),
+    field("regarding", 8, ObjectReference, omit=False, doc="Object that the event is about."),
+    field("related", 9, ObjectReference, pointer=True, doc="Second object that had a part in it."),
+    field("note", 10, STRING, doc="What happened, as text for people; at most 1 KiB."),
+    field("type", 11, STRING, doc="Normal or Warning."),
+    field("deprecatedSource", 12, EventSource, omit=False, doc="The source of a core/v1 event."),
+    field("deprecatedFirstTimestamp", 13, TIME, omit=False, doc="The firstTimestamp of a core/v1 event."),
+    field("deprecatedLastTimestamp", 14, TIME, omit=False, doc="The lastTimestamp of a core/v1 event."),
+    field("deprecatedCount", 15, INT32, doc="The count of a core/v1 event."),
+), gvk=("events.k8s.io", "v1", "Event"), doc="Event reports that something happened to an object.")
 
 EventList = list_of(Event)

@@ -8,30 +8,45 @@ from apiserver.api.types.meta import TYPE_META, Condition, DeleteOptions, LabelS
 UnhealthyPodEvictionPolicyType = string("v1.UnhealthyPodEvictionPolicyType", "AlwaysAllow", "IfHealthyBudget")
 
 PodDisruptionBudgetSpec = Struct("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", lambda: (
-    field("minAvailable", 1, INT_OR_STRING, pointer=True),
-    field("selector", 2, LabelSelector, pointer=True, strategy="replace"),
-    field("maxUnavailable", 3, INT_OR_STRING, pointer=True),
-    field("unhealthyPodEvictionPolicy", 4, UnhealthyPodEvictionPolicyType, pointer=True),
-))
+    field("minAvailable", 1, INT_OR_STRING, pointer=True,
+        doc="How many pods must stay healthy, as a number or a percentage of the expected ones; not together with "
+            "maxUnavailable."),
+    field("selector", 2, LabelSelector, pointer=True, strategy="replace",
+        doc="Labels of the pods that the budget protects; no pods when not set, all of the namespace when empty."),
+    field("maxUnavailable", 3, INT_OR_STRING, pointer=True,
+        doc="How many pods may be unhealthy, as a number or a percentage of the expected ones; not together with "
+            "minAvailable."),
+    field("unhealthyPodEvictionPolicy", 4, UnhealthyPodEvictionPolicyType, pointer=True,
+        doc="When pods that are not ready may be evicted: IfHealthyBudget (the default) if enough others are healthy, "
+            "or AlwaysAllow."),
+), doc="PodDisruptionBudgetSpec says how many pods may be missing because of evictions.")
 PodDisruptionBudgetStatus = Struct("io.k8s.api.policy.v1.PodDisruptionBudgetStatus", lambda: (
-    field("observedGeneration", 1, INT64),
-    field("disruptedPods", 2, MapOf(TIME)),
-    field("disruptionsAllowed", 3, INT32, omit=False),
-    field("currentHealthy", 4, INT32, omit=False),
-    field("desiredHealthy", 5, INT32, omit=False),
-    field("expectedPods", 6, INT32, omit=False),
-    field("conditions", 7, ListOf(Condition, "map", ("type",), merge_key="type")),
-))
+    field("observedGeneration", 1, INT64,
+        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
+            "stale."),
+    field("disruptedPods", 2, MapOf(TIME),
+        doc="Pods whose eviction was allowed and that are not gone yet, with the time; each stops counting after two "
+            "minutes."),
+    field("disruptionsAllowed", 3, INT32, omit=False, doc="How many pods may be evicted now."),
+    field("currentHealthy", 4, INT32, omit=False, doc="Number of healthy pods."),
+    field("desiredHealthy", 5, INT32, omit=False, doc="Number of pods that must be healthy."),
+    field("expectedPods", 6, INT32, omit=False,
+        doc="Number of pods that there should be, by the scale of their controllers."),
+    field("conditions", 7, ListOf(Condition, "map", ("type",), merge_key="type"),
+        doc="Latest conditions, at most one of each type."),
+), doc="PodDisruptionBudgetStatus says how many evictions are allowed now.")
 PodDisruptionBudget = Struct("io.k8s.api.policy.v1.PodDisruptionBudget", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, PodDisruptionBudgetSpec, omit=False),
-    field("status", 3, PodDisruptionBudgetStatus, omit=False),
-), gvk=("policy", "v1", "PodDisruptionBudget"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, PodDisruptionBudgetSpec, omit=False, doc="The limit."),
+    field("status", 3, PodDisruptionBudgetStatus, omit=False, doc="How many evictions are allowed now."),
+), gvk=("policy", "v1", "PodDisruptionBudget"),
+    doc="PodDisruptionBudget limits how many pods of an application are evicted together.")
 Eviction = Struct("io.k8s.api.policy.v1.Eviction", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("deleteOptions", 2, DeleteOptions, pointer=True),
-), gvk=("policy", "v1", "Eviction"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Name and namespace of the pod."),
+    field("deleteOptions", 2, DeleteOptions, pointer=True, doc="How the pod is deleted."),
+), gvk=("policy", "v1", "Eviction"),
+    doc="Eviction deletes a pod if no budget forbids it; it is the body of the subresource eviction.")
 
 PodDisruptionBudgetList = list_of(PodDisruptionBudget)

@@ -8,49 +8,60 @@ from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_
 _GROUP = "rbac.authorization.k8s.io"
 
 PolicyRule = Struct("io.k8s.api.rbac.v1.PolicyRule", lambda: (
-    field("verbs", 1, ListOf(STRING), omit=False, required=True),
-    field("apiGroups", 2, ListOf(STRING)),
-    field("resources", 3, ListOf(STRING)),
-    field("resourceNames", 4, ListOf(STRING)),
-    field("nonResourceURLs", 5, ListOf(STRING)),
-))
+    field("verbs", 1, ListOf(STRING), omit=False, required=True,
+        doc="Verbs that are allowed, such as get or list; * for all."),
+    field("apiGroups", 2, ListOf(STRING),
+        doc="API groups of the resources; the empty string is the core group, * stands for all."),
+    field("resources", 3, ListOf(STRING),
+        doc="Plural names of resources, with a subresource as pods/status; * for all."),
+    field("resourceNames", 4, ListOf(STRING), doc="Names of objects that the rule is limited to; all when empty."),
+    field("nonResourceURLs", 5, ListOf(STRING),
+        doc="Paths that are not of resources, in ClusterRoles only; a * as the last step stands for any further path."),
+), doc="PolicyRule allows verbs for resources, or for paths.")
 Subject = Struct("io.k8s.api.rbac.v1.Subject", lambda: (
-    field("kind", 1, STRING, omit=False, required=True),
-    field("apiGroup", 2, STRING),
-    field("name", 3, STRING, omit=False, required=True),
-    field("namespace", 4, STRING),
-), atomic=True)
+    field("kind", 1, STRING, omit=False, required=True, doc="User, Group or ServiceAccount."),
+    field("apiGroup", 2, STRING,
+        doc="API group of the subject: empty for ServiceAccount, rbac.authorization.k8s.io (the default) for User and "
+            "Group."),
+    field("name", 3, STRING, omit=False, required=True, doc="Name of the user, group or service account."),
+    field("namespace", 4, STRING, doc="Namespace of a service account; must be empty for users and groups."),
+), atomic=True, doc="Subject is who gets the rights of a role.")
 RoleRef = Struct("io.k8s.api.rbac.v1.RoleRef", lambda: (
-    field("apiGroup", 1, STRING, omit=False),
-    field("kind", 2, STRING, omit=False, required=True),
-    field("name", 3, STRING, omit=False, required=True),
-), atomic=True)
+    field("apiGroup", 1, STRING, omit=False,
+        doc="API group of the role: rbac.authorization.k8s.io, which is the default."),
+    field("kind", 2, STRING, omit=False, required=True, doc="Role or ClusterRole."),
+    field("name", 3, STRING, omit=False, required=True, doc="Name of the role."),
+), atomic=True, doc="RoleRef names the role whose rights are given.")
 AggregationRule = Struct("io.k8s.api.rbac.v1.AggregationRule", lambda: (
-    field("clusterRoleSelectors", 1, ListOf(LabelSelector)),
-))
+    field("clusterRoleSelectors", 1, ListOf(LabelSelector),
+        doc="Labels of ClusterRoles; the rules of each that matches any selector are included."),
+), doc="AggregationRule composes a ClusterRole from others.")
 Role = Struct("io.k8s.api.rbac.v1.Role", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("rules", 2, ListOf(PolicyRule), omit=False),
-), gvk=(_GROUP, "v1", "Role"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("rules", 2, ListOf(PolicyRule), omit=False, doc="What is allowed; nothing is when empty."),
+), gvk=(_GROUP, "v1", "Role"), doc="Role is a set of rights within a namespace.")
 ClusterRole = Struct("io.k8s.api.rbac.v1.ClusterRole", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("rules", 2, ListOf(PolicyRule), omit=False),
-    field("aggregationRule", 3, AggregationRule, pointer=True),
-), gvk=(_GROUP, "v1", "ClusterRole"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("rules", 2, ListOf(PolicyRule), omit=False,
+        doc="What is allowed; nothing is when empty. With an aggregationRule a controller fills it in."),
+    field("aggregationRule", 3, AggregationRule, pointer=True, doc="Other ClusterRoles whose rules make up this one."),
+), gvk=(_GROUP, "v1", "ClusterRole"),
+    doc="ClusterRole is a set of rights in the whole cluster, or in a namespace when a RoleBinding refers to it.")
 RoleBinding = Struct("io.k8s.api.rbac.v1.RoleBinding", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("subjects", 2, ListOf(Subject)),
-    field("roleRef", 3, RoleRef, omit=False, required=True),
-), gvk=(_GROUP, "v1", "RoleBinding"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("subjects", 2, ListOf(Subject), doc="Who gets the rights."),
+    field("roleRef", 3, RoleRef, omit=False, required=True, doc="A Role of the namespace or a ClusterRole; fixed."),
+), gvk=(_GROUP, "v1", "RoleBinding"), doc="RoleBinding gives the rights of a role to subjects, within a namespace.")
 ClusterRoleBinding = Struct("io.k8s.api.rbac.v1.ClusterRoleBinding", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("subjects", 2, ListOf(Subject)),
-    field("roleRef", 3, RoleRef, omit=False, required=True),
-), gvk=(_GROUP, "v1", "ClusterRoleBinding"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("subjects", 2, ListOf(Subject), doc="Who gets the rights."),
+    field("roleRef", 3, RoleRef, omit=False, required=True, doc="The ClusterRole; fixed."),
+), gvk=(_GROUP, "v1", "ClusterRoleBinding"),
+    doc="ClusterRoleBinding gives the rights of a ClusterRole to subjects, in the whole cluster.")
 
 RoleList = list_of(Role)
 ClusterRoleList = list_of(ClusterRole)

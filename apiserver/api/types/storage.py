@@ -11,102 +11,137 @@ VolumeLifecycleMode = string("v1.VolumeLifecycleMode")
 FSGroupPolicy = string("v1.FSGroupPolicy")
 
 TopologySelectorLabelRequirement = Struct("io.k8s.api.core.v1.TopologySelectorLabelRequirement", lambda: (
-    field("key", 1, STRING, omit=False, required=True),
-    field("values", 2, ListOf(STRING), omit=False, required=True),
-))
+    field("key", 1, STRING, omit=False, required=True, doc="Key of the label."),
+    field("values", 2, ListOf(STRING), omit=False, required=True, doc="Values of which the label must have one."),
+), doc="TopologySelectorLabelRequirement is one condition on a label of a topology domain.")
 TopologySelectorTerm = Struct("io.k8s.api.core.v1.TopologySelectorTerm", lambda: (
-    field("matchLabelExpressions", 1, ListOf(TopologySelectorLabelRequirement)),
-), atomic=True)
+    field("matchLabelExpressions", 1, ListOf(TopologySelectorLabelRequirement), doc="Conditions on labels."),
+), atomic=True, doc="TopologySelectorTerm is a group of conditions that must hold together.")
 StorageClass = Struct("io.k8s.api.storage.v1.StorageClass", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("provisioner", 2, STRING, omit=False, required=True),
-    field("parameters", 3, MapOf(STRING)),
-    field("reclaimPolicy", 4, PersistentVolumeReclaimPolicy, pointer=True),
-    field("mountOptions", 5, ListOf(STRING)),
-    field("allowVolumeExpansion", 6, BOOL, pointer=True),
-    field("volumeBindingMode", 7, VolumeBindingMode, pointer=True),
-    field("allowedTopologies", 8, ListOf(TopologySelectorTerm)),
-), gvk=("storage.k8s.io", "v1", "StorageClass"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("provisioner", 2, STRING, omit=False, required=True,
+        doc="Name of the CSI driver or other provisioner that makes the volumes; fixed."),
+    field("parameters", 3, MapOf(STRING),
+        doc="Parameters for the provisioner, as its documentation lists them; at most 512, and fixed."),
+    field("reclaimPolicy", 4, PersistentVolumeReclaimPolicy, pointer=True,
+        doc="What becomes of a volume when its claim is deleted: Delete (the default) or Retain; fixed."),
+    field("mountOptions", 5, ListOf(STRING), doc="Options for mount of the volumes, such as ro; they are not checked."),
+    field("allowVolumeExpansion", 6, BOOL, pointer=True, doc="True when claims of the class may ask for more later."),
+    field("volumeBindingMode", 7, VolumeBindingMode, pointer=True,
+        doc="When a volume is made: Immediate (the default), or WaitForFirstConsumer once a pod is being scheduled; "
+            "fixed."),
+    field("allowedTopologies", 8, ListOf(TopologySelectorTerm),
+        doc="Domains in which volumes may be made; anywhere when empty."),
+), gvk=("storage.k8s.io", "v1", "StorageClass"), doc="StorageClass says how volumes are made for claims.")
 VolumeAttachmentSource = Struct("io.k8s.api.storage.v1.VolumeAttachmentSource", lambda: (
-    field("persistentVolumeName", 1, STRING, pointer=True),
-    field("inlineVolumeSpec", 2, PersistentVolumeSpec, pointer=True),
-))
+    field("persistentVolumeName", 1, STRING, pointer=True, doc="Name of a PersistentVolume."),
+    field("inlineVolumeSpec", 2, PersistentVolumeSpec, pointer=True,
+        doc="The volume as a spec, for volumes that a pod names itself and that were migrated to CSI."),
+), doc="VolumeAttachmentSource is the volume to attach; exactly one field is set.")
 VolumeAttachmentSpec = Struct("io.k8s.api.storage.v1.VolumeAttachmentSpec", lambda: (
-    field("attacher", 1, STRING, omit=False, required=True),
-    field("source", 2, VolumeAttachmentSource, omit=False, required=True),
-    field("nodeName", 3, STRING, omit=False, required=True),
-))
+    field("attacher", 1, STRING, omit=False, required=True, doc="Name of the CSI driver that does it."),
+    field("source", 2, VolumeAttachmentSource, omit=False, required=True, doc="The volume to attach."),
+    field("nodeName", 3, STRING, omit=False, required=True, doc="Node to which the volume is attached."),
+), doc="VolumeAttachmentSpec says what is to be attached where.")
 VolumeError = Struct("io.k8s.api.storage.v1.VolumeError", lambda: (
-    field("time", 1, TIME, omit=False),
-    field("message", 2, STRING),
-    field("errorCode", 3, INT32, pointer=True, gate="MutableCSINodeAllocatableCount"),
-))
+    field("time", 1, TIME, omit=False, doc="When the operation failed."),
+    field("message", 2, STRING, doc="What went wrong, as text for people."),
+    field("errorCode", 3, INT32, pointer=True, gate="MutableCSINodeAllocatableCount",
+        doc="gRPC code of the failure, such as 8 for exhausted resources."),
+), doc="VolumeError is the last failure of an operation.")
 VolumeAttachmentStatus = Struct("io.k8s.api.storage.v1.VolumeAttachmentStatus", lambda: (
-    field("attached", 1, BOOL, omit=False, required=True),
-    field("attachmentMetadata", 2, MapOf(STRING)),
-    field("attachError", 3, VolumeError, pointer=True),
-    field("detachError", 4, VolumeError, pointer=True),
-))
+    field("attached", 1, BOOL, omit=False, required=True,
+        doc="True when the volume is attached; only the driver's attacher sets it."),
+    field("attachmentMetadata", 2, MapOf(STRING), doc="Facts from the driver that are needed to mount the volume."),
+    field("attachError", 3, VolumeError, pointer=True, doc="Last failure of attaching."),
+    field("detachError", 4, VolumeError, pointer=True, doc="Last failure of detaching."),
+), doc="VolumeAttachmentStatus says whether a volume is attached.")
 VolumeAttachment = Struct("io.k8s.api.storage.v1.VolumeAttachment", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, VolumeAttachmentSpec, omit=False, required=True),
-    field("status", 3, VolumeAttachmentStatus, omit=False),
-), gvk=("storage.k8s.io", "v1", "VolumeAttachment"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, VolumeAttachmentSpec, omit=False, required=True, doc="What is to be attached where; fixed."),
+    field("status", 3, VolumeAttachmentStatus, omit=False, doc="Whether the volume is attached."),
+), gvk=("storage.k8s.io", "v1", "VolumeAttachment"), doc="VolumeAttachment asks for a volume to be attached to a node.")
 TokenRequest = Struct("io.k8s.api.storage.v1.TokenRequest", lambda: (
-    field("audience", 1, STRING, omit=False, required=True),
-    field("expirationSeconds", 2, INT64, pointer=True),
-))
+    field("audience", 1, STRING, omit=False, required=True, doc="Who the token is for; the API server when empty."),
+    field("expirationSeconds", 2, INT64, pointer=True,
+        doc="Lifetime of the token in seconds, at least 600; 3600 (1 hour) when not set."),
+), doc="TokenRequest says which token of a pod's service account a driver wants.")
 CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
-    field("attachRequired", 1, BOOL, pointer=True),
-    field("podInfoOnMount", 2, BOOL, pointer=True),
-    field("volumeLifecycleModes", 3, ListOf(VolumeLifecycleMode, "set")),
-    field("storageCapacity", 4, BOOL, pointer=True),
-    field("fsGroupPolicy", 5, FSGroupPolicy, pointer=True),
-    field("tokenRequests", 6, ListOf(TokenRequest)),
-    field("requiresRepublish", 7, BOOL, pointer=True),
-    field("seLinuxMount", 8, BOOL, pointer=True, gate="SELinuxMountReadWriteOncePod"),
-    field("nodeAllocatableUpdatePeriodSeconds", 9, INT64, pointer=True, gate="MutableCSINodeAllocatableCount"),
-    field("serviceAccountTokenInSecrets", 10, BOOL, pointer=True, gate="CSIServiceAccountTokenSecrets"),
-    field("preventPodSchedulingIfMissing", 11, BOOL, pointer=True, gate="VolumeLimitScaling"),
-))
+    field("attachRequired", 1, BOOL, pointer=True,
+        doc="Whether volumes must be attached before they are mounted; true when not set. Fixed."),
+    field("podInfoOnMount", 2, BOOL, pointer=True,
+        doc="True when the driver gets the pod's name, namespace, uid and service account for mounting; false when not "
+            "set."),
+    field("volumeLifecycleModes", 3, ListOf(VolumeLifecycleMode, "set"),
+        doc="How volumes may be used: Persistent (the default) through claims, Ephemeral in pods; fixed."),
+    field("storageCapacity", 4, BOOL, pointer=True,
+        doc="True when the scheduler looks at CSIStorageCapacity objects before it places pods; false when not set."),
+    field("fsGroupPolicy", 5, FSGroupPolicy, pointer=True,
+        doc="When files get the pod's fsGroup: ReadWriteOnceWithFSType (the default), File for always, None for "
+            "never."),
+    field("tokenRequests", 6, ListOf(TokenRequest),
+        doc="Tokens of the pod's service account that the driver gets for mounting; each has an audience of its own."),
+    field("requiresRepublish", 7, BOOL, pointer=True,
+        doc="True when the driver is called again and again for mounted volumes, to renew what is in them; false when "
+            "not set."),
+    field("seLinuxMount", 8, BOOL, pointer=True, gate="SELinuxMountReadWriteOncePod",
+        doc="True when the driver can mount volumes with the option context of SELinux; false when not set."),
+    field("nodeAllocatableUpdatePeriodSeconds", 9, INT64, pointer=True, gate="MutableCSINodeAllocatableCount",
+        doc="Seconds between two updates of how many volumes a node can have, at least 10; no updates when not set."),
+    field("serviceAccountTokenInSecrets", 10, BOOL, pointer=True, gate="CSIServiceAccountTokenSecrets",
+        doc="True when tokens come in the secrets of the call, instead of its volume context. Needs tokenRequests."),
+    field("preventPodSchedulingIfMissing", 11, BOOL, pointer=True, gate="VolumeLimitScaling",
+        doc="True to keep pods with volumes of the driver away from nodes where it is not registered; false when not "
+            "set."),
+), doc="CSIDriverSpec says what a CSI driver needs and supports.")
 CSIDriver = Struct("io.k8s.api.storage.v1.CSIDriver", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, CSIDriverSpec, omit=False, required=True),
-), gvk=("storage.k8s.io", "v1", "CSIDriver"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, CSIDriverSpec, omit=False, required=True, doc="What the driver needs and supports."),
+), gvk=("storage.k8s.io", "v1", "CSIDriver"),
+    doc="CSIDriver describes a CSI driver that the cluster has; its name is the driver's.")
 VolumeNodeResources = Struct("io.k8s.api.storage.v1.VolumeNodeResources", lambda: (
-    field("count", 1, INT32, pointer=True),
-))
+    field("count", 1, INT32, pointer=True,
+        doc="Greatest number of volumes of the driver that can be used on the node; no limit is known when not set."),
+), doc="VolumeNodeResources says how many volumes a node can have.")
 CSINodeDriver = Struct("io.k8s.api.storage.v1.CSINodeDriver", lambda: (
-    field("name", 1, STRING, omit=False, required=True),
-    field("nodeID", 2, STRING, omit=False, required=True),
-    field("topologyKeys", 3, ListOf(STRING), omit=False),
-    field("allocatable", 4, VolumeNodeResources, pointer=True),
-))
+    field("name", 1, STRING, omit=False, required=True, doc="Name of a CSI driver, unique in the list."),
+    field("nodeID", 2, STRING, omit=False, required=True, doc="Identity of the node at the driver."),
+    field("topologyKeys", 3, ListOf(STRING), omit=False,
+        doc="Labels of the node that the driver has set to tell domains."),
+    field("allocatable", 4, VolumeNodeResources, pointer=True, doc="How many volumes of the driver the node can have."),
+), doc="CSINodeDriver is one CSI driver on a node.")
 CSINodeSpec = Struct("io.k8s.api.storage.v1.CSINodeSpec", lambda: (
-    field("drivers", 1, ListOf(CSINodeDriver, "map", ("name",), merge_key="name"), omit=False, required=True),
-))
+    field("drivers", 1, ListOf(CSINodeDriver, "map", ("name",), merge_key="name"), omit=False, required=True,
+        doc="CSI drivers that are registered on the node."),
+), doc="CSINodeSpec lists the CSI drivers of a node.")
 CSINode = Struct("io.k8s.api.storage.v1.CSINode", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, CSINodeSpec, omit=False, required=True),
-), gvk=("storage.k8s.io", "v1", "CSINode"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, CSINodeSpec, omit=False, required=True, doc="The CSI drivers of the node."),
+), gvk=("storage.k8s.io", "v1", "CSINode"), doc="CSINode says which CSI drivers a node has; its name is the node's.")
 CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("nodeTopology", 2, LabelSelector, pointer=True),
-    field("storageClassName", 3, STRING, omit=False, required=True),
-    field("capacity", 4, QUANTITY, pointer=True),
-    field("maximumVolumeSize", 5, QUANTITY, pointer=True),
-), gvk=("storage.k8s.io", "v1", "CSIStorageCapacity"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("nodeTopology", 2, LabelSelector, pointer=True,
+        doc="Labels of the nodes that reach the storage; none when not set, all when empty. Fixed."),
+    field("storageClassName", 3, STRING, omit=False, required=True,
+        doc="StorageClass that the figures are for; fixed."),
+    field("capacity", 4, QUANTITY, pointer=True, doc="How much storage is left; not known when not set."),
+    field("maximumVolumeSize", 5, QUANTITY, pointer=True,
+        doc="Greatest size that one volume can have; not known when not set."),
+), gvk=("storage.k8s.io", "v1", "CSIStorageCapacity"),
+    doc="CSIStorageCapacity says how much storage of a class is left in a part of the cluster.")
 VolumeAttributesClass = Struct("io.k8s.api.storage.v1.VolumeAttributesClass", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("driverName", 2, STRING, omit=False, required=True),
-    field("parameters", 3, MapOf(STRING)),
-), gvk=("storage.k8s.io", "v1", "VolumeAttributesClass"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("driverName", 2, STRING, omit=False, required=True, doc="Name of the CSI driver; fixed."),
+    field("parameters", 3, MapOf(STRING),
+        doc="Attributes for the driver, such as its performance tier; at most 512, and fixed."),
+), gvk=("storage.k8s.io", "v1", "VolumeAttributesClass"),
+    doc="VolumeAttributesClass says which attributes of a volume a claim gets, and can be changed to later.")
 
 StorageClassList = list_of(StorageClass)
 VolumeAttachmentList = list_of(VolumeAttachment)

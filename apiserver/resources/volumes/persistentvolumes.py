@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
 from apiserver.api.types.core.persistentvolumes import PersistentVolume, VolumeNodeAffinity
+from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.api.types.core.volumes import PersistentVolumeMode
-from apiserver.api.types.core.volumesources import PersistentVolumeSource
 from apiserver.registry.context import Context
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Column, Resource, Subresource, Version

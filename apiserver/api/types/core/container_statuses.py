@@ -10,71 +10,91 @@ ResourceID = string("v1.ResourceID")
 ResourceHealthStatus = string("v1.ResourceHealthStatus")
 
 ContainerStateWaiting = Struct("io.k8s.api.core.v1.ContainerStateWaiting", lambda: (
-    field("reason", 1, STRING),
-    field("message", 2, STRING),
-))
+    field("reason", 1, STRING,
+        doc="Why the container does not run yet, as one word, such as ContainerCreating or CrashLoopBackOff."),
+    field("message", 2, STRING, doc="Why the container does not run yet, as text for people."),
+), doc="ContainerStateWaiting is the state of a container that is not started yet.")
 ContainerStateRunning = Struct("io.k8s.api.core.v1.ContainerStateRunning", lambda: (
-    field("startedAt", 1, TIME, omit=False),
-))
+    field("startedAt", 1, TIME, omit=False, doc="When the container was started."),
+), doc="ContainerStateRunning is the state of a container that runs.")
 ContainerStateTerminated = Struct("io.k8s.api.core.v1.ContainerStateTerminated", lambda: (
-    field("exitCode", 1, INT32, omit=False, required=True),
-    field("signal", 2, INT32),
-    field("reason", 3, STRING),
-    field("message", 4, STRING),
-    field("startedAt", 5, TIME, omit=False),
-    field("finishedAt", 6, TIME, omit=False),
-    field("containerID", 7, STRING),
-))
+    field("exitCode", 1, INT32, omit=False, required=True, doc="Exit code of the container's process."),
+    field("signal", 2, INT32, doc="Number of the signal that ended the container; 0 when none did."),
+    field("reason", 3, STRING, doc="Why the container ended, as one word, such as Completed, Error or OOMKilled."),
+    field("message", 4, STRING, doc="Last message of the container."),
+    field("startedAt", 5, TIME, omit=False, doc="When the container had been started."),
+    field("finishedAt", 6, TIME, omit=False, doc="When the container ended."),
+    field("containerID", 7, STRING, doc="Identity of the ended container, as type://id."),
+), doc="ContainerStateTerminated is the state of a container that has ended.")
 ContainerState = Struct("io.k8s.api.core.v1.ContainerState", lambda: (
-    field("waiting", 1, ContainerStateWaiting, pointer=True),
-    field("running", 2, ContainerStateRunning, pointer=True),
-    field("terminated", 3, ContainerStateTerminated, pointer=True),
-))
+    field("waiting", 1, ContainerStateWaiting, pointer=True, doc="Set while the container waits to start."),
+    field("running", 2, ContainerStateRunning, pointer=True, doc="Set while the container runs."),
+    field("terminated", 3, ContainerStateTerminated, pointer=True, doc="Set when the container has ended."),
+), doc="ContainerState is what a container does; exactly one field is set, and waiting is meant when none is.")
 ImageVolumeStatus = Struct("io.k8s.api.core.v1.ImageVolumeStatus", lambda: (
-    field("imageRef", 1, STRING, required=True),
-))
+    field("imageRef", 1, STRING, required=True,
+        doc="Reference of the mounted image, with its digest; at most 256 characters."),
+), doc="ImageVolumeStatus reports on a volume that is an image.")
 VolumeStatus = Struct("io.k8s.api.core.v1.VolumeStatus", lambda: (
-    field("image", 1, ImageVolumeStatus, pointer=True, gate="ImageVolumeWithDigest"),
-))
+    field("image", 1, ImageVolumeStatus, pointer=True, gate="ImageVolumeWithDigest",
+        doc="Report on a volume that is an image."),
+), doc="VolumeStatus reports on a mounted volume, by its type.")
 VolumeMountStatus = Struct("io.k8s.api.core.v1.VolumeMountStatus", lambda: (
-    field("name", 1, STRING, omit=False, required=True),
-    field("mountPath", 2, STRING, omit=False, required=True),
-    field("readOnly", 3, BOOL),
-    field("recursiveReadOnly", 4, RecursiveReadOnlyMode, pointer=True),
-    field("volumeStatus", 5, VolumeStatus, pointer=True),
-))
+    field("name", 1, STRING, omit=False, required=True, doc="Name of the volume."),
+    field("mountPath", 2, STRING, omit=False, required=True, doc="Where the volume is mounted in the container."),
+    field("readOnly", 3, BOOL, doc="True when the volume is mounted read-only."),
+    field("recursiveReadOnly", 4, RecursiveReadOnlyMode, pointer=True,
+        doc="Enabled when mounts below are read-only as well, else Disabled; not set for mounts that can be written."),
+    field("volumeStatus", 5, VolumeStatus, pointer=True, doc="More about the volume."),
+), doc="VolumeMountStatus reports how a volume is mounted.")
 LinuxContainerUser = Struct("io.k8s.api.core.v1.LinuxContainerUser", lambda: (
-    field("uid", 1, INT64, omit=False, required=True),
-    field("gid", 2, INT64, omit=False, required=True),
-    field("supplementalGroups", 3, ListOf(INT64)),
-))
+    field("uid", 1, INT64, omit=False, required=True, doc="User id that the first process started with."),
+    field("gid", 2, INT64, omit=False, required=True, doc="Primary group id that the first process started with."),
+    field("supplementalGroups", 3, ListOf(INT64), doc="Further group ids that the first process started with."),
+), doc="LinuxContainerUser is the identity of a container's first process on Linux.")
 ContainerUser = Struct("io.k8s.api.core.v1.ContainerUser", lambda: (
-    field("linux", 1, LinuxContainerUser, pointer=True),
-))
+    field("linux", 1, LinuxContainerUser, pointer=True, doc="The identity on Linux."),
+), doc="ContainerUser is the identity of a container's first process.")
 ResourceHealth = Struct("io.k8s.api.core.v1.ResourceHealth", lambda: (
-    field("resourceID", 1, ResourceID, omit=False, required=True),
-    field("health", 2, ResourceHealthStatus),
-    field("message", 6, STRING, pointer=True, gate="ResourceHealthStatusMessage"),
-))
+    field("resourceID", 1, ResourceID, omit=False, required=True,
+        doc="Identity of the device: for DRA its first CDI name or driver/pool/device, otherwise the device plugin's "
+            "id."),
+    field("health", 2, ResourceHealthStatus, doc="Healthy, Unhealthy or Unknown."),
+    field("message", 6, STRING, pointer=True, gate="ResourceHealthStatusMessage",
+        doc="More about the health, as text for people."),
+), doc="ResourceHealth is the health of one device.")
 ResourceStatus = Struct("io.k8s.api.core.v1.ResourceStatus", lambda: (
-    field("name", 1, ResourceName, omit=False, required=True),
-    field("resources", 2, ListOf(ResourceHealth, "map", ("resourceID",))),
-))
+    field("name", 1, ResourceName, omit=False, required=True,
+        doc="The resource: its name for device plugins, claim:NAME/REQUEST for DRA."),
+    field("resources", 2, ListOf(ResourceHealth, "map", ("resourceID",)),
+        doc="Health of each device, by its identity."),
+), doc="ResourceStatus has the health of the devices of one resource of a container.")
 ContainerStatus = Struct("io.k8s.api.core.v1.ContainerStatus", lambda: (
-    field("name", 1, STRING, omit=False, required=True),
-    field("state", 2, ContainerState, omit=False),
-    field("lastState", 3, ContainerState, omit=False),
-    field("ready", 4, BOOL, omit=False, required=True),
-    field("restartCount", 5, INT32, omit=False, required=True),
-    field("image", 6, STRING, omit=False, required=True),
-    field("imageID", 7, STRING, omit=False, required=True),
-    field("containerID", 8, STRING),
-    field("started", 9, BOOL, pointer=True),
-    field("allocatedResources", 10, ResourceList),
-    field("resources", 11, ResourceRequirements, pointer=True, gate="InPlacePodVerticalScaling"),
-    field("volumeMounts", 12, ListOf(VolumeMountStatus, "map", ("mountPath",), merge_key="mountPath")),
-    field("user", 13, ContainerUser, pointer=True, gate="SupplementalGroupsPolicy"),
+    field("name", 1, STRING, omit=False, required=True, doc="Name of the container in the spec."),
+    field("state", 2, ContainerState, omit=False, doc="What the container does now."),
+    field("lastState", 3, ContainerState, omit=False,
+        doc="How the container ended before its last restart; empty when it was never restarted."),
+    field("ready", 4, BOOL, omit=False, required=True,
+        doc="True when the container has passed its readiness probe, or runs and has none."),
+    field("restartCount", 5, INT32, omit=False, required=True,
+        doc="How often the container was restarted, as far as the node can tell from the containers it still has."),
+    field("image", 6, STRING, omit=False, required=True,
+        doc="Image that the container runs, which may be another name than the spec's."),
+    field("imageID", 7, STRING, omit=False, required=True,
+        doc="Identity of the image that the container runs, usually with its digest."),
+    field("containerID", 8, STRING, doc="Identity of the container, as type://id."),
+    field("started", 9, BOOL, pointer=True,
+        doc="True when the container has passed its startup probe, or runs and has none."),
+    field("allocatedResources", 10, ResourceList,
+        doc="Amounts that the node has set aside for the container; after a resize they may differ from the spec."),
+    field("resources", 11, ResourceRequirements, pointer=True, gate="InPlacePodVerticalScaling",
+        doc="Requests and limits that are in force for the running container."),
+    field("volumeMounts", 12, ListOf(VolumeMountStatus, "map", ("mountPath",), merge_key="mountPath"),
+        doc="How the container's volumes are mounted."),
+    field("user", 13, ContainerUser, pointer=True, gate="SupplementalGroupsPolicy",
+        doc="Identity of the container's first process."),
     field("allocatedResourcesStatus", 14, ListOf(ResourceStatus, "map", ("name",), merge_key="name"),
-        gate="ResourceHealthStatus"),
-    field("stopSignal", 15, Signal, pointer=True, gate="ContainerStopSignals"),
-))
+        gate="ResourceHealthStatus", doc="Health of the devices that the container has."),
+    field("stopSignal", 15, Signal, pointer=True, gate="ContainerStopSignals",
+        doc="Signal with which the container is stopped."),
+), doc="ContainerStatus reports on one container of a pod.")

@@ -15,44 +15,54 @@ ScopeSelectorOperator = string("v1.ScopeSelectorOperator", "DoesNotExist", "Exis
 LimitType = string("v1.LimitType")
 
 ScopedResourceSelectorRequirement = Struct("io.k8s.api.core.v1.ScopedResourceSelectorRequirement", lambda: (
-    field("scopeName", 1, ResourceQuotaScope, omit=False, required=True),
-    field("operator", 2, ScopeSelectorOperator, omit=False, required=True),
-    field("values", 3, ListOf(STRING)),
-))
+    field("scopeName", 1, ResourceQuotaScope, omit=False, required=True,
+        doc="The property that is looked at, such as PriorityClass."),
+    field("operator", 2, ScopeSelectorOperator, omit=False, required=True,
+        doc="In, NotIn, Exists or DoesNotExist; scopes other than PriorityClass and VolumeAttributesClass only know "
+            "Exists."),
+    field("values", 3, ListOf(STRING), doc="Values to compare with: at least one for In and NotIn, none otherwise."),
+), doc="ScopedResourceSelectorRequirement is one condition on the objects that a quota counts.")
 ScopeSelector = Struct("io.k8s.api.core.v1.ScopeSelector", lambda: (
-    field("matchExpressions", 1, ListOf(ScopedResourceSelectorRequirement)),
-), atomic=True)
+    field("matchExpressions", 1, ListOf(ScopedResourceSelectorRequirement), doc="Conditions of which all must hold."),
+), atomic=True, doc="ScopeSelector selects the objects that a quota counts.")
 ResourceQuotaSpec = Struct("io.k8s.api.core.v1.ResourceQuotaSpec", lambda: (
-    field("hard", 1, ResourceList),
-    field("scopes", 2, ListOf(ResourceQuotaScope)),
-    field("scopeSelector", 3, ScopeSelector, pointer=True),
-))
+    field("hard", 1, ResourceList,
+        doc="Greatest total of each resource, such as requests.cpu, pods or count/jobs.batch."),
+    field("scopes", 2, ListOf(ResourceQuotaScope),
+        doc="Properties that an object must have, all of them, to be counted; every object is when empty. Fixed after "
+            "creation."),
+    field("scopeSelector", 3, ScopeSelector, pointer=True,
+        doc="Further conditions on the objects that are counted, with operators and values."),
+), doc="ResourceQuotaSpec limits what the objects of a namespace use together.")
 ResourceQuotaStatus = Struct("io.k8s.api.core.v1.ResourceQuotaStatus", lambda: (
-    field("hard", 1, ResourceList),
-    field("used", 2, ResourceList),
-))
+    field("hard", 1, ResourceList, doc="Limits that are in force."),
+    field("used", 2, ResourceList, doc="Present total of each limited resource."),
+), doc="ResourceQuotaStatus compares limits and use.")
 ResourceQuota = Struct("io.k8s.api.core.v1.ResourceQuota", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, ResourceQuotaSpec, omit=False),
-    field("status", 3, ResourceQuotaStatus, omit=False),
-), gvk=("", "v1", "ResourceQuota"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, ResourceQuotaSpec, omit=False, doc="The limits."),
+    field("status", 3, ResourceQuotaStatus, omit=False, doc="The limits in force and the present use."),
+), gvk=("", "v1", "ResourceQuota"), doc="ResourceQuota limits what the objects of a namespace use together.")
 LimitRangeItem = Struct("io.k8s.api.core.v1.LimitRangeItem", lambda: (
-    field("type", 1, LimitType, omit=False, required=True),
-    field("max", 2, ResourceList),
-    field("min", 3, ResourceList),
-    field("default", 4, ResourceList),
-    field("defaultRequest", 5, ResourceList),
-    field("maxLimitRequestRatio", 6, ResourceList),
-))
+    field("type", 1, LimitType, omit=False, required=True, doc="Pod, Container or PersistentVolumeClaim."),
+    field("max", 2, ResourceList, doc="Greatest amount of each resource."),
+    field("min", 3, ResourceList, doc="Least amount of each resource."),
+    field("default", 4, ResourceList, doc="Limit that a container gets when it has none; max when not set."),
+    field("defaultRequest", 5, ResourceList,
+        doc="Request that a container gets when it has none; default, or else min, when not set."),
+    field("maxLimitRequestRatio", 6, ResourceList,
+        doc="How many times its request a limit may be; where it is set, both must be given and not be zero."),
+), doc="LimitRangeItem has limits for each object of one type.")
 LimitRangeSpec = Struct("io.k8s.api.core.v1.LimitRangeSpec", lambda: (
-    field("limits", 1, ListOf(LimitRangeItem), omit=False, required=True),
-))
+    field("limits", 1, ListOf(LimitRangeItem), omit=False, required=True, doc="Limits, one entry for each type."),
+), doc="LimitRangeSpec has limits for single objects of a namespace.")
 LimitRange = Struct("io.k8s.api.core.v1.LimitRange", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, LimitRangeSpec, omit=False),
-), gvk=("", "v1", "LimitRange"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, LimitRangeSpec, omit=False, doc="The limits."),
+), gvk=("", "v1", "LimitRange"),
+    doc="LimitRange has limits and defaults for the resources of single pods, containers and claims in a namespace.")
 
 ResourceQuotaList = list_of(ResourceQuota)
 LimitRangeList = list_of(LimitRange)

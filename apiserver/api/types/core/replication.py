@@ -9,37 +9,45 @@ from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 ReplicationControllerConditionType = string("v1.ReplicationControllerConditionType")
 
 ReplicationControllerSpec = Struct("io.k8s.api.core.v1.ReplicationControllerSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True, default=1),
-    field("minReadySeconds", 4, INT32, default=0),
-    field("selector", 2, MapOf(STRING, atomic=True)),
-    field("template", 3, PodTemplateSpec, pointer=True),
-))
+    field("replicas", 1, INT32, pointer=True, default=1, doc="Number of pods that are wanted; 1 when not set."),
+    field("minReadySeconds", 4, INT32, default=0,
+        doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
+    field("selector", 2, MapOf(STRING, atomic=True),
+        doc="Labels of the pods that are counted; those of the template when empty."),
+    field("template", 3, PodTemplateSpec, pointer=True,
+        doc="Pattern of new pods; its labels must match the selector, and its restartPolicy must be Always."),
+), doc="ReplicationControllerSpec says which pods are wanted, and how many.")
 ReplicationControllerCondition = Struct("io.k8s.api.core.v1.ReplicationControllerCondition", lambda: (
-    field("type", 1, ReplicationControllerConditionType, omit=False, required=True),
-    field("status", 2, ConditionStatus, omit=False, required=True),
-    field("lastTransitionTime", 3, TIME, omit=False),
-    field("reason", 4, STRING),
-    field("message", 5, STRING),
-))
+    field("type", 1, ReplicationControllerConditionType, omit=False, required=True,
+        doc="Aspect: ReplicaFailure, when pods cannot be created or deleted."),
+    field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="When status last changed."),
+    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
+    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+), doc="ReplicationControllerCondition is one aspect of a controller's state.")
 ReplicationControllerStatus = Struct("io.k8s.api.core.v1.ReplicationControllerStatus", lambda: (
-    field("replicas", 1, INT32, omit=False, required=True),
-    field("fullyLabeledReplicas", 2, INT32),
-    field("readyReplicas", 4, INT32),
-    field("availableReplicas", 5, INT32),
-    field("observedGeneration", 3, INT64),
-    field("conditions", 6, ListOf(ReplicationControllerCondition, "map", ("type",), merge_key="type")),
-))
+    field("replicas", 1, INT32, omit=False, required=True, doc="Number of pods, without those that are being deleted."),
+    field("fullyLabeledReplicas", 2, INT32, doc="Number of pods that have all labels of the template."),
+    field("readyReplicas", 4, INT32, doc="Number of pods that are ready."),
+    field("availableReplicas", 5, INT32, doc="Number of pods that have been ready for minReadySeconds."),
+    field("observedGeneration", 3, INT64,
+        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
+            "stale."),
+    field("conditions", 6, ListOf(ReplicationControllerCondition, "map", ("type",), merge_key="type"),
+        doc="Latest conditions, at most one of each type."),
+), doc="ReplicationControllerStatus counts the pods that there are.")
 ReplicationController = Struct("io.k8s.api.core.v1.ReplicationController", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, ReplicationControllerSpec, omit=False),
-    field("status", 3, ReplicationControllerStatus, omit=False),
-), gvk=("", "v1", "ReplicationController"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, ReplicationControllerSpec, omit=False, doc="The wanted pods."),
+    field("status", 3, ReplicationControllerStatus, omit=False, doc="The pods that there are."),
+), gvk=("", "v1", "ReplicationController"),
+    doc="ReplicationController keeps a number of equal pods running; ReplicaSet is its successor.")
 PodTemplate = Struct("io.k8s.api.core.v1.PodTemplate", lambda: (
     TYPE_META,
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("template", 2, PodTemplateSpec, omit=False),
-), gvk=("", "v1", "PodTemplate"))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("template", 2, PodTemplateSpec, omit=False, doc="The pattern."),
+), gvk=("", "v1", "PodTemplate"), doc="PodTemplate is a pattern for pods as an object of its own.")
 
 ReplicationControllerList = list_of(ReplicationController)
 PodTemplateList = list_of(PodTemplate)

@@ -1,4 +1,4 @@
-"""Volumes of core/v1 and all their sources."""
+"""Volumes of core/v1, and the sources that live with the pod: config maps, secrets, claims, directories, images."""
 
 from __future__ import annotations
 
@@ -13,10 +13,29 @@ from apiserver.api.types.core.references import (
     TypedObjectReference,
 )
 from apiserver.api.types.core.resources import VolumeResourceRequirements
+from apiserver.api.types.core.volumesources import (
+    AWSElasticBlockStoreVolumeSource,
+    AzureDiskVolumeSource,
+    AzureFileVolumeSource,
+    CephFSVolumeSource,
+    CinderVolumeSource,
+    FCVolumeSource,
+    FlexVolumeSource,
+    FlockerVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    GlusterfsVolumeSource,
+    ISCSIVolumeSource,
+    NFSVolumeSource,
+    PhotonPersistentDiskVolumeSource,
+    PortworxVolumeSource,
+    QuobyteVolumeSource,
+    RBDVolumeSource,
+    ScaleIOVolumeSource,
+    StorageOSVolumeSource,
+    VsphereVirtualDiskVolumeSource,
+)
 from apiserver.api.types.meta import LabelSelector, ObjectMeta
 
-AzureDataDiskCachingMode = string("v1.AzureDataDiskCachingMode", "None", "ReadOnly", "ReadWrite")
-AzureDataDiskKind = string("v1.AzureDataDiskKind", "Dedicated", "Managed", "Shared")
 StorageMedium = string("v1.StorageMedium")
 PersistentVolumeAccessMode = string("v1.PersistentVolumeAccessMode", "ReadOnlyMany", "ReadWriteMany",
     "ReadWriteOnce", "ReadWriteOncePod")
@@ -24,285 +43,211 @@ PersistentVolumeMode = string("v1.PersistentVolumeMode", "Block", "Filesystem")
 HostPathType = string("v1.HostPathType", "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File",
     "FileOrCreate", "Socket")
 
-AWSElasticBlockStoreVolumeSource = Struct("io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource", lambda: (
-    field("volumeID", 1, STRING, omit=False, required=True),
-    field("fsType", 2, STRING),
-    field("partition", 3, INT32),
-    field("readOnly", 4, BOOL),
-))
-AzureDiskVolumeSource = Struct("io.k8s.api.core.v1.AzureDiskVolumeSource", lambda: (
-    field("diskName", 1, STRING, omit=False, required=True),
-    field("diskURI", 2, STRING, omit=False, required=True),
-    field("cachingMode", 3, AzureDataDiskCachingMode, pointer=True, default="ReadWrite"),
-    field("fsType", 4, STRING, pointer=True, default="ext4"),
-    field("readOnly", 5, BOOL, pointer=True, default=False),
-    field("kind", 6, AzureDataDiskKind, pointer=True, default="Shared"),
-))
-AzureFileVolumeSource = Struct("io.k8s.api.core.v1.AzureFileVolumeSource", lambda: (
-    field("secretName", 1, STRING, omit=False, required=True),
-    field("shareName", 2, STRING, omit=False, required=True),
-    field("readOnly", 3, BOOL),
-))
 CSIVolumeSource = Struct("io.k8s.api.core.v1.CSIVolumeSource", lambda: (
-    field("driver", 1, STRING, omit=False, required=True),
-    field("readOnly", 2, BOOL, pointer=True),
-    field("fsType", 3, STRING, pointer=True),
-    field("volumeAttributes", 4, MapOf(STRING)),
-    field("nodePublishSecretRef", 5, LocalObjectReference, pointer=True),
-))
-CephFSVolumeSource = Struct("io.k8s.api.core.v1.CephFSVolumeSource", lambda: (
-    field("monitors", 1, ListOf(STRING), omit=False, required=True),
-    field("path", 2, STRING),
-    field("user", 3, STRING),
-    field("secretFile", 4, STRING),
-    field("secretRef", 5, LocalObjectReference, pointer=True),
-    field("readOnly", 6, BOOL),
-))
-CinderVolumeSource = Struct("io.k8s.api.core.v1.CinderVolumeSource", lambda: (
-    field("volumeID", 1, STRING, omit=False, required=True),
-    field("fsType", 2, STRING),
-    field("readOnly", 3, BOOL),
-    field("secretRef", 4, LocalObjectReference, pointer=True),
-))
+    field("driver", 1, STRING, omit=False, required=True,
+        doc="Name of the CSI driver, which must support the mode Ephemeral."),
+    field("readOnly", 2, BOOL, pointer=True, doc="True to mount the volume read-only; false when not set."),
+    field("fsType", 3, STRING, pointer=True,
+        doc="Filesystem on the volume, such as ext4 or xfs; the driver decides when not set."),
+    field("volumeAttributes", 4, MapOf(STRING), doc="Parameters for the driver, as its documentation lists them."),
+    field("nodePublishSecretRef", 5, LocalObjectReference, pointer=True,
+        doc="Secret of the pod's namespace that the driver gets for mounting the volume."),
+), doc="CSIVolumeSource is a volume that a CSI driver makes for the pod and removes with it.")
 ClusterTrustBundleProjection = Struct("io.k8s.api.core.v1.ClusterTrustBundleProjection", lambda: (
-    field("name", 1, STRING, pointer=True),
-    field("signerName", 2, STRING, pointer=True),
-    field("labelSelector", 3, LabelSelector, pointer=True),
-    field("optional", 5, BOOL, pointer=True),
-    field("path", 4, STRING, omit=False, required=True),
-))
+    field("name", 1, STRING, pointer=True, doc="One ClusterTrustBundle by name; not allowed together with signerName."),
+    field("signerName", 2, STRING, pointer=True, doc="All ClusterTrustBundles of a signer that match labelSelector."),
+    field("labelSelector", 3, LabelSelector, pointer=True,
+        doc="Which bundles of the signer are taken: none when not set, all when empty."),
+    field("optional", 5, BOOL, pointer=True,
+        doc="True when the pod may start without the bundles, with an empty file; false when not set."),
+    field("path", 4, STRING, omit=False, required=True, doc="Path of the file, relative to the root of the volume."),
+), doc="ClusterTrustBundleProjection writes certificates of trusted authorities into a file.")
 ConfigMapProjection = Struct("io.k8s.api.core.v1.ConfigMapProjection", lambda: (
     field("", 1, LocalObjectReference, inline=True),
-    field("items", 2, ListOf(KeyToPath)),
-    field("optional", 4, BOOL, pointer=True),
-))
+    field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
+    field("optional", 4, BOOL, pointer=True,
+        doc="True when the pod may start without the ConfigMap or the keys; false when not set."),
+), doc="ConfigMapProjection writes keys of a ConfigMap into files.")
 ConfigMapVolumeSource = Struct("io.k8s.api.core.v1.ConfigMapVolumeSource", lambda: (
     field("", 1, LocalObjectReference, inline=True),
-    field("items", 2, ListOf(KeyToPath)),
-    field("defaultMode", 3, INT32, pointer=True),
-    field("optional", 4, BOOL, pointer=True),
-))
+    field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
+    field("defaultMode", 3, INT32, pointer=True,
+        doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
+    field("optional", 4, BOOL, pointer=True,
+        doc="True when the pod may start without the ConfigMap or the keys; false when not set."),
+), doc="ConfigMapVolumeSource is a directory with the keys of a ConfigMap as files, which follow its changes.")
 DownwardAPIVolumeFile = Struct("io.k8s.api.core.v1.DownwardAPIVolumeFile", lambda: (
-    field("path", 1, STRING, omit=False, required=True),
-    field("fieldRef", 2, ObjectFieldSelector, pointer=True),
-    field("resourceFieldRef", 3, ResourceFieldSelector, pointer=True),
-    field("mode", 4, INT32, pointer=True),
-))
+    field("path", 1, STRING, omit=False, required=True,
+        doc="Path of the file, relative to the root of the volume; it must not contain `..`."),
+    field("fieldRef", 2, ObjectFieldSelector, pointer=True,
+        doc="Field of the pod's metadata whose value becomes the content."),
+    field("resourceFieldRef", 3, ResourceFieldSelector, pointer=True,
+        doc="Request or limit of a container whose value becomes the content."),
+    field("mode", 4, INT32, pointer=True,
+        doc="Permission bits of the file, 0 to 0777 (511 in decimal); the volume's defaultMode when not set."),
+), doc="DownwardAPIVolumeFile is a file with a fact about the pod; either fieldRef or resourceFieldRef is set.")
 DownwardAPIProjection = Struct("io.k8s.api.core.v1.DownwardAPIProjection", lambda: (
-    field("items", 1, ListOf(DownwardAPIVolumeFile)),
-))
+    field("items", 1, ListOf(DownwardAPIVolumeFile), doc="The files."),
+), doc="DownwardAPIProjection writes facts about the pod into files.")
 DownwardAPIVolumeSource = Struct("io.k8s.api.core.v1.DownwardAPIVolumeSource", lambda: (
-    field("items", 1, ListOf(DownwardAPIVolumeFile)),
-    field("defaultMode", 2, INT32, pointer=True),
-))
+    field("items", 1, ListOf(DownwardAPIVolumeFile), doc="The files."),
+    field("defaultMode", 2, INT32, pointer=True,
+        doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
+), doc="DownwardAPIVolumeSource is a directory with facts about the pod as files.")
 EmptyDirVolumeSource = Struct("io.k8s.api.core.v1.EmptyDirVolumeSource", lambda: (
-    field("medium", 1, StorageMedium),
-    field("sizeLimit", 2, QUANTITY, pointer=True),
-))
+    field("medium", 1, StorageMedium,
+        doc="Memory for a filesystem in memory, HugePages or HugePages-SIZE for huge pages; the node's disk when "
+            "empty."),
+    field("sizeLimit", 2, QUANTITY, pointer=True,
+        doc="Greatest size; a pod that uses more is evicted. No limit but that of the medium when not set."),
+), doc="EmptyDirVolumeSource is a directory that begins empty and lives as long as the pod.")
 PersistentVolumeClaimSpec = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSpec", lambda: (
-    field("accessModes", 1, ListOf(PersistentVolumeAccessMode)),
-    field("selector", 4, LabelSelector, pointer=True),
-    field("resources", 2, VolumeResourceRequirements, omit=False),
-    field("volumeName", 3, STRING),
-    field("storageClassName", 5, STRING, pointer=True),
-    field("volumeMode", 6, PersistentVolumeMode, pointer=True),
-    field("dataSource", 7, TypedLocalObjectReference, pointer=True),
-    field("dataSourceRef", 8, TypedObjectReference, pointer=True),
-    field("volumeAttributesClassName", 9, STRING, pointer=True, gate="VolumeAttributesClass"),
-))
+    field("accessModes", 1, ListOf(PersistentVolumeAccessMode),
+        doc="Ways in which the volume must be mountable: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, "
+            "ReadWriteOncePod."),
+    field("selector", 4, LabelSelector, pointer=True,
+        doc="Labels that an existing volume must have to be bound; with it no volume is made dynamically."),
+    field("resources", 2, VolumeResourceRequirements, omit=False,
+        doc="Size that the volume must have; the request may grow later where the StorageClass allows expansion."),
+    field("volumeName", 3, STRING, doc="Volume to which the claim is bound; set to ask for that one."),
+    field("storageClassName", 5, STRING, pointer=True,
+        doc="StorageClass of the volume; the default class when not set, no class and no dynamic volume when empty."),
+    field("volumeMode", 6, PersistentVolumeMode, pointer=True,
+        doc="Filesystem (the default) to mount a directory, Block for a raw device."),
+    field("dataSource", 7, TypedLocalObjectReference, pointer=True,
+        doc="VolumeSnapshot or PersistentVolumeClaim of the namespace whose content the volume begins with."),
+    field("dataSourceRef", 8, TypedObjectReference, pointer=True,
+        doc="Like dataSource, for any kind that a populator handles; for one in the same namespace the two are kept "
+            "equal."),
+    field("volumeAttributesClassName", 9, STRING, pointer=True, gate="VolumeAttributesClass",
+        doc="VolumeAttributesClass whose parameters the volume gets; unlike the StorageClass it may be changed."),
+), doc="PersistentVolumeClaimSpec says which storage is wanted.")
 PersistentVolumeClaimTemplate = Struct("io.k8s.api.core.v1.PersistentVolumeClaimTemplate", lambda: (
-    field("metadata", 1, ObjectMeta, omit=False),
-    field("spec", 2, PersistentVolumeClaimSpec, omit=False, required=True),
-))
+    field("metadata", 1, ObjectMeta, omit=False, doc="Labels and annotations of the claim; nothing else is allowed."),
+    field("spec", 2, PersistentVolumeClaimSpec, omit=False, required=True, doc="Spec of the claim, copied as it is."),
+), doc="PersistentVolumeClaimTemplate is the pattern of the claim that is made for a pod.")
 EphemeralVolumeSource = Struct("io.k8s.api.core.v1.EphemeralVolumeSource", lambda: (
-    field("volumeClaimTemplate", 1, PersistentVolumeClaimTemplate, pointer=True),
-))
-FCVolumeSource = Struct("io.k8s.api.core.v1.FCVolumeSource", lambda: (
-    field("targetWWNs", 1, ListOf(STRING)),
-    field("lun", 2, INT32, pointer=True),
-    field("fsType", 3, STRING),
-    field("readOnly", 4, BOOL),
-    field("wwids", 5, ListOf(STRING)),
-))
-FlexVolumeSource = Struct("io.k8s.api.core.v1.FlexVolumeSource", lambda: (
-    field("driver", 1, STRING, omit=False, required=True),
-    field("fsType", 2, STRING),
-    field("secretRef", 3, LocalObjectReference, pointer=True),
-    field("readOnly", 4, BOOL),
-    field("options", 5, MapOf(STRING)),
-))
-FlockerVolumeSource = Struct("io.k8s.api.core.v1.FlockerVolumeSource", lambda: (
-    field("datasetName", 1, STRING),
-    field("datasetUUID", 2, STRING),
-))
-GCEPersistentDiskVolumeSource = Struct("io.k8s.api.core.v1.GCEPersistentDiskVolumeSource", lambda: (
-    field("pdName", 1, STRING, omit=False, required=True),
-    field("fsType", 2, STRING),
-    field("partition", 3, INT32),
-    field("readOnly", 4, BOOL),
-))
+    field("volumeClaimTemplate", 1, PersistentVolumeClaimTemplate, pointer=True,
+        doc="Pattern of the claim; its name is the pod's and the volume's name with `-` between them."),
+), doc="EphemeralVolumeSource is a volume with a claim of its own, which lives as long as the pod.")
 GitRepoVolumeSource = Struct("io.k8s.api.core.v1.GitRepoVolumeSource", lambda: (
-    field("repository", 1, STRING, omit=False, required=True),
-    field("revision", 2, STRING),
-    field("directory", 3, STRING),
-))
-GlusterfsVolumeSource = Struct("io.k8s.api.core.v1.GlusterfsVolumeSource", lambda: (
-    field("endpoints", 1, STRING, omit=False, required=True),
-    field("path", 2, STRING, omit=False, required=True),
-    field("readOnly", 3, BOOL),
-))
+    field("repository", 1, STRING, omit=False, required=True, doc="Address of the repository."),
+    field("revision", 2, STRING, doc="Commit to check out."),
+    field("directory", 3, STRING,
+        doc="Directory in the volume for the clone; the volume itself for `.`, the repository's name when empty. It "
+            "must not contain `..`."),
+), doc="GitRepoVolumeSource is a clone of a git repository; it is disabled, an init container does the same.")
 HostPathVolumeSource = Struct("io.k8s.api.core.v1.HostPathVolumeSource", lambda: (
-    field("path", 1, STRING, omit=False, required=True),
-    field("type", 2, HostPathType, pointer=True),
-))
-ISCSIVolumeSource = Struct("io.k8s.api.core.v1.ISCSIVolumeSource", lambda: (
-    field("targetPortal", 1, STRING, omit=False, required=True),
-    field("iqn", 2, STRING, omit=False, required=True),
-    field("lun", 3, INT32, omit=False, required=True),
-    field("iscsiInterface", 4, STRING, default="default"),
-    field("fsType", 5, STRING),
-    field("readOnly", 6, BOOL),
-    field("portals", 7, ListOf(STRING)),
-    field("chapAuthDiscovery", 8, BOOL),
-    field("chapAuthSession", 11, BOOL),
-    field("secretRef", 10, LocalObjectReference, pointer=True),
-    field("initiatorName", 12, STRING, pointer=True),
-))
+    field("path", 1, STRING, omit=False, required=True, doc="Path on the node."),
+    field("type", 2, HostPathType, pointer=True,
+        doc="What must be there or is made: Directory, DirectoryOrCreate, File, FileOrCreate, Socket, CharDevice or "
+            "BlockDevice; not checked when empty."),
+), doc="HostPathVolumeSource is a file, directory or device of the node itself.")
 ImageVolumeSource = Struct("io.k8s.api.core.v1.ImageVolumeSource", lambda: (
-    field("reference", 1, STRING),
-    field("pullPolicy", 2, PullPolicy),
-))
-NFSVolumeSource = Struct("io.k8s.api.core.v1.NFSVolumeSource", lambda: (
-    field("server", 1, STRING, omit=False, required=True),
-    field("path", 2, STRING, omit=False, required=True),
-    field("readOnly", 3, BOOL),
-))
+    field("reference", 1, STRING, doc="Reference of the image, as for containers."),
+    field("pullPolicy", 2, PullPolicy,
+        doc="When the image is pulled: Always, IfNotPresent or Never; Always for the tag latest or none, else "
+            "IfNotPresent, when not set."),
+), doc="ImageVolumeSource is the content of an OCI image or artifact, mounted read-only.")
 PersistentVolumeClaimVolumeSource = Struct("io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource", lambda: (
-    field("claimName", 1, STRING, omit=False, required=True),
-    field("readOnly", 2, BOOL),
-))
-PhotonPersistentDiskVolumeSource = Struct("io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource", lambda: (
-    field("pdID", 1, STRING, omit=False, required=True),
-    field("fsType", 2, STRING),
-))
+    field("claimName", 1, STRING, omit=False, required=True, doc="PersistentVolumeClaim of the pod's namespace."),
+    field("readOnly", 2, BOOL, doc="True to mount the volume read-only for all containers; false when not set."),
+), doc="PersistentVolumeClaimVolumeSource is the volume that a claim is bound to.")
 PodCertificateProjection = Struct("io.k8s.api.core.v1.PodCertificateProjection", lambda: (
-    field("signerName", 1, STRING, required=True),
-    field("keyType", 2, STRING, required=True),
-    field("maxExpirationSeconds", 3, INT32, pointer=True),
-    field("credentialBundlePath", 4, STRING),
-    field("keyPath", 5, STRING),
-    field("certificateChainPath", 6, STRING),
-    field("userAnnotations", 7, MapOf(STRING)),
-))
-PortworxVolumeSource = Struct("io.k8s.api.core.v1.PortworxVolumeSource", lambda: (
-    field("volumeID", 1, STRING, omit=False, required=True),
-    field("fsType", 2, STRING),
-    field("readOnly", 3, BOOL),
-))
+    field("signerName", 1, STRING, required=True, doc="Signer that issues the certificate."),
+    field("keyType", 2, STRING, required=True,
+        doc="Type of the key: RSA3072, RSA4096, ECDSAP256, ECDSAP384, ECDSAP521 or ED25519."),
+    field("maxExpirationSeconds", 3, INT32, pointer=True,
+        doc="Longest lifetime of the certificate that is asked for, in seconds, at least 3600; 86400 (24 hours) when "
+            "not set."),
+    field("credentialBundlePath", 4, STRING,
+        doc="File with the key and the chain of certificates, as PEM; preferred to two files because it changes as "
+            "one."),
+    field("keyPath", 5, STRING, doc="File with the key alone, as PEM."),
+    field("certificateChainPath", 6, STRING, doc="File with the chain of certificates alone, as PEM."),
+    field("userAnnotations", 7, MapOf(STRING),
+        doc="Further facts for the signer, which are copied into the request; each key has a domain as its prefix."),
+), doc="PodCertificateProjection makes a key for the pod and gets a certificate for it, which is renewed in time.")
 SecretProjection = Struct("io.k8s.api.core.v1.SecretProjection", lambda: (
     field("", 1, LocalObjectReference, inline=True),
-    field("items", 2, ListOf(KeyToPath)),
-    field("optional", 4, BOOL, pointer=True),
-))
+    field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
+    field("optional", 4, BOOL, pointer=True,
+        doc="True when the pod may start without the Secret or the keys; false when not set."),
+), doc="SecretProjection writes keys of a Secret into files.")
 ServiceAccountTokenProjection = Struct("io.k8s.api.core.v1.ServiceAccountTokenProjection", lambda: (
-    field("audience", 1, STRING),
-    field("expirationSeconds", 2, INT64, pointer=True),
-    field("path", 3, STRING, omit=False, required=True),
-))
+    field("audience", 1, STRING,
+        doc="Who the token is for; a receiver must refuse tokens for others. The API server when empty."),
+    field("expirationSeconds", 2, INT64, pointer=True,
+        doc="Lifetime of the token in seconds, at least 600; 3600 (1 hour) when not set."),
+    field("path", 3, STRING, omit=False, required=True, doc="Path of the file, relative to the root of the volume."),
+), doc="ServiceAccountTokenProjection writes a token of the pod's service account into a file, renewed in time.")
 VolumeProjection = Struct("io.k8s.api.core.v1.VolumeProjection", lambda: (
-    field("secret", 1, SecretProjection, pointer=True),
-    field("downwardAPI", 2, DownwardAPIProjection, pointer=True),
-    field("configMap", 3, ConfigMapProjection, pointer=True),
-    field("serviceAccountToken", 4, ServiceAccountTokenProjection, pointer=True),
-    field("clusterTrustBundle", 5, ClusterTrustBundleProjection, pointer=True, gate="ClusterTrustBundleProjection"),
-    field("podCertificate", 6, PodCertificateProjection, pointer=True, gate="PodCertificateProjection"),
-))
+    field("secret", 1, SecretProjection, pointer=True, doc="Keys of a Secret."),
+    field("downwardAPI", 2, DownwardAPIProjection, pointer=True, doc="Facts about the pod."),
+    field("configMap", 3, ConfigMapProjection, pointer=True, doc="Keys of a ConfigMap."),
+    field("serviceAccountToken", 4, ServiceAccountTokenProjection, pointer=True,
+        doc="A token of the pod's service account."),
+    field("clusterTrustBundle", 5, ClusterTrustBundleProjection, pointer=True, gate="ClusterTrustBundleProjection",
+        doc="Certificates of trusted authorities."),
+    field("podCertificate", 6, PodCertificateProjection, pointer=True, gate="PodCertificateProjection",
+        doc="A key and a certificate for the pod."),
+), doc="VolumeProjection is one source of a projected volume; exactly one field is set.")
 ProjectedVolumeSource = Struct("io.k8s.api.core.v1.ProjectedVolumeSource", lambda: (
-    field("sources", 1, ListOf(VolumeProjection), omit=False),
-    field("defaultMode", 2, INT32, pointer=True),
-))
-QuobyteVolumeSource = Struct("io.k8s.api.core.v1.QuobyteVolumeSource", lambda: (
-    field("registry", 1, STRING, omit=False, required=True),
-    field("volume", 2, STRING, omit=False, required=True),
-    field("readOnly", 3, BOOL),
-    field("user", 4, STRING),
-    field("group", 5, STRING),
-    field("tenant", 6, STRING),
-))
-RBDVolumeSource = Struct("io.k8s.api.core.v1.RBDVolumeSource", lambda: (
-    field("monitors", 1, ListOf(STRING), omit=False, required=True),
-    field("image", 2, STRING, omit=False, required=True),
-    field("fsType", 3, STRING),
-    field("pool", 4, STRING, default="rbd"),
-    field("user", 5, STRING, default="admin"),
-    field("keyring", 6, STRING, default="/etc/ceph/keyring"),
-    field("secretRef", 7, LocalObjectReference, pointer=True),
-    field("readOnly", 8, BOOL),
-))
-ScaleIOVolumeSource = Struct("io.k8s.api.core.v1.ScaleIOVolumeSource", lambda: (
-    field("gateway", 1, STRING, omit=False, required=True),
-    field("system", 2, STRING, omit=False, required=True),
-    field("secretRef", 3, LocalObjectReference, omit=False, pointer=True, required=True),
-    field("sslEnabled", 4, BOOL),
-    field("protectionDomain", 5, STRING),
-    field("storagePool", 6, STRING),
-    field("storageMode", 7, STRING, default="ThinProvisioned"),
-    field("volumeName", 8, STRING),
-    field("fsType", 9, STRING, default="xfs"),
-    field("readOnly", 10, BOOL),
-))
+    field("sources", 1, ListOf(VolumeProjection), omit=False,
+        doc="Where the files come from; their paths must not collide."),
+    field("defaultMode", 2, INT32, pointer=True,
+        doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
+), doc="ProjectedVolumeSource is one directory with files from several sources.")
 SecretVolumeSource = Struct("io.k8s.api.core.v1.SecretVolumeSource", lambda: (
-    field("secretName", 1, STRING),
-    field("items", 2, ListOf(KeyToPath)),
-    field("defaultMode", 3, INT32, pointer=True),
-    field("optional", 4, BOOL, pointer=True),
-))
-StorageOSVolumeSource = Struct("io.k8s.api.core.v1.StorageOSVolumeSource", lambda: (
-    field("volumeName", 1, STRING),
-    field("volumeNamespace", 2, STRING),
-    field("fsType", 3, STRING),
-    field("readOnly", 4, BOOL),
-    field("secretRef", 5, LocalObjectReference, pointer=True),
-))
-VsphereVirtualDiskVolumeSource = Struct("io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource", lambda: (
-    field("volumePath", 1, STRING, omit=False, required=True),
-    field("fsType", 2, STRING),
-    field("storagePolicyName", 3, STRING),
-    field("storagePolicyID", 4, STRING),
-))
+    field("secretName", 1, STRING, doc="Secret of the pod's namespace."),
+    field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
+    field("defaultMode", 3, INT32, pointer=True,
+        doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
+    field("optional", 4, BOOL, pointer=True,
+        doc="True when the pod may start without the Secret or the keys; false when not set."),
+), doc="SecretVolumeSource is a directory in memory with the keys of a Secret as files, which follow its changes.")
 VolumeSource = Struct("io.k8s.api.core.v1.VolumeSource", lambda: (
-    field("hostPath", 1, HostPathVolumeSource, pointer=True),
-    field("emptyDir", 2, EmptyDirVolumeSource, pointer=True),
-    field("gcePersistentDisk", 3, GCEPersistentDiskVolumeSource, pointer=True),
-    field("awsElasticBlockStore", 4, AWSElasticBlockStoreVolumeSource, pointer=True),
-    field("gitRepo", 5, GitRepoVolumeSource, pointer=True),
-    field("secret", 6, SecretVolumeSource, pointer=True),
-    field("nfs", 7, NFSVolumeSource, pointer=True),
-    field("iscsi", 8, ISCSIVolumeSource, pointer=True),
-    field("glusterfs", 9, GlusterfsVolumeSource, pointer=True),
-    field("persistentVolumeClaim", 10, PersistentVolumeClaimVolumeSource, pointer=True),
-    field("rbd", 11, RBDVolumeSource, pointer=True),
-    field("flexVolume", 12, FlexVolumeSource, pointer=True),
-    field("cinder", 13, CinderVolumeSource, pointer=True),
-    field("cephfs", 14, CephFSVolumeSource, pointer=True),
-    field("flocker", 15, FlockerVolumeSource, pointer=True),
-    field("downwardAPI", 16, DownwardAPIVolumeSource, pointer=True),
-    field("fc", 17, FCVolumeSource, pointer=True),
-    field("azureFile", 18, AzureFileVolumeSource, pointer=True),
-    field("configMap", 19, ConfigMapVolumeSource, pointer=True),
-    field("vsphereVolume", 20, VsphereVirtualDiskVolumeSource, pointer=True),
-    field("quobyte", 21, QuobyteVolumeSource, pointer=True),
-    field("azureDisk", 22, AzureDiskVolumeSource, pointer=True),
-    field("photonPersistentDisk", 23, PhotonPersistentDiskVolumeSource, pointer=True),
-    field("projected", 26, ProjectedVolumeSource, pointer=True),
-    field("portworxVolume", 24, PortworxVolumeSource, pointer=True),
-    field("scaleIO", 25, ScaleIOVolumeSource, pointer=True),
-    field("storageos", 27, StorageOSVolumeSource, pointer=True),
-    field("csi", 28, CSIVolumeSource, pointer=True),
-    field("ephemeral", 29, EphemeralVolumeSource, pointer=True),
-    field("image", 30, ImageVolumeSource, pointer=True),
-))
+    field("hostPath", 1, HostPathVolumeSource, pointer=True,
+        doc="A file, directory or device of the node; it gives a pod access to the node itself."),
+    field("emptyDir", 2, EmptyDirVolumeSource, pointer=True,
+        doc="A directory that begins empty and lives as long as the pod; meant when no source is set."),
+    field("gcePersistentDisk", 3, GCEPersistentDiskVolumeSource, pointer=True, doc="A disk of Google Cloud."),
+    field("awsElasticBlockStore", 4, AWSElasticBlockStoreVolumeSource, pointer=True, doc="A disk of Amazon's EBS."),
+    field("gitRepo", 5, GitRepoVolumeSource, pointer=True, doc="A clone of a git repository; disabled."),
+    field("secret", 6, SecretVolumeSource, pointer=True, doc="The keys of a Secret as files."),
+    field("nfs", 7, NFSVolumeSource, pointer=True, doc="A directory that an NFS server exports."),
+    field("iscsi", 8, ISCSIVolumeSource, pointer=True, doc="A block device behind iSCSI."),
+    field("glusterfs", 9, GlusterfsVolumeSource, pointer=True,
+        doc="A volume of GlusterFS; no longer supported by nodes."),
+    field("persistentVolumeClaim", 10, PersistentVolumeClaimVolumeSource, pointer=True,
+        doc="The volume that a PersistentVolumeClaim of the namespace is bound to."),
+    field("rbd", 11, RBDVolumeSource, pointer=True, doc="A block device of Ceph; no longer supported by nodes."),
+    field("flexVolume", 12, FlexVolumeSource, pointer=True,
+        doc="A volume of a FlexVolume driver; CSI takes its place."),
+    field("cinder", 13, CinderVolumeSource, pointer=True, doc="A volume of OpenStack's Cinder."),
+    field("cephfs", 14, CephFSVolumeSource, pointer=True, doc="A directory of CephFS; no longer supported by nodes."),
+    field("flocker", 15, FlockerVolumeSource, pointer=True, doc="A dataset of Flocker; no longer supported by nodes."),
+    field("downwardAPI", 16, DownwardAPIVolumeSource, pointer=True, doc="Facts about the pod as files."),
+    field("fc", 17, FCVolumeSource, pointer=True, doc="A block device behind Fibre Channel."),
+    field("azureFile", 18, AzureFileVolumeSource, pointer=True, doc="A file share of Azure."),
+    field("configMap", 19, ConfigMapVolumeSource, pointer=True, doc="The keys of a ConfigMap as files."),
+    field("vsphereVolume", 20, VsphereVirtualDiskVolumeSource, pointer=True, doc="A disk of vSphere."),
+    field("quobyte", 21, QuobyteVolumeSource, pointer=True, doc="A volume of Quobyte; no longer supported by nodes."),
+    field("azureDisk", 22, AzureDiskVolumeSource, pointer=True, doc="A data disk of Azure."),
+    field("photonPersistentDisk", 23, PhotonPersistentDiskVolumeSource, pointer=True,
+        doc="A disk of Photon Controller; no longer supported by nodes."),
+    field("projected", 26, ProjectedVolumeSource, pointer=True, doc="Files from several sources in one directory."),
+    field("portworxVolume", 24, PortworxVolumeSource, pointer=True, doc="A volume of Portworx."),
+    field("scaleIO", 25, ScaleIOVolumeSource, pointer=True, doc="A volume of ScaleIO; no longer supported by nodes."),
+    field("storageos", 27, StorageOSVolumeSource, pointer=True,
+        doc="A volume of StorageOS; no longer supported by nodes."),
+    field("csi", 28, CSIVolumeSource, pointer=True, doc="A volume that a CSI driver makes for the pod."),
+    field("ephemeral", 29, EphemeralVolumeSource, pointer=True,
+        doc="A volume with a PersistentVolumeClaim of its own, which is made for the pod and deleted with it."),
+    field("image", 30, ImageVolumeSource, pointer=True, doc="The content of an OCI image or artifact."),
+), doc="VolumeSource is where a volume's content comes from; exactly one field is set.")
 Volume = Struct("io.k8s.api.core.v1.Volume", lambda: (
-    field("name", 1, STRING, omit=False, required=True),
+    field("name", 1, STRING, omit=False, required=True,
+        doc="Name by which containers refer to the volume: a DNS label, unique in the pod."),
     field("", 2, VolumeSource, inline=True),
-))
+), doc="Volume is a directory or device that containers of a pod can use.")
