@@ -62,7 +62,7 @@ class Definitions:
         return {"description": _SCALAR_DOCS[type.name], **(form or type.openapi)}
 
     def _struct(self, struct: Struct) -> Json:
-        made: Json = {"description": struct.doc} if struct.doc else {}
+        made: Json = {"description": struct.doc}
         if struct.fields:
             made["properties"] = {name: self._property(struct.fields[name]) for name in sorted(struct.fields)}
         required = [name for name, item in struct.fields.items() if item.required]
@@ -78,12 +78,10 @@ class Definitions:
 
     def _property(self, item: Field) -> Json:
         made = self._type(item.type)
-        doc = item.doc
+        if "$ref" in made and self.release == 3:
+            made = {"allOf": [made]}
+        made["description"] = item.doc
         default = self._default(item)
-        if "$ref" in made and (doc or default is not None):
-            made = made if self.release == 2 else {"allOf": [made]}
-        if doc:
-            made["description"] = doc
         if default is not None and self.release == 3:
             made["default"] = default
         made.update(_merge_rules(item))

@@ -117,6 +117,15 @@ def test_extensions_say_how_fields_are_merged() -> None:
         assert schemas["io.k8s.api.core.v1.NodeSelector"]["x-kubernetes-map-type"] == "atomic"
 
 
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_every_type_and_property_is_described(name: str) -> None:
+    document = DOCUMENTS[name]
+    for kind, schema in (document.get("definitions") or document["components"]["schemas"]).items():
+        assert schema["description"], kind
+        for field, item in schema.get("properties", {}).items():
+            assert item.get("description"), f"{kind}.{field}"
+
+
 def test_version_3_shows_defaults_and_version_2_does_not() -> None:
     protocol = "io.k8s.api.core.v1.ContainerPort"
     assert DOCUMENTS["v3/api__v1.json"]["components"]["schemas"][protocol]["properties"]["protocol"]["default"] == "TCP"

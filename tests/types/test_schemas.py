@@ -55,7 +55,7 @@ def reachable() -> dict[str, Struct]:
 STRUCTS = reachable()
 
 
-def test_the_issue_kinds_are_all_there_with_their_lists() -> None:
+def test_the_kinds_are_all_there_with_their_lists() -> None:
     kinds = {struct.gvk for struct in STRUCTS.values() if struct.gvk}
     core = ("Namespace", "Node", "Pod", "Event", "ServiceAccount", "ConfigMap", "Secret", "Service")
     devices = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass")

@@ -100,7 +100,7 @@ RollingUpdateDeployment = Struct("io.k8s.api.apps.v1.RollingUpdateDeployment", l
 ), doc="RollingUpdateDeployment says how many pods may be missing or extra during an update.")
 DeploymentStrategy = Struct("io.k8s.api.apps.v1.DeploymentStrategy", lambda: (
     field("type", 1, DeploymentStrategyType,
-        doc="RollingUpdate (the default) does so step by step, Recreate first deletes all old pods."),
+        doc="RollingUpdate (the default) replaces pods step by step, Recreate deletes all old pods first."),
     field("rollingUpdate", 2, RollingUpdateDeployment, pointer=True,
         doc="Settings for RollingUpdate; not allowed with Recreate."),
 ), doc="DeploymentStrategy says how old pods are replaced by new ones.")
@@ -111,7 +111,7 @@ DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
     field("template", 3, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; a change of it starts an update. restartPolicy must be Always."),
     field("strategy", 4, DeploymentStrategy, omit=False, strategy="retainKeys",
-        doc="How old pods are replaced by new ones."),
+        doc="How an update of the pods proceeds; step by step when not set."),
     field("minReadySeconds", 5, INT32,
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("revisionHistoryLimit", 6, INT32, pointer=True,
