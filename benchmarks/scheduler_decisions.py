@@ -17,8 +17,10 @@ from controllers.allocator import Allocator
 from controllers.runtime.clock import RealClock
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.dynamic import DynamicResources
-from controllers.scheduler.evaluate import Cycle, Evaluator
+from controllers.scheduler.evaluate import Evaluator
+from controllers.scheduler.framework import Cycle
 from controllers.scheduler.nodes import Cache
+from controllers.scheduler.plugins import default_plugins
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.reach import DeviceReach
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
@@ -43,7 +45,8 @@ class Decisions:
         claims = ClaimCache(allocator.allocated)
         self.devices = DynamicResources(allocator, claims, RealClock(), conditions=True)
         reach = DeviceReach(allocator.allocated)
-        self.evaluator = Evaluator(self.cache, self.devices, reach, lambda _: {}, random.Random(0))
+        plugins = default_plugins(self.cache, self.devices, lambda _: {})
+        self.evaluator = Evaluator(self.cache, plugins, reach, random.Random(0))
         allocator.inventory.upsert_class({**a_class(), "spec": {"selectors": selector(CLASS)}})
         for number in range(nodes):
             self.cache.set_node(a_node(f"node-{number}", cpu="64", memory="256Gi"))
@@ -74,8 +77,7 @@ class Decisions:
             cycle = Cycle(pod)
             node = await self.evaluator.place(cycle)
             self.cache.assume(pod, node.name)
-            assert cycle.dynamic is not None
-            assert self.devices.reserve(cycle.dynamic, node)
+            assert self.devices.reserve(cycle.active("DynamicResources"), node)
             longest = max(longest, time.perf_counter() - begun)
         return longest
 

@@ -1,9 +1,9 @@
 """The scheduler: brings pods to nodes and claims to devices, as kube-scheduler with default settings does.
 
-Reading order: `scheduler` (the loop and what becomes of a pod) → `watching` (from events to state) → `queue`, `changes`
-(who waits for what) → `nodes`, `podinfo`, `requests`, `terms` (what is known) → `evaluate` (finding a node) → `local`,
-`spread`, `interpod`,
-`dynamic` (the plugins) → `claims`, `claimwrites`, `podwrites` (what is written) → `preemption`, `status` (texts).
+Reading order: `scheduler` (the loop and what becomes of a pod) → `framework` (what a plugin is) → `plugins` (the list)
+→ `evaluate`, `memory` (finding a node) → `queue`, `events` (who waits for what) → `watching` (from watch events to
+state) → `nodes`, `podinfo`, `requests`, `terms` (what is known) → `dynamic`, `claims`, `claimwrites`, `podwrites`
+(devices, and what is written) → `status` (texts).
 """
 
 from __future__ import annotations

@@ -22,17 +22,15 @@ from controllers.runtime.clock import Clock, go_time
 from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.claims import ClaimCache
-from controllers.scheduler.dynamic import DynamicResources, DynamicState, has_binding_conditions, readiness
+from controllers.scheduler.claimstate import has_binding_conditions, readiness
+from controllers.scheduler.dynamic import DynamicResources, DynamicState
+from controllers.scheduler.framework import PluginError
 from controllers.scheduler.podinfo import PodInfo
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
 _TRIES, _PAUSE = 5, timedelta(milliseconds=10)
 _POLL, _PATIENCE = timedelta(seconds=5), timedelta(seconds=600)
-
-
-class BindError(Exception):
-    """The pod cannot be bound now; the text says why."""
 
 
 class ClaimWriter:
@@ -44,7 +42,7 @@ class ClaimWriter:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(self, pod: PodInfo, state: DynamicState) -> None:
-        """Allocates and reserves all claims for the pod. Raises BindError; what was written stays in the state."""
+        """Allocates and reserves all claims for the pod. Raises PluginError; what was written stays in the state."""
         for position, claim in enumerate(state.claims):
             if not self._groups.is_reserved(pod.pod, claim):
                 name = key_of(claim)
@@ -68,7 +66,7 @@ class ClaimWriter:
             except (StatusError, TransportError) as error:
                 if isinstance(error, StatusError) and error.reason == "Conflict" and attempt + 1 < _TRIES:
                     continue
-                raise BindError(f"add {what} to claim {name}: {error}") from error
+                raise PluginError(f"add {what} to claim {name}: {error}") from error
             self._claims.wrote(written)
             if allocation is not None:
                 self._claims.settle(written)
@@ -80,15 +78,15 @@ class ClaimWriter:
         try:
             return await self._client.get(self._kind, metadata["name"], metadata["namespace"])
         except (StatusError, TransportError) as error:
-            raise BindError(f"get updated claim {name} after conflict: {error}") from error
+            raise PluginError(f"get updated claim {name} after conflict: {error}") from error
 
     async def _write(self, claim: Json, name: str, consumer: Json, allocation: Json | None) -> Json:
         if claim["metadata"].get("deletionTimestamp"):
-            raise BindError(f"claim {name} got deleted in the meantime")
+            raise PluginError(f"claim {name} got deleted in the meantime")
         status = dict(claim.get("status") or {})
         if allocation is not None:
             if status.get("allocation") is not None:
-                raise BindError(f"claim {name} got allocated elsewhere in the meantime")
+                raise PluginError(f"claim {name} got allocated elsewhere in the meantime")
             claim = await self._protect(claim, name)
             status = {**(claim.get("status") or {}), "allocation": allocation}
         users = status.get("reservedFor") or []
@@ -97,7 +95,7 @@ class ClaimWriter:
         if self._devices.conditions:
             held = status.get("allocation")
             if held is None:
-                raise BindError(f"claim {name} got deallocated elsewhere in the meantime")
+                raise PluginError(f"claim {name} got deallocated elsewhere in the meantime")
             if not held.get("allocationTimestamp"):
                 status["allocation"] = {**held, "allocationTimestamp": go_time(self._clock.now())}
         return await self._client.update_status(self._kind, {**claim, "status": status})
@@ -113,19 +111,19 @@ class ClaimWriter:
         except StatusError as error:
             if error.reason == "Conflict":
                 raise
-            raise BindError(f"add finalizer to claim {name}: {error}") from error
+            raise PluginError(f"add finalizer to claim {name}: {error}") from error
 
     def waits_for_devices(self, state: DynamicState) -> bool:
         """Whether some device has to become ready before the pod is bound."""
         return self._devices.conditions and any(map(has_binding_conditions, state.claims))
 
     async def wait_for_devices(self, state: DynamicState) -> None:
-        """Until all binding conditions hold. Raises BindError for a failure or when it takes too long."""
+        """Until all binding conditions hold. Raises PluginError for a failure or when it takes too long."""
         deadline = self._clock.now() + _PATIENCE
         keys = [f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" for claim in state.claims]
         while not self._ready(keys):
             if self._clock.now() + _POLL > deadline:
-                raise BindError("device binding timeout: context deadline exceeded")
+                raise PluginError("device binding timeout: context deadline exceeded")
             await self._clock.sleep(_POLL)
 
     def _ready(self, keys: list[str]) -> bool:
@@ -133,15 +131,15 @@ class ClaimWriter:
         for key in keys:
             claim = self._claims.get(key)
             if claim is None:
-                raise BindError(f'could not find ResourceClaim "{key}"')
+                raise PluginError(f'could not find ResourceClaim "{key}"')
             ready, failure = readiness(claim)
             if failure:
-                raise BindError(failure)
+                raise PluginError(failure)
             if ready:
                 continue
             everything = False
             if has_binding_conditions(claim) and self._devices.timed_out(claim):
-                raise BindError(f"device binding timeout: claim={claim['metadata']['name']}")
+                raise PluginError(f"device binding timeout: claim={claim['metadata']['name']}")
         return everything
 
     async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:

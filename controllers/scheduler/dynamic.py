@@ -1,18 +1,17 @@
-"""DynamicResources: pods with resource claims.
+"""Pods with resource claims: what the plugin DynamicResources decides.
 
-    PreEnqueue   the claims exist and are the pod's                      Filter    allocated claims reach the node, the
-                 others
-    PreFilter    what has to be allocated; classes exist                           can all be allocated on it together
-    Reserve      the allocation for the chosen node, in memory           Score     earlier alternatives of a request are
-                 better
-    PostFilter   an allocation that keeps the pod off every node is given up, so that another can be made
+    PreEnqueue   the claims exist and are the pod's
+    PreFilter    what has to be allocated; its classes exist
+    Filter       allocated claims reach the node, the others can all be allocated on it together
+    Score        earlier alternatives of a request are better
+    Reserve      the allocation for the chosen node, in memory
 
-Writing the allocation to the server is `claimwrites.py`'s part. Facts: Kubernetes 1.36, plugin dynamicresources.
+What it writes to the server is in `claimwrites.py`; the plugin itself in `plugins/dynamicresources.py`.
+Facts: Kubernetes 1.36, plugin dynamicresources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import perf_counter
@@ -25,11 +24,13 @@ from controllers.allocator import AllocationError, AllocationInterrupted, Alloca
 from controllers.claims.pods import group_key
 from controllers.runtime.clock import Clock, parse_time
 from controllers.runtime.kinds import key_of
-from controllers.scheduler.changes import Change, Event, Hint
 from controllers.scheduler.claims import ClaimCache, ClaimWalkError
+from controllers.scheduler.claimstate import has_binding_conditions, is_deallocation, readiness, results_of
+from controllers.scheduler.events import ClusterEvent, Event, Hints
+from controllers.scheduler.framework import SKIP, PluginError, Skip
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Rejection, SchedulingError
+from controllers.scheduler.status import Rejection
 
 Json = dict[str, Any]
 NAME = "DynamicResources"
@@ -72,62 +73,24 @@ class DynamicState:
         return bool(self.fixed_score) or any(self.prioritized)
 
 
-def readiness(claim: Json) -> tuple[bool, str]:
-    """Whether the claim's devices are ready for use, or the text of a failure, by their binding conditions."""
-    status = claim.get("status") or {}
-    allocation = status.get("allocation")
-    if allocation is None:
-        return False, ""
-    devices = {(d["driver"], d["pool"], d["device"]): d for d in status.get("devices") or ()}
-    for result in _results(allocation):
-        if not result.get("bindingConditions"):
-            continue
-        device = devices.get((result["driver"], result["pool"], result["device"]))
-        if device is None:
-            return False, ""
-        conditions = {condition["type"]: condition for condition in device.get("conditions") or ()}
-        for failure in result.get("bindingFailureConditions") or ():
-            condition = conditions.get(failure)
-            if condition is not None and condition["status"] == "True":
-                name, reason, message = (
-                    claim["metadata"]["name"],
-                    condition.get("reason", ""),
-                    condition.get("message", ""),
-                )
-                return False, f'device binding failed: claim={name}, reason={reason}, message="{message}"'
-        if any(conditions.get(kind, {}).get("status") != "True" for kind in result["bindingConditions"]):
-            return False, ""
-    return True, ""
-
-
-def has_binding_conditions(claim: Json) -> bool:
-    allocation = (claim.get("status") or {}).get("allocation")
-    return allocation is not None and any(result.get("bindingConditions") for result in _results(allocation))
-
-
-def _results(allocation: Json) -> list[Json]:
-    return (allocation.get("devices") or {}).get("results") or []
-
-
 class DynamicResources:
     """The plugin. `conditions` says whether binding conditions are on."""
 
     def __init__(self, allocator: Allocator, claims: ClaimCache, clock: Clock, conditions: bool) -> None:
         self._allocator, self._claims, self._clock = allocator, claims, clock
         self.conditions = conditions
-        self.hints: Mapping[Change, Hint | None] = {
-            Change.NODE_ADD: None,
-            Change.NODE_LABEL: None,
-            Change.NODE_ALLOCATABLE: None,
-            Change.NODE_TAINT: None,
-            Change.CLAIM_ADD: self._claim_hint,
-            Change.CLAIM_UPDATE: self._claim_hint,
-            Change.POD_GENERATED_CLAIM: self._generated_hint,
-            Change.CLASS_ADD: None,
-            Change.CLASS_UPDATE: None,
-            Change.SLICE_ADD: None,
-            Change.SLICE_UPDATE: None,
-            Change.POD_GROUP_ADD: self._group_hint,
+        self.hints: Hints = {
+            ClusterEvent.NODE_ADD: None,
+            ClusterEvent.NODE_LABEL: None,
+            ClusterEvent.NODE_ALLOCATABLE: None,
+            ClusterEvent.CLAIM_ADD: self._claim_hint,
+            ClusterEvent.CLAIM_UPDATE: self._claim_hint,
+            ClusterEvent.POD_GENERATED_CLAIM: self._generated_hint,
+            ClusterEvent.CLASS_ADD: None,
+            ClusterEvent.CLASS_UPDATE: None,
+            ClusterEvent.SLICE_ADD: None,
+            ClusterEvent.SLICE_UPDATE: None,
+            ClusterEvent.POD_GROUP_ADD: self._group_hint,
         }
 
     def problem(self, pod: Json) -> str | None:
@@ -160,17 +123,17 @@ class DynamicResources:
     def _group_hint(pod: PodInfo, event: Event) -> bool:
         return event.new is not None and key_of(event.new) == group_key(pod.pod)
 
-    def prefilter(self, pod: PodInfo) -> DynamicState | Rejection | None:
-        """The state of an attempt; None if the pod has no claims. Raises SchedulingError."""
+    def prefilter(self, pod: PodInfo) -> DynamicState | Rejection | Skip:
+        """The state of an attempt; SKIP if the pod has no claims. Raises PluginError."""
         if not pod.has_claims:
-            return None
+            return SKIP
         try:
             claims = self._claims.walk(pod.pod)
             consumers = self._claims.consumers(pod.pod)
         except ClaimWalkError as error:
             return Rejection(NAME, (str(error),))
         if not claims:
-            return None
+            return SKIP
         state = DynamicState(claims, consumers, [], [], None)
         for position, claim in enumerate(claims):
             allocation = (claim.get("status") or {}).get("allocation")
@@ -192,26 +155,24 @@ class DynamicResources:
         refused = state.allocator.prefilter()
         if refused is not None:
             if not refused.unresolvable:
-                raise SchedulingError(f'running PreFilter plugin "{NAME}": {refused.text}')
+                raise PluginError(refused.text)
             return Rejection(NAME, (refused.text,))
         state.prioritized = [request.prioritized for request in state.allocator.plan.requests]
         state.shape = orjson.dumps([state.claims[position].get("spec") for position in state.pending])
         return state
 
     def solve(self, state: DynamicState, node: NodeInfo) -> Solution | Rejection | None:
-        """How the claims can be allocated on the node (None: there are none to allocate). Raises SchedulingError."""
+        """How the claims can be allocated on the node (None: there are none to allocate). Raises PluginError."""
         if state.allocator is None:
             return None
         try:
             solution = state.allocator.solve(node.node or {}, _Deadline())
         except AllocationInterrupted as error:
-            raise SchedulingError(
-                f'running "{NAME}" filter plugin: node {node.name}: timed out trying to allocate devices'
-            ) from error
+            raise PluginError(f"node {node.name}: timed out trying to allocate devices") from error
         except AllocationError as error:
             if error.scope == "node":
                 return Rejection(NAME, (error.text,))
-            raise SchedulingError(f'running "{NAME}" filter plugin: {error.text}') from error
+            raise PluginError(error.text) from error
         return CANNOT_ALLOCATE if solution is None else solution
 
     def reachable(self, state: DynamicState, node: NodeInfo) -> Rejection | None:
@@ -236,8 +197,20 @@ class DynamicResources:
         stamp = claim["status"]["allocation"].get("allocationTimestamp")
         return bool(stamp) and parse_time(stamp) + BINDING_TIMEOUT < self._clock.now()
 
+    def rejection(self, state: DynamicState, node: NodeInfo) -> Rejection | None:
+        """Filter. Raises PluginError."""
+        found = self.solve(state, node)
+        if isinstance(found, Rejection):
+            return found
+        return self.reachable(state, node) if state.some_allocated else None
+
+    def score(self, state: DynamicState, node: NodeInfo) -> int:
+        """How well the node meets the preferences of the pod's requests. Raises PluginError."""
+        solution = self.solve(state, node)
+        return self._points(state, None if isinstance(solution, Rejection) else solution)
+
     @staticmethod
-    def score(state: DynamicState, solution: Solution | None) -> int:
+    def _points(state: DynamicState, solution: Solution | None) -> int:
         """8 for each request whose first alternative was chosen, 7 for the second, and so on."""
         if solution is None:
             return state.fixed_score
@@ -252,7 +225,7 @@ class DynamicResources:
         try:
             results = state.allocator.allocate(raw)
         except AllocationError as error:
-            raise SchedulingError(f'running Reserve plugin "{NAME}": {error.text}') from error
+            raise PluginError(error.text) from error
         if results is None:
             return False
         for position, allocation in zip(state.pending, results, strict=True):
@@ -264,12 +237,6 @@ class DynamicResources:
         """Gives the allocations made in Reserve up again."""
         for position in state.allocations:
             self._claims.release(state.claims[position])
-
-
-def is_deallocation(old: Json, new: Json) -> bool:
-    """Whether devices became free by this update."""
-    before = (old.get("status") or {}).get("allocation")
-    return before is not None and (new.get("status") or {}).get("allocation") is None
 
 
 class _Deadline:
@@ -289,7 +256,7 @@ def _selector(allocation: Json | None) -> NodeSelector | None:
     try:
         return NodeSelector.strict(selector)
     except InvalidNodeSelector as error:
-        raise SchedulingError(f'running PreFilter plugin "{NAME}": {error}') from error
+        raise PluginError(str(error)) from error
 
 
 def _matches(selector: NodeSelector, node: Json) -> bool:
@@ -299,7 +266,7 @@ def _matches(selector: NodeSelector, node: Json) -> bool:
 
 def _allocated_score(claim: Json, allocation: Json) -> int:
     """What an allocated claim says about how well its alternatives were met."""
-    chosen = {result["request"] for result in _results(allocation)}
+    chosen = {result["request"] for result in results_of(allocation)}
     score = 0
     for request in claim["spec"].get("devices", {}).get("requests") or ():
         for position, alternative in enumerate(request.get("firstAvailable") or ()):

@@ -202,7 +202,7 @@ class Cache:
             # Confirmed as assumed: nothing that counts on the node has changed.
             self._placed[info.uid] = _Placed(info, node, assumed=False)
             target = self.nodes[node]
-            if before.info.requests == info.requests:
+            if before.info.requests == info.requests and before.info.labels == info.labels:
                 target.pods[info.uid] = info
                 for group in (target.with_affinity, target.with_anti_affinity):
                     if info.uid in group:
@@ -248,3 +248,21 @@ class Cache:
                 self.image_nodes[name] = count
             else:
                 del self.image_nodes[name]
+
+
+class Nominator:
+    """Pods that others were removed for, by node: they count there for pods of no higher priority."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, dict[str, PodInfo]] = {}
+
+    def add(self, pod: PodInfo, node: str) -> None:
+        """The pod waits for a node ("": for none)."""
+        self.remove(pod.uid)
+        if node:
+            self.waiting.setdefault(node, {})[pod.uid] = pod
+
+    def remove(self, uid: str) -> None:
+        for node, pods in list(self.waiting.items()):
+            if pods.pop(uid, None) is not None and not pods:
+                del self.waiting[node]

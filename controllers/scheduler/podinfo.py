@@ -1,15 +1,9 @@
-"""A pod as the scheduler sees it: what is asked again and again, parsed once.
-
-`shape` is equal for pods that every node treats alike as far as the node's own state decides (names, labels, claims and
-inter-pod terms are not in it); verdicts and scores of nodes are kept by shape.
-"""
+"""A pod as the scheduler sees it: what is asked again and again, parsed once."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import Any
-
-import orjson
 
 from apiserver.api.nodeselector import PreferredTerms, RequiredNodeAffinity
 from controllers.scheduler.requests import ASSUMED, Amounts, pod_requests
@@ -32,6 +26,10 @@ class PodInfo:
         self.key = f"{self.namespace}/{self.name}"
         self.spec: Json = pod["spec"]
         self.priority: int = self.spec.get("priority") or 0
+
+    @property
+    def labels(self) -> Json:
+        return self.pod["metadata"].get("labels") or {}
 
     @cached_property
     def requests(self) -> Amounts:
@@ -78,6 +76,25 @@ class PodInfo:
         terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution")
         return PreferredTerms.parse(terms) if terms else None
 
+    @cached_property
+    def named_nodes(self) -> frozenset[str] | None:
+        """The nodes that required node affinity names, if every term of it names some."""
+        affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
+        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+        if not required or not required.get("nodeSelectorTerms"):
+            return None
+        names: set[str] = set()
+        for term in required["nodeSelectorTerms"]:
+            of_term: set[str] | None = None
+            for item in term.get("matchFields") or ():
+                if item["key"] == "metadata.name" and item["operator"] == "In":
+                    values = set(item.get("values") or ())
+                    of_term = values if of_term is None else of_term & values
+            if of_term is None:
+                return None
+            names |= of_term
+        return frozenset(names)
+
     @property
     def has_pod_affinity(self) -> bool:
         affinity = self.spec.get("affinity")
@@ -102,18 +119,6 @@ class PodInfo:
     @property
     def has_claims(self) -> bool:
         return bool(self.spec.get("resourceClaims"))
-
-    @cached_property
-    def shape(self) -> bytes:
-        """What a node's own state is compared with."""
-        spec = self.spec
-        return orjson.dumps(
-            (
-                spec.get("nodeName"), spec.get("tolerations"), spec.get("nodeSelector"),
-                (spec.get("affinity") or {}).get("nodeAffinity"), self.ports, sorted(self.requests.items()),
-                self.assumed_requests, self.images,
-            )
-        )  # fmt: skip
 
 
 def is_finished(pod: Json) -> bool:

@@ -53,12 +53,12 @@ class PodWriter:
         if not status:
             return
         metadata = pod["metadata"]
+        # Of another pod of that name the server says Conflict.
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
         pause = _PAUSE
         for left in reversed(range(_TRIES)):
             try:
-                await self._client.patch(
-                    PODS, metadata["name"], {"status": status}, metadata["namespace"], subresource="status"
-                )
+                await self._client.patch(PODS, metadata["name"], patch, metadata["namespace"], subresource="status")
             except (StatusError, TransportError) as error:
                 again = isinstance(error, TransportError) or error.code == 429 or error.code >= 500
                 if not (left and again):

@@ -3,10 +3,10 @@
     active          to be tried now: higher priority first, then who entered the queue earlier
     backing off     may be tried again, but not yet; rejected ones before their time if nothing else is to do, failed
                     ones not
-    unschedulable   rejected; wait for a change that concerns a plugin that rejected them, or five minutes
-    gated           not let in: a plugin's PreEnqueue said no; wait for a change that concerns this plugin
+    unschedulable   rejected; wait for an event that concerns a plugin that rejected them, or five minutes
+    gated           not let in: a plugin's PreEnqueue said no; wait for an event that concerns this plugin
 
-A change that comes while a pod is being tried is remembered and asked about when the pod comes back, so none is lost.
+An event that comes while a pod is being tried is remembered and asked about when the pod comes back, so none is lost.
 Backoff is 1 s, doubling to 10 s, counted in whole seconds. Facts: Kubernetes 1.36, pkg/scheduler/backend/queue.
 """
 
@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
 from controllers.runtime.clock import Clock, Timer
-from controllers.scheduler.changes import Event, Hints, pod_changes
+from controllers.scheduler.events import Event, Hint, Hints, pod_events
 from controllers.scheduler.podinfo import PodInfo
 
 Json = dict[str, Any]
+log = logging.getLogger(__name__)
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(seconds=10)
 _SECOND = timedelta(seconds=1)
 _UNSCHEDULABLE_CHECK, _UNSCHEDULABLE_LIMIT = timedelta(seconds=30), timedelta(minutes=5)
@@ -67,7 +69,7 @@ _Heap = list[tuple[Any, int, QueuedPod]]
 class SchedulingQueue:
     """All pods without a node that this scheduler is responsible for."""
 
-    def __init__(self, clock: Clock, pre_enqueue: PreEnqueue, hints: Hints) -> None:
+    def __init__(self, clock: Clock, pre_enqueue: PreEnqueue, hints: Mapping[str, Hints]) -> None:
         self._clock, self._pre_enqueue, self._hints = clock, pre_enqueue, hints
         self._pods: dict[str, QueuedPod] = {}
         self._active: _Heap = []
@@ -96,7 +98,7 @@ class SchedulingQueue:
 
     @property
     def listening(self) -> bool:
-        """Whether any pod could care about a change at all."""
+        """Whether an event could concern any pod at all."""
         return bool(self._in_flight) or any(self._waiting.values())
 
     async def pop(self) -> QueuedPod:
@@ -123,13 +125,13 @@ class SchedulingQueue:
             self.add(info)
             return
         if pod.place is Place.IN_FLIGHT:
-            for change in pod_changes(old, info.pod):
-                self._remember(Event(change, old, info.pod, frozenset((info.uid,))))
+            for kind in pod_events(old, info.pod):
+                self._remember(Event(kind, old, info.pod, frozenset((info.uid,))))
             return
         pod.info = info
         if pod.place in (Place.UNSCHEDULABLE, Place.GATED):
-            for change in pod_changes(old, info.pod):
-                self._tell(Event(change, old, info.pod), (pod,))
+            for kind in pod_events(old, info.pod):
+                self._move(Event(kind, old, info.pod), (pod,))
 
     def delete(self, uid: str) -> None:
         """The pod is gone, bound or finished."""
@@ -165,21 +167,21 @@ class SchedulingQueue:
         else:
             self._wait(pod, Place.UNSCHEDULABLE)
 
-    def tell(self, event: Event) -> None:
-        """Something changed in the cluster."""
+    def notify(self, event: Event) -> None:
+        """Something happened in the cluster."""
         self._remember(event)
         if event.only is not None:
             pods = [pod for uid in event.only if (pod := self._pods.get(uid)) is not None]
-            self._tell(event, [pod for pod in pods if pod.place in (Place.UNSCHEDULABLE, Place.GATED)])
+            self._move(event, [pod for pod in pods if pod.place in (Place.UNSCHEDULABLE, Place.GATED)])
             return
-        for plugin, changes in self._hints.items():
-            if event.change in changes and (waiting := self._waiting.get(plugin)):
-                self._tell(event, list(waiting.values()))
+        for plugin, hints in self._hints.items():
+            if event.kind in hints and (waiting := self._waiting.get(plugin)):
+                self._move(event, list(waiting.values()))
 
     # The way through it
     # -------------------------------------------------------------------------------------------------
 
-    def _tell(self, event: Event, pods: Iterable[QueuedPod]) -> None:
+    def _move(self, event: Event, pods: Iterable[QueuedPod]) -> None:
         for pod in pods:
             if pod.place in (Place.UNSCHEDULABLE, Place.GATED) and self._concerns(event, pod):
                 gated = pod.place is Place.GATED
@@ -194,10 +196,10 @@ class SchedulingQueue:
         if event.only is not None and pod.info.uid not in event.only:
             return False
         for plugin in pod.plugins:
-            changes = self._hints.get(plugin)
-            if changes is not None and event.change in changes:
-                hint = changes[event.change]
-                if hint is None or hint(pod.info, event):
+            hints = self._hints.get(plugin)
+            if hints is not None and event.kind in hints:
+                hint = hints[event.kind]
+                if hint is None or _answer(hint, pod, event):
                     return True
         return False
 
@@ -319,3 +321,12 @@ class SchedulingQueue:
                     left = True
         if left:
             self._check_timer = self._clock.call_later(_UNSCHEDULABLE_CHECK, self._check)
+
+
+def _answer(hint: Hint, pod: QueuedPod, event: Event) -> bool:
+    """What a hint says; one that fails wakes the pod, so that no defect keeps it waiting."""
+    try:
+        return hint(pod.info, event)
+    except Exception:
+        log.exception("hint about %s for pod %s", event.kind.name, pod.info.key)
+        return True

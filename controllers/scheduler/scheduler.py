@@ -27,17 +27,18 @@ from controllers.runtime.events import EventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS, SERVICES
 from controllers.runtime.transport import TransportError
-from controllers.scheduler import dynamic
-from controllers.scheduler.changes import HINTS
 from controllers.scheduler.claims import ClaimCache
-from controllers.scheduler.claimwrites import BindError, ClaimWriter
+from controllers.scheduler.claimwrites import ClaimWriter
 from controllers.scheduler.dynamic import DynamicResources
-from controllers.scheduler.evaluate import Cycle, Evaluator
+from controllers.scheduler.evaluate import Evaluator
+from controllers.scheduler.framework import Cycle, Plugin, PluginError, hints_of
 from controllers.scheduler.groups import NO_GROUPS, PodGroups
-from controllers.scheduler.nodes import Cache, NodeInfo
+from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
+from controllers.scheduler.plugins import default_plugins
+from controllers.scheduler.plugins.dynamicresources import ClaimBinding
+from controllers.scheduler.plugins.preemption import Preemption
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.podwrites import PodWriter
-from controllers.scheduler.preemption import Preemption
 from controllers.scheduler.queue import QueuedPod, SchedulingQueue
 from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened
@@ -49,35 +50,44 @@ SCHEDULER_NAME = "default-scheduler"
 
 
 class Scheduler:
-    """The component. Everything it needs is made here."""
+    """The component. Everything it needs is made here. `extra` plugins come after upstream's."""
 
     name = "scheduler"
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
-        self._clock = clock
+    def __init__(
+        self, client: Client, informers: Informers, clock: Clock, options: Options, extra: Sequence[Plugin] = ()
+    ) -> None:
         client = client.named("kube-scheduler")
         gates, release = options.features, options.emulated_version
         features = Features.from_gates(gates.enabled)
         self._expects = gates.enabled("NominatedNodeNameForExpectation")
         self.allocator = Allocator(features, release="{}.{}".format(*release))
-        self.cache = Cache()
+        self.cache, self.nominator = Cache(), Nominator()
         self.reach = DeviceReach(self.allocator.allocated)
         with_groups = gates.enabled("DRAWorkloadResourceClaims")
         self.claims = ClaimCache(
             self.allocator.allocated, PodGroups(informers, self.cache.is_assumed) if with_groups else NO_GROUPS
         )
         self.devices = DynamicResources(self.allocator, self.claims, clock, features.binding_conditions)
-        self.queue = SchedulingQueue(clock, self._keeps_out, {**HINTS, dynamic.NAME: self.devices.hints})
         self._pods, self._namespaces, self._services = (informers.of(kind) for kind in (PODS, NAMESPACES, SERVICES))
         self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
-        choice = random.Random(options.seed)  # noqa: S311 - no secret
-        self.evaluator = Evaluator(
-            self.cache, self.devices, self.reach, self._namespace_labels, choice, self._spread_by
-        )
         self.recorder = EventRecorder(client, clock, SCHEDULER_NAME, options.host)
-        self._claim_writer = ClaimWriter(client, clock, self.claims, self.devices, RESOURCE_CLAIMS)
         self._pod_writer = PodWriter(client, clock)
-        self._preemption = Preemption(client, clock, self.cache, self.evaluator, self.recorder, choice)
+        choice = random.Random(options.seed)  # noqa: S311 - no secret
+        claim_writer = ClaimWriter(client, clock, self.claims, self.devices, RESOURCE_CLAIMS)
+        self.plugins: tuple[Plugin, ...] = (
+            *default_plugins(
+                self.cache,
+                self.devices,
+                self._namespace_labels,
+                self._spread_by,
+                ClaimBinding(claim_writer, self.recorder),
+                Preemption(client, clock, self.cache, self.nominator, self.recorder, choice),
+            ),
+            *extra,
+        )
+        self.queue = SchedulingQueue(clock, self._keeps_out, {p.name: hints_of(p) for p in self.plugins})
+        self.evaluator = Evaluator(self.cache, self.plugins, self.reach, choice, self.nominator)
         self._watching = Watching(
             informers,
             self,
@@ -121,10 +131,9 @@ class Scheduler:
 
     def _keeps_out(self, info: PodInfo) -> str | None:
         """PreEnqueue: the plugin that does not let the pod in yet."""
-        if info.spec.get("schedulingGates"):
-            return "SchedulingGates"
-        if info.has_claims and self.devices.problem(info.pod) is not None:
-            return dynamic.NAME
+        for plugin in self.plugins:
+            if plugin.pre_enqueue is not None and not plugin.pre_enqueue(info):
+                return plugin.name
         return None
 
     # One pod
@@ -143,57 +152,81 @@ class Scheduler:
         cycle = Cycle(info)
         try:
             node = await self.evaluator.place(cycle)
-            self._take(cycle, node)
+            await self._take(cycle, node)
         except FitError as error:
             await self._rejected(queued, cycle, error.diagnosis)
             return
         except SchedulingError as error:
             self._failed(queued, str(error), (), nominated="", rejected=str(error) == NO_NODES)
             return
+        except Exception as error:  # noqa: BLE001 - one pod's attempt fails, the others' go on
+            self._failed_unexpectedly(queued, error)
+            return
         self.queue.done(info.uid)
         task = group.create_task(self._bind(queued, cycle, node), name=f"bind {info.key}")
         self._binding.add(task)
         task.add_done_callback(self._binding.discard)
 
-    def _take(self, cycle: Cycle, node: NodeInfo) -> None:
-        """The pod counts on the node and its devices are taken from now on."""
+    async def _take(self, cycle: Cycle, node: NodeInfo) -> None:
+        """The pod counts on the node and its devices are taken from now on. Raises FitError, SchedulingError."""
         self.cache.assume(cycle.pod, node.name)
+        taken: list[Plugin] = []
         try:
-            if cycle.dynamic is not None and not self.devices.reserve(cycle.dynamic, node):
-                diagnosis = Diagnosis(1, {node.name: dynamic.CANNOT_ALLOCATE}, plugins={dynamic.NAME})
-                raise FitError(diagnosis)
+            for plugin in self.plugins:
+                if plugin.reserve is None or (state := cycle.active(plugin.name)) is None:
+                    continue
+                taken.append(plugin)
+                try:
+                    refused = plugin.reserve(cycle.pod, state, node)
+                except PluginError as error:
+                    raise SchedulingError(f'running Reserve plugin "{plugin.name}": {error}') from error
+                if refused is not None:
+                    raise FitError(Diagnosis(1, {node.name: refused}, plugins={plugin.name}))
         except BaseException:
             self.cache.forget(cycle.pod.uid)
+            await self._unreserve(cycle, taken)
             raise
+
+    async def _unreserve(self, cycle: Cycle, plugins: Sequence[Plugin]) -> None:
+        """In reverse order, as upstream does."""
+        for plugin in reversed(plugins):
+            state = cycle.active(plugin.name)
+            if plugin.unreserve is not None and state is not None:
+                await plugin.unreserve(cycle.pod, state)
 
     async def _bind(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo) -> None:
         """The binding cycle. Whatever goes wrong gives back what was taken."""
-        info, state = cycle.pod, cycle.dynamic
+        info = cycle.pod
         try:
-            if state is not None:
-                if self._expects:
-                    await self._pod_writer.nominate(info.pod, node.name)
-                await self._claim_writer.bind(info, state)
-                if self._claim_writer.waits_for_devices(state):
-                    note = f"waiting for binding conditions for device on node {node.name}"
-                    self.recorder.record(info.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
-                    await self._claim_writer.wait_for_devices(state)
-        except BindError as error:
-            await self._give_back(queued, cycle, f'running PreBind plugin "{dynamic.NAME}": {error}')
-            return
-        try:
+            await self._pre_bind(cycle, node)
             await self._pod_writer.bind(info.pod, node.name)
+        except SchedulingError as error:
+            await self._give_back(queued, cycle, str(error))
         except (StatusError, TransportError) as error:
             await self._give_back(queued, cycle, f'running Bind plugin "DefaultBinder": {error}')
-            return
-        self.evaluator.denominate(info.uid)
-        note = f"Successfully assigned {info.key} to {node.name}"
-        self.recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
+        except Exception as error:
+            log.exception("binding pod %s failed unexpectedly", info.key)
+            await self._give_back(queued, cycle, _unexpected(error))
+        else:
+            self.nominator.remove(info.uid)
+            note = f"Successfully assigned {info.key} to {node.name}"
+            self.recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
+
+    async def _pre_bind(self, cycle: Cycle, node: NodeInfo) -> None:
+        """What is written before the binding. Raises SchedulingError."""
+        plugins = [p for p in self.plugins if p.pre_bind is not None and cycle.active(p.name) is not None]
+        if plugins and self._expects:
+            await self._pod_writer.nominate(cycle.pod.pod, node.name)
+        for plugin in plugins:
+            assert plugin.pre_bind is not None
+            try:
+                await plugin.pre_bind(cycle.pod, cycle.active(plugin.name), node.name)
+            except PluginError as error:
+                raise SchedulingError(f'running PreBind plugin "{plugin.name}": {error}') from error
 
     async def _give_back(self, queued: QueuedPod, cycle: Cycle, text: str) -> None:
         self.cache.forget(cycle.pod.uid)
-        if cycle.dynamic is not None:
-            await self._claim_writer.unreserve(cycle.pod, cycle.dynamic)
+        await self._unreserve(cycle, self.plugins)
         self._watching.place_became_free(cycle.pod)
         self._failed(queued, text, (), nominated="")
 
@@ -204,20 +237,33 @@ class Scheduler:
         nominated: str | None = None
         try:
             diagnosis.postfilter, nominated = await self._postfilter(cycle, diagnosis)
-        except (StatusError, TransportError) as error:
+        except PluginError as error:
             diagnosis.postfilter = str(error)
+        except Exception as error:  # noqa: BLE001 - one pod's attempt fails, the others' go on
+            self._failed_unexpectedly(queued, error)
+            return
         self._failed(queued, diagnosis.text, diagnosis.plugins, nominated=nominated, rejected=True)
 
     async def _postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]:
-        """Can something be done? The text of what was tried, and the node that was made free."""
-        if not cycle.dynamic_ran:
-            return "not found", None
-        if cycle.dynamic is None:
-            text = "no new claims to deallocate"
-        else:
-            text = await self._claim_writer.deallocate(cycle.pod, cycle.dynamic)
-        more, node = await self._preemption.run(cycle, diagnosis)
-        return ("" if node else f"{text}, {more}"), node
+        """Can something be done? The text of what was tried, and the node that was made free. Raises PluginError."""
+        texts: list[str] = []
+        nominated: str | None = None
+        for plugin in self.plugins:
+            if plugin.post_filter is None:
+                continue
+            result = await plugin.post_filter(cycle, diagnosis)
+            if result.nominated:
+                return "", result.nominated
+            texts.append(result.text)
+            nominated = result.nominated if result.nominated is not None else nominated
+            if result.final:
+                break
+        return ", ".join(texts), nominated
+
+    def _failed_unexpectedly(self, queued: QueuedPod, error: Exception) -> None:
+        """A defect, or an object that should not exist: the pod is tried again after a backoff."""
+        log.error("scheduling pod %s failed unexpectedly", queued.info.key, exc_info=error)
+        self._failed(queued, _unexpected(error), (), nominated="")
 
     def _failed(
         self, queued: QueuedPod, text: str, plugins: Iterable[str], *, nominated: str | None, rejected: bool = False
@@ -236,7 +282,7 @@ class Scheduler:
             queued.info = PodInfo(current)
             self.queue.put_back(queued, plugins)
         if nominated is not None:
-            self.evaluator.nominate(queued.info, nominated)
+            self.nominator.add(queued.info, nominated)
         if text != NO_NODES:
             log.debug("pod %s: %s", info.key, text)
         self.recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", shortened(text))
@@ -250,9 +296,19 @@ class Scheduler:
         async def report() -> None:
             if before is not None:
                 await asyncio.wait((before,))
-            current = self._pods.get(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}") or pod
-            await self._pod_writer.unscheduled(current, reason, text, nominated)
+            current = self._pods.get(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+            if current is None or current["metadata"]["uid"] != uid:
+                current = pod
+            try:
+                await self._pod_writer.unscheduled(current, reason, text, nominated)
+            except Exception:
+                log.exception("the condition of pod %s was not written", current["metadata"]["name"])
 
         assert self._group is not None
         task = self._reporting[uid] = self._group.create_task(report(), name=f"report {uid}")
         task.add_done_callback(lambda done: self._reporting.pop(uid) if self._reporting.get(uid) is done else None)
+
+
+def _unexpected(error: Exception) -> str:
+    """The text for an error that nobody foresaw."""
+    return f"unexpected {type(error).__name__}: {error}"

@@ -3,6 +3,8 @@ the devices; then whoever waits for such a change is asked."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from controllers.claims.taints import SliceChange, SliceTracker
@@ -17,9 +19,10 @@ from controllers.runtime.kinds import (
     RESOURCE_SLICES,
     key_of,
 )
-from controllers.scheduler.changes import Change, Event, node_changes, pod_changes
 from controllers.scheduler.claims import claim_keys
-from controllers.scheduler.dynamic import is_deallocation
+from controllers.scheduler.claimstate import is_deallocation
+from controllers.scheduler.events import ClusterEvent, Event, node_events, pod_events
+from controllers.scheduler.framework import ANYTHING, Plugin, differ
 from controllers.scheduler.podinfo import PodInfo, is_finished
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ class Watching:
         self._informers = [nodes, pods, informers.of(NAMESPACES)]
         self._waiting_for_claim: Index = pods.index("unbound pods by claim", _claims_of_unbound)
         self._tracker = SliceTracker(rules)
+        self._node_differs = node_comparison(scheduler.evaluator.plugins)
         nodes.on(self._node_added, self._node_updated, self._node_deleted)
         if devices:
             self._follow_devices(informers, scheduler)
@@ -54,9 +58,9 @@ class Watching:
         classes.on(self._class_added, self._class_updated, self._class_deleted)
         slices.on(self._slice_added, self._slice_updated, self._slice_deleted)
         if scheduler.claims.groups.enabled:
-            # Not waited for, either: whoever needs a group is told when it comes.
+            # Not waited for, either: whoever needs a group is woken when it comes.
             scheduler.claims.groups.informer.on(
-                lambda group: self._queue.tell(Event(Change.POD_GROUP_ADD, None, group))
+                lambda group: self._queue.notify(Event(ClusterEvent.POD_GROUP_ADD, None, group))
             )
         scheduler.claims.changed = self.claim_changed
         claims.on(scheduler.claims.added, scheduler.claims.updated, scheduler.claims.deleted)
@@ -80,33 +84,35 @@ class Watching:
 
     def _node_added(self, node: Json) -> None:
         self._cache.set_node(node)
-        self._queue.tell(Event(Change.NODE_ADD, None, node))
+        self._queue.notify(Event(ClusterEvent.NODE_ADD, None, node))
 
     def _node_updated(self, old: Json, node: Json) -> None:
-        changes = node_changes(old, node)
-        if not changes and not _matters(old, node):
-            return
+        kinds = node_events(old, node)
+        if not kinds:
+            if not self._node_differs(old, node):
+                return
+            kinds = [ClusterEvent.NODE_OTHER]
         self._cache.set_node(node)
-        for change in changes:
-            self._queue.tell(Event(change, old, node))
+        for kind in kinds:
+            self._queue.notify(Event(kind, old, node))
 
     def _node_deleted(self, node: Json) -> None:
         name = node["metadata"]["name"]
         self._cache.remove_node(name)
         self._inventory.forget_node(name)
-        self._queue.tell(Event(Change.NODE_DELETE, node, None))
+        self._queue.notify(Event(ClusterEvent.NODE_DELETE, node, None))
 
     # Devices
 
     def _class_added(self, item: Json) -> None:
         self._inventory.upsert_class(item)
         self._reach.touch_all()
-        self._queue.tell(Event(Change.CLASS_ADD, None, item))
+        self._queue.notify(Event(ClusterEvent.CLASS_ADD, None, item))
 
     def _class_updated(self, old: Json, item: Json) -> None:
         self._inventory.upsert_class(item)
         self._reach.touch_all()
-        self._queue.tell(Event(Change.CLASS_UPDATE, old, item))
+        self._queue.notify(Event(ClusterEvent.CLASS_UPDATE, old, item))
 
     def _class_deleted(self, item: Json) -> None:
         self._inventory.remove_class(item["metadata"]["name"])
@@ -132,22 +138,21 @@ class Watching:
                 continue
             self._inventory.upsert_slice(new)
             self._reach.set_slice(dict(new))
-            self._queue.tell(
-                Event(Change.SLICE_ADD if old is None else Change.SLICE_UPDATE, dict(old) if old else None, dict(new))
-            )
+            kind = ClusterEvent.SLICE_ADD if old is None else ClusterEvent.SLICE_UPDATE
+            self._queue.notify(Event(kind, dict(old) if old else None, dict(new)))
 
     def claim_changed(self, old: Json | None, new: Json | None) -> None:
         """A claim as the scheduler sees it changed. Only its own pods care, unless devices became free."""
         if new is None:
             return
-        change = Change.CLAIM_ADD if old is None else Change.CLAIM_UPDATE
+        kind = ClusterEvent.CLAIM_ADD if old is None else ClusterEvent.CLAIM_UPDATE
         only = None
         if old is None or not is_deallocation(old, new):
             own = self._waiting_for_claim.get(key_of(new))
             if not own:
                 return
             only = frozenset(pod["metadata"]["uid"] for pod in own)
-        self._queue.tell(Event(change, old, new, only))
+        self._queue.notify(Event(kind, old, new, only))
 
     # Pods
 
@@ -157,7 +162,7 @@ class Watching:
         node = pod["spec"].get("nodeName")
         if node:
             self._cache.set_pod(PodInfo(pod), node)
-            self._queue.tell(Event(Change.POD_ADD, None, pod))
+            self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
         elif pod["spec"].get("schedulerName", SCHEDULER_NAME) == SCHEDULER_NAME:
             self._queue.add(PodInfo(pod))
 
@@ -172,11 +177,11 @@ class Watching:
             self._cache.set_pod(info, node)
             if not before:
                 self._queue.delete(info.uid)
-                self._scheduler.evaluator.denominate(info.uid)
-                self._queue.tell(Event(Change.POD_ADD, None, pod))
+                self._scheduler.nominator.remove(info.uid)
+                self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
             elif self._queue.listening:
-                for change in pod_changes(old, pod):
-                    self._queue.tell(Event(change, old, pod))
+                for kind in pod_events(old, pod):
+                    self._queue.notify(Event(kind, old, pod))
         elif pod["spec"].get("schedulerName", SCHEDULER_NAME) == SCHEDULER_NAME and not self._cache.is_assumed(
             info.uid
         ):
@@ -186,24 +191,26 @@ class Watching:
         if is_finished(pod):
             return
         uid = pod["metadata"]["uid"]
-        self._scheduler.evaluator.denominate(uid)
+        self._scheduler.nominator.remove(uid)
         if pod["spec"].get("nodeName"):
             self._cache.remove_pod(uid)
-            self._queue.tell(Event(Change.POD_DELETE, pod, None))
+            self._queue.notify(Event(ClusterEvent.POD_DELETE, pod, None))
         else:
             self._queue.delete(uid)
 
     def place_became_free(self, info: PodInfo) -> None:
         """A pod that was on its way to a node does not go there."""
         placed = {**info.pod, "spec": {**info.spec, "nodeName": "?"}}
-        self._queue.tell(Event(Change.POD_DELETE, placed, None))
+        self._queue.notify(Event(ClusterEvent.POD_DELETE, placed, None))
 
 
 def _claims_of_unbound(pod: Json) -> list[str]:
     return [] if pod["spec"].get("nodeName") or not pod["spec"].get("resourceClaims") else claim_keys(pod)
 
 
-def _matters(old: Json, new: Json) -> bool:
-    """Whether something is different that scoring or filtering reads without being a kind of change."""
-    before, after = old.get("status") or {}, new.get("status") or {}
-    return before.get("images") != after.get("images") or old.get("spec") != new.get("spec")
+def node_comparison(plugins: Iterable[Plugin]) -> Callable[[Json, Json], bool]:
+    """Whether two versions of a node differ in something that plugins read."""
+    if any(plugin.reads == ANYTHING for plugin in plugins):
+        return operator.ne
+    fields = {item.name: item for plugin in plugins for item in plugin.reads.node}
+    return lambda old, new: differ(fields.values(), old, new)

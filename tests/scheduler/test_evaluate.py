@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any
 
 import pytest
 
-from controllers.allocator import Allocator
-from controllers.runtime.clock import VirtualClock
-from controllers.scheduler.claims import ClaimCache
-from controllers.scheduler.dynamic import DynamicResources
-from controllers.scheduler.evaluate import Cycle, Evaluator
-from controllers.scheduler.nodes import Cache
+from controllers.scheduler.framework import Cycle
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.reach import DeviceReach
-from controllers.scheduler.status import FitError, SchedulingError
+from controllers.scheduler.status import SchedulingError
+from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
 
 Json = dict[str, Any]
-
-
-class Cluster:
-    """Nodes, pods on them, devices; no server."""
-
-    def __init__(self, *nodes: Json, seed: int = 0) -> None:
-        self.cache, self.allocator = Cache(), Allocator()
-        self.claims = ClaimCache(self.allocator.allocated)
-        self.devices = DynamicResources(self.allocator, self.claims, VirtualClock(), conditions=True)
-        self.reach = DeviceReach(self.allocator.allocated)
-        self.evaluator = Evaluator(self.cache, self.devices, self.reach, lambda _: {}, random.Random(seed))
-        for node in nodes:
-            self.cache.set_node(node)
-
-    def on(self, node: str, *pods: Json) -> Cluster:
-        for pod in pods:
-            self.cache.set_pod(PodInfo(pod), node)
-        return self
-
-    def place(self, pod: PodInfo) -> str:
-        return asyncio.run(self.evaluator.place(Cycle(pod))).name
-
-    def refusal(self, pod: PodInfo) -> str:
-        with pytest.raises(FitError) as caught:
-            self.place(pod)
-        return caught.value.diagnosis.text
-
-    def totals(self, pod: PodInfo) -> dict[str, int]:
-        cycle = Cycle(pod)
-        self.evaluator.prefilter(cycle)
-        nodes = self.cache.list()
-        assert not any(self.evaluator.rejection(cycle, node) for node in nodes)
-        return dict(zip((n.name for n in nodes), self.evaluator.totals(cycle, nodes), strict=True))
 
 
 def term(key: str, operator: str, *values: str) -> Json:
@@ -290,14 +251,14 @@ def test_a_reserved_device_is_taken_until_it_is_given_back() -> None:
     cluster.claims.added(a_claim("two"))
     cycle = Cycle(with_claim("one"))
     node = asyncio.run(cluster.evaluator.place(cycle))
-    assert cycle.dynamic is not None
-    assert cluster.devices.reserve(cycle.dynamic, node)
+    state = cycle.active("DynamicResources")
+    assert cluster.devices.reserve(state, node)
     assert cluster.refusal(with_claim("two")) == "0/1 nodes are available: 1 cannot allocate all claims."
     assert (
         cluster.refusal(with_claim("one"))
         == "0/1 nodes are available: resource claim ns/one is in the process of being allocated."
     )
-    cluster.devices.unreserve(cycle.dynamic)
+    cluster.devices.unreserve(state)
     assert cluster.place(with_claim("two")) == "n0"
 
 

@@ -17,6 +17,7 @@ from controllers.runtime.kinds import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
+from controllers.scheduler.podwrites import PodWriter
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, run, scheduled
 
@@ -311,5 +312,21 @@ def test_older_releases_are_scheduled_for_with_the_api_that_they_serve(release: 
             await world.bound("p")
             claim = await world.client.get(RESOURCE_CLAIMS, "c", "ns")
             assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
+
+    run(scenario)
+
+
+def test_what_was_found_out_about_a_pod_is_not_written_to_another_of_its_name() -> None:
+    async def scenario() -> None:
+        async with World() as world:
+            first = await world.create(PODS, a_pod("p"))
+            await world.client.delete(PODS, "p", "ns", grace_period=0)
+            second = await world.create(PODS, a_pod("p"))
+            writer = PodWriter(world.client, world.clock)
+            await writer.unscheduled(first, "Unschedulable", "0/0 nodes are available", "n1")
+            await writer.nominate(first, "n1")
+            assert (await world.client.get(PODS, "p", "ns"))["status"] == second["status"]
+            await writer.nominate(second, "n1")
+            assert (await world.client.get(PODS, "p", "ns"))["status"]["nominatedNodeName"] == "n1"
 
     run(scenario)

@@ -8,13 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 from controllers.runtime.clock import VirtualClock
-from controllers.scheduler.changes import HINTS, Change, Event
+from controllers.scheduler.events import ClusterEvent, Event
+from controllers.scheduler.framework import hints_of
+from controllers.scheduler.plugins import NODE_RESOURCES_FIT, SCHEDULING_GATES
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.queue import Place, QueuedPod, SchedulingQueue
 from tests.scheduler.objects import a_node, a_pod, info
 
 SECOND = timedelta(seconds=1)
 FIT = ("NodeResourcesFit",)
+HINTS = {plugin.name: hints_of(plugin) for plugin in (SCHEDULING_GATES, NODE_RESOURCES_FIT)}
 
 
 def keeps_gated_out(pod: PodInfo) -> str | None:
@@ -36,7 +39,7 @@ async def attempt(queue: SchedulingQueue, plugins: Iterable[str]) -> QueuedPod:
 
 
 def node_added(**node: Any) -> Event:
-    return Event(Change.NODE_ADD, None, a_node("new", **node))
+    return Event(ClusterEvent.NODE_ADD, None, a_node("new", **node))
 
 
 def test_higher_priority_comes_first_and_then_who_came_earlier() -> None:
@@ -65,11 +68,11 @@ def test_a_rejected_pod_waits_for_a_change_that_its_plugin_cares_about() -> None
         queue.add(info("p", requests={"cpu": "2"}))
         pod = await attempt(queue, FIT)
         assert pod.place is Place.UNSCHEDULABLE
-        queue.tell(Event(Change.SLICE_ADD, None, {}))
-        queue.tell(node_added(cpu="1"))
+        queue.notify(Event(ClusterEvent.SLICE_ADD, None, {}))
+        queue.notify(node_added(cpu="1"))
         assert pod.place is Place.UNSCHEDULABLE
         await clock.advance(5 * SECOND)
-        queue.tell(node_added(cpu="2"))
+        queue.notify(node_added(cpu="2"))
         assert pod.place is Place.ACTIVE
 
     run(scenario)
@@ -79,7 +82,7 @@ def test_a_change_during_the_attempt_is_not_missed() -> None:
     async def scenario(_: VirtualClock, queue: SchedulingQueue) -> None:
         queue.add(info("p", requests={"cpu": "2"}))
         pod = await queue.pop()
-        queue.tell(node_added(cpu="2"))
+        queue.notify(node_added(cpu="2"))
         queue.put_back(pod, FIT)
         assert pod.place is Place.BACKOFF
         queue.add(info("q", requests={"cpu": "2"}))
@@ -97,7 +100,7 @@ def test_a_rejected_pod_that_backs_off_is_taken_early_when_nothing_else_is_to_do
         assert failed.place is Place.ERROR_BACKOFF
         queue.add(info("rejected", requests={"cpu": "2"}))
         await attempt(queue, FIT)
-        queue.tell(node_added(cpu="2"))
+        queue.notify(node_added(cpu="2"))
         assert (await queue.pop()).info.name == "rejected"
         waiting = asyncio.create_task(queue.pop())
         await clock.advance(0.9 * SECOND)

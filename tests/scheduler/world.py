@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from types import TracebackType
@@ -18,6 +18,8 @@ from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.clock import Clock, RealClock, VirtualClock
 from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
+from controllers.scheduler import Scheduler
+from controllers.scheduler.framework import Plugin
 
 Json = dict[str, Any]
 Result = TypeVar("Result")
@@ -26,8 +28,16 @@ Result = TypeVar("Result")
 class World:
     """`async with World("scheduler") as world`: what a test needs of a cluster."""
 
-    def __init__(self, *components: str, clock: Clock | None = None, release: str = "1.36", gates: str = "") -> None:
-        self._components = components
+    def __init__(
+        self,
+        *components: str,
+        clock: Clock | None = None,
+        release: str = "1.36",
+        gates: str = "",
+        plugins: Sequence[Plugin] = (),
+    ) -> None:
+        """`plugins`: further ones for a scheduler."""
+        self._components, self._plugins = components, plugins
         self._settings = read(
             [
                 "--storage",
@@ -44,12 +54,11 @@ class World:
         features = self._settings.features
         self.release = features.release
         self.client = Client(InProcess(self.server.handle, ADMIN), self.clock, "test", release=features.release)
-        self.manager = Manager(
-            self.client,
-            self.clock,
-            Options(seed=1, emulated_version=features.release, gates=features.settings),
-            self._components,
-        )
+        options = Options(seed=1, emulated_version=features.release, gates=features.settings)
+        self.manager = Manager(self.client, self.clock, options, self._components)
+        if self._plugins:
+            scheduler = Scheduler(self.client, self.manager.informers, self.clock, options, self._plugins)
+            self.manager.components.append(scheduler)
         self._running = asyncio.create_task(self.manager.run())
         async with asyncio.timeout(20):
             await self.manager.wait_ready()

@@ -1,7 +1,7 @@
 """DefaultPreemption: making room for a pod by removing pods of lower priority from one node.
 
-Only nodes whose rejection the removal of pods could cure are looked at. On each, all lower pods are taken away in
-thought; if the pod fits then, as many as possible are put back, the most important first; the rest are the victims. The
+Only nodes whose rejection the removal of pods could cure are looked at. From a copy of each, all lower pods are taken
+away; if the pod fits then, as many as possible are put back, the most important first; the rest are the victims. The
 node with the least important victims is chosen, they are deleted, and the pod waits for that node (nominated). Devices
 are never a reason. Facts: Kubernetes 1.36, framework/preemption, plugins/defaultpreemption. Disruption budgets are not
 known here.
@@ -21,10 +21,11 @@ from controllers.runtime.clock import Clock, go_time
 from controllers.runtime.conditions import condition_patch
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.kinds import PODS
-from controllers.scheduler.evaluate import Cycle, Evaluator
-from controllers.scheduler.nodes import Cache, NodeInfo
+from controllers.runtime.transport import TransportError
+from controllers.scheduler.framework import Cycle, Plugin, PluginError, PostFilterResult, Reads
+from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import Code, Diagnosis, Rejection
+from controllers.scheduler.status import Code, Diagnosis, Rejection, SchedulingError
 
 Json = dict[str, Any]
 NAME = "DefaultPreemption"
@@ -32,6 +33,8 @@ NOT_HELPFUL = Rejection(NAME, ("Preemption is not helpful for scheduling",))
 NO_VICTIMS = Rejection(NAME, ("No preemption victims found for incoming pod",))
 _PERCENT, _AT_LEAST = 10, 100
 _REASON = "PreemptionByScheduler"
+_GONE = (404, 409)
+"""The pod is not there, or another one has its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +70,35 @@ class Preemption:
         client: Client,
         clock: Clock,
         cache: Cache,
-        evaluator: Evaluator,
+        nominator: Nominator,
         recorder: EventRecorder,
         choice: random.Random,
     ) -> None:
         self._client, self._clock, self._cache = client, clock, cache
-        self._evaluator, self._recorder, self._choice = evaluator, recorder, choice
+        self._nominator, self._recorder, self._choice = nominator, recorder, choice
 
-    async def run(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]:
-        """What to say, and the node that is being made free ("": none; None: the pod's nomination stays as it is)."""
+    async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Looks for a node and makes it free. Raises PluginError."""
+        try:
+            return await self._run(cycle, diagnosis)
+        except (StatusError, TransportError, SchedulingError) as error:
+            raise PluginError(str(error)) from error
+
+    async def _run(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         problem = self._ineligible(cycle.pod, diagnosis)
         if problem:
-            return f"preemption: {problem}", None
+            return PostFilterResult(f"preemption: {problem}")
         outcome = Diagnosis(diagnosis.nodes, absent=NOT_HELPFUL)
         candidates = await self._candidates(cycle, diagnosis, outcome)
         if not candidates:
-            return f"preemption: {outcome.text}", ""
+            return PostFilterResult(f"preemption: {outcome.text}", nominated="")
         chosen = best(candidates)
         await asyncio.gather(*(self._evict(cycle.pod, victim, chosen.node) for victim in chosen.victims))
-        for other in list(self._evaluator.nominated.get(chosen.node, {}).values()):
+        for other in list(self._nominator.waiting.get(chosen.node, {}).values()):
             if other.priority < cycle.pod.priority:
-                self._evaluator.denominate(other.uid)
+                self._nominator.remove(other.uid)
                 await self._clear_nomination(other)
-        return "", chosen.node
+        return PostFilterResult(nominated=chosen.node, final=True)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         if pod.spec.get("preemptionPolicy") == "Never":
@@ -126,7 +135,7 @@ class Preemption:
         lower = [other for other in node.pods.values() if other.priority < cycle.pod.priority]
         if not lower:
             return NO_VICTIMS
-        trial = _Trial(cycle, node.copy(), self._evaluator)
+        trial = _Trial(cycle, node.copy())
         for other in lower:
             trial.remove(other)
         try:
@@ -159,29 +168,30 @@ class Preemption:
         status = condition_patch(pod, condition)
         try:
             if status:
-                await self._client.patch(PODS, victim.name, {"status": status}, victim.namespace, subresource="status")
-            await self._client.delete(PODS, victim.name, victim.namespace)
+                patch = {"metadata": {"uid": victim.uid}, "status": status}
+                await self._client.patch(PODS, victim.name, patch, victim.namespace, subresource="status")
+            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
         except StatusError as error:
-            if error.code != 404:
+            if error.code not in _GONE:
                 raise
             return
         note = f"Preempted by pod {preemptor.uid} on node {node}"
         self._recorder.record(pod, "Normal", "Preempted", "Preempting", note, related=preemptor.pod)
 
     async def _clear_nomination(self, pod: PodInfo) -> None:
-        patch = {"status": {"nominatedNodeName": None}}
+        patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
         try:
             await self._client.patch(PODS, pod.name, patch, pod.namespace, subresource="status")
         except StatusError as error:
-            if error.code != 404:
+            if error.code not in _GONE:
                 raise
 
 
 class _Trial:
-    """A node whose pods are taken away and put back in thought."""
+    """A copy of a node whose pods are taken away and put back, to see what the filters say then."""
 
-    def __init__(self, cycle: Cycle, node: NodeInfo, evaluator: Evaluator) -> None:
-        self._cycle, self._node, self._evaluator = cycle, node, evaluator
+    def __init__(self, cycle: Cycle, node: NodeInfo) -> None:
+        self._cycle, self._node = cycle, node
         self._removed: dict[str, PodInfo] = {}
 
     def remove(self, pod: PodInfo) -> None:
@@ -195,7 +205,7 @@ class _Trial:
         self._cycle.count(pod, self._node, 1)
 
     def rejection(self) -> Rejection | None:
-        return self._evaluator.trial(self._cycle, self._node)
+        return self._cycle.ask(self._node)
 
     def restore(self) -> None:
         for pod in list(self._removed.values()):
@@ -214,3 +224,7 @@ def _is_being_preempted(pod: Json) -> bool:
     return any(
         c["type"] == "DisruptionTarget" and c["status"] == "True" and c.get("reason") == _REASON for c in conditions
     )
+
+
+def default_preemption(preemption: Preemption) -> Plugin:
+    return Plugin(name=NAME, reads=Reads(), post_filter=preemption.post_filter, hints={})

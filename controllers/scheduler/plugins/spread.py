@@ -1,18 +1,20 @@
 """PodTopologySpread: no topology domain gets more than `maxSkew` pods more than the emptiest one.
 
 `DoNotSchedule` constraints filter, `ScheduleAnyway` ones score. Without constraints of its own a pod is spread by the
-cluster's
-defaults only if a service or workload object selects it; such objects are given in as `default_selector`.
+cluster's defaults, only if a service or workload object selects it; `default_selector` finds these.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from apiserver.api.selectors import LabelSelector, from_object
+from apiserver.api.selectors import LabelSelector, SelectorError, from_object
+from controllers.scheduler.events import ClusterEvent, Event, is_own
+from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Code, Rejection
@@ -128,13 +130,8 @@ class SpreadState:
         return None
 
 
-def scores(
-    pod: PodInfo, nodes: list[NodeInfo], cache: Cache, default_selector: LabelSelector | None = None
-) -> list[int] | None:
-    """The score of each node from constraints that only prefer; None if there are none."""
-    wanted = constraints(pod, "ScheduleAnyway", default_selector)
-    if not wanted:
-        return None
+def scores(pod: PodInfo, wanted: list[Constraint], nodes: list[NodeInfo], cache: Cache) -> list[int]:
+    """The score of each node from constraints that only prefer."""
     all_keys = bool(pod.spec.get("topologySpreadConstraints"))
     ignored = {n.name for n in nodes if all_keys and not all(c.key in n.labels for c in wanted)}
     scored = [node for node in nodes if node.name not in ignored]
@@ -177,3 +174,74 @@ def _domain_totals(
         if value in counts and all(c.key in node.labels for c in required) and constraint.counts_node(pod, node):
             counts[value] += _matching(node, constraint, pod.namespace)
     return counts
+
+
+# Hints
+
+
+def _pod_matters(pod: PodInfo, event: Event) -> bool:
+    if is_own(pod, event):
+        return True
+    wanted = constraints(pod, "DoNotSchedule")
+    for other in (event.old, event.new):
+        if other is not None and other["metadata"]["namespace"] == pod.namespace:
+            labels = other["metadata"].get("labels")
+            if any(constraint.selector.matches(labels) for constraint in wanted):
+                return True
+    return False
+
+
+def _node_matters(pod: PodInfo, event: Event) -> bool:
+    wanted = constraints(pod, "DoNotSchedule")
+
+    def domains(node: Json | None) -> tuple[str | None, ...] | None:
+        labels = (node or {}).get("metadata", {}).get("labels") or {}
+        return tuple(labels.get(c.key) for c in wanted) if all(c.key in labels for c in wanted) else None
+
+    before, after = domains(event.old), domains(event.new)
+    if event.kind is ClusterEvent.NODE_TAINT:
+        return after is not None
+    return before != after
+
+
+def pod_topology_spread(cache: Cache, default_selector: Callable[[PodInfo], LabelSelector | None]) -> Plugin:
+    """The plugin. `default_selector` says which pods a pod without constraints is spread among."""
+
+    def pre_filter(pod: PodInfo) -> Any:
+        try:
+            wanted = pod.spec.get("topologySpreadConstraints") and constraints(pod, "DoNotSchedule")
+        except SelectorError as error:
+            raise PluginError(str(error)) from error
+        return SpreadState(pod, wanted, cache) if wanted else SKIP
+
+    def pre_score(pod: PodInfo, _: Any) -> Any:
+        try:
+            return constraints(pod, "ScheduleAnyway", default_selector(pod)) or SKIP
+        except SelectorError as error:
+            raise PluginError(str(error)) from error
+
+    return Plugin(
+        name=NAME,
+        reads=Reads(
+            pod=(pod_field("spec", "topologySpreadConstraints"), pod_field("metadata", "labels")),
+            node=(node_field("metadata", "labels"), node_field("spec", "taints")),
+            pods_on_node=True,
+            elsewhere=True,
+        ),
+        pre_filter=pre_filter,
+        filter=lambda _, state, node: state.rejection(node),
+        count=SpreadState.count,
+        pre_score=pre_score,
+        scores=lambda pod, wanted, nodes: scores(pod, wanted, nodes, cache),
+        weight=2,
+        hints={
+            ClusterEvent.POD_ADD: _pod_matters,
+            ClusterEvent.POD_LABEL: _pod_matters,
+            ClusterEvent.POD_DELETE: _pod_matters,
+            ClusterEvent.POD_TOLERATION: is_own,
+            ClusterEvent.NODE_ADD: _node_matters,
+            ClusterEvent.NODE_DELETE: _node_matters,
+            ClusterEvent.NODE_LABEL: _node_matters,
+            ClusterEvent.NODE_TAINT: _node_matters,
+        },
+    )

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from apiserver.api.selectors import SelectorError
+from controllers.scheduler.events import ClusterEvent, Event, is_own
+from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Code, Rejection
@@ -105,11 +109,13 @@ def _bump(counts: Counter[Pair], node: NodeInfo, term: Term, amount: int) -> Non
         del counts[pair]
 
 
+def _prefers(pod: PodInfo) -> bool:
+    return bool(pod.has_pod_affinity and (pod.preferred_affinity or pod.preferred_anti_affinity))
+
+
 def scores(pod: PodInfo, nodes: list[NodeInfo], cache: Cache, namespace_labels: NamespaceLabels) -> list[int] | None:
     """The score of each node from preferred terms of the pod and of others; None if no term matters."""
-    preferring = bool(pod.has_pod_affinity and (pod.preferred_affinity or pod.preferred_anti_affinity))
-    if not preferring and not cache.with_affinity:
-        return None
+    preferring = _prefers(pod)
     weights: Counter[Pair] = Counter()
     own = namespace_labels(pod.namespace)
     for node in cache.list() if preferring else cache.with_affinity.values():
@@ -142,3 +148,71 @@ def _weigh(
         for term in terms:
             if term.matches(pod.pod, own):
                 _bump(weights, node, term, sign * term.weight)
+
+
+# Hints
+
+
+def _pod_matters(pod: PodInfo, event: Event) -> bool:
+    other = event.new or event.old
+    if other is None:
+        return False
+    if is_own(pod, event):
+        return True
+    labels: Mapping[str, str] = {}
+    terms = (*pod.required_affinity, *pod.required_anti_affinity)
+    if any(not t.namespace_selector.nothing or t.matches(other, labels) for t in terms):
+        return True
+    theirs = PodInfo(other)
+    return theirs.has_pod_affinity and any(
+        not t.namespace_selector.nothing or t.matches(pod.pod, labels) for t in theirs.required_anti_affinity
+    )
+
+
+def _node_matters(pod: PodInfo, event: Event) -> bool:
+    before = (event.old or {}).get("metadata", {}).get("labels") or {}
+    after = (event.new or {}).get("metadata", {}).get("labels") or {}
+    keys = [term.topology_key for term in (*pod.required_affinity, *pod.required_anti_affinity)]
+    return not keys or any(key in after and after[key] != before.get(key) for key in keys)
+
+
+def inter_pod_affinity(cache: Cache, namespace_labels: NamespaceLabels) -> Plugin:
+    """The plugin."""
+
+    def pre_filter(pod: PodInfo) -> Any:
+        if not pod.has_pod_affinity and not cache.with_anti_affinity:
+            return SKIP
+        try:
+            state = InterPodState(pod, cache, namespace_labels)
+        except SelectorError as error:
+            raise PluginError(str(error)) from error
+        return SKIP if state.empty else state
+
+    def pre_score(pod: PodInfo, _: Any) -> Any:
+        try:
+            return None if cache.with_affinity or _prefers(pod) else SKIP
+        except SelectorError as error:
+            raise PluginError(str(error)) from error
+
+    return Plugin(
+        name=NAME,
+        reads=Reads(
+            pod=(pod_field("spec", "affinity"), pod_field("metadata", "labels")),
+            node=(node_field("metadata", "labels"),),
+            pods_on_node=True,
+            elsewhere=True,
+        ),
+        pre_filter=pre_filter,
+        filter=lambda _, state, node: state.rejection(node),
+        count=InterPodState.count,
+        pre_score=pre_score,
+        scores=lambda pod, _, nodes: scores(pod, nodes, cache, namespace_labels),
+        weight=2,
+        hints={
+            ClusterEvent.POD_ADD: _pod_matters,
+            ClusterEvent.POD_LABEL: _pod_matters,
+            ClusterEvent.POD_DELETE: _pod_matters,
+            ClusterEvent.NODE_ADD: _node_matters,
+            ClusterEvent.NODE_LABEL: _node_matters,
+        },
+    )

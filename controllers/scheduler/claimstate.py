@@ -1,0 +1,50 @@
+"""What a claim's status says: whether its devices are ready, and whether an update freed them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def is_deallocation(old: Json, new: Json) -> bool:
+    """Whether devices became free by this update."""
+    before = (old.get("status") or {}).get("allocation")
+    return before is not None and (new.get("status") or {}).get("allocation") is None
+
+
+def readiness(claim: Json) -> tuple[bool, str]:
+    """Whether the claim's devices are ready for use, or the text of a failure, by their binding conditions."""
+    status = claim.get("status") or {}
+    allocation = status.get("allocation")
+    if allocation is None:
+        return False, ""
+    devices = {(d["driver"], d["pool"], d["device"]): d for d in status.get("devices") or ()}
+    for result in results_of(allocation):
+        if not result.get("bindingConditions"):
+            continue
+        device = devices.get((result["driver"], result["pool"], result["device"]))
+        if device is None:
+            return False, ""
+        conditions = {condition["type"]: condition for condition in device.get("conditions") or ()}
+        for failure in result.get("bindingFailureConditions") or ():
+            condition = conditions.get(failure)
+            if condition is not None and condition["status"] == "True":
+                name, reason, message = (
+                    claim["metadata"]["name"],
+                    condition.get("reason", ""),
+                    condition.get("message", ""),
+                )
+                return False, f'device binding failed: claim={name}, reason={reason}, message="{message}"'
+        if any(conditions.get(kind, {}).get("status") != "True" for kind in result["bindingConditions"]):
+            return False, ""
+    return True, ""
+
+
+def has_binding_conditions(claim: Json) -> bool:
+    allocation = (claim.get("status") or {}).get("allocation")
+    return allocation is not None and any(result.get("bindingConditions") for result in results_of(allocation))
+
+
+def results_of(allocation: Json) -> list[Json]:
+    return (allocation.get("devices") or {}).get("results") or []

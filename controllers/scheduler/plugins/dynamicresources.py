@@ -1,0 +1,84 @@
+"""DynamicResources: devices for pods with resource claims.
+
+The decisions are `dynamic.py`'s, the writes `claimwrites.py`'s; here they become a plugin.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apiserver.api.status import StatusError
+from controllers.runtime.events import EventRecorder
+from controllers.runtime.transport import TransportError
+from controllers.scheduler.claimwrites import ClaimWriter
+from controllers.scheduler.dynamic import CANNOT_ALLOCATE, NAME, DynamicResources, DynamicState
+from controllers.scheduler.framework import SKIP, Cycle, Plugin, PluginError, PostFilterResult, Reads, node_field
+from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.scores import normalized_up
+from controllers.scheduler.status import Diagnosis, Rejection
+
+Json = dict[str, Any]
+
+
+class ClaimBinding:
+    """What happens to claims on the server, before the pod is bound and when it cannot be."""
+
+    def __init__(self, writer: ClaimWriter, recorder: EventRecorder) -> None:
+        self._writer, self._recorder = writer, recorder
+
+    async def pre_bind(self, pod: PodInfo, state: DynamicState, node: str) -> None:
+        """Writes the claims and waits until the devices are ready. Raises PluginError."""
+        await self._writer.bind(pod, state)
+        if self._writer.waits_for_devices(state):
+            note = f"waiting for binding conditions for device on node {node}"
+            self._recorder.record(pod.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+            await self._writer.wait_for_devices(state)
+
+    async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:
+        await self._writer.unreserve(pod, state)
+
+    async def post_filter(self, cycle: Cycle, _: Diagnosis) -> PostFilterResult:
+        """Gives up an allocation that keeps the pod off every node, so that another can be made."""
+        if NAME not in cycle.states:
+            return PostFilterResult("not found", final=True)
+        state = cycle.active(NAME)
+        if state is None:
+            return PostFilterResult("no new claims to deallocate")
+        try:
+            return PostFilterResult(await self._writer.deallocate(cycle.pod, state))
+        except (StatusError, TransportError) as error:
+            raise PluginError(str(error)) from error
+
+
+def _shape(state: Any) -> bytes | None:
+    """Verdicts about claims that are allocated already follow the claims, not the node: they are not remembered."""
+    if state is SKIP:
+        return b""
+    return None if state.some_allocated else state.shape
+
+
+def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = None) -> Plugin:
+    """The plugin; without `binding` it decides and writes nothing."""
+
+    def reserve(_: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
+        return None if devices.reserve(state, node) else CANNOT_ALLOCATE
+
+    return Plugin(
+        name=NAME,
+        # Of the pod only its claims count: their content is the shape of the state.
+        reads=Reads(node=(node_field("metadata", "labels"),), devices=True),
+        pre_enqueue=lambda pod: not pod.has_claims or devices.problem(pod.pod) is None,
+        pre_filter=devices.prefilter,
+        shape=_shape,
+        filter=lambda _, state, node: devices.rejection(state, node),
+        pre_score=lambda _, state: state if state is not None and state.scores else SKIP,
+        score=lambda _, state, node: devices.score(state, node),
+        normalize=normalized_up,
+        weight=2,
+        reserve=reserve,
+        unreserve=binding.unreserve if binding else None,
+        pre_bind=binding.pre_bind if binding else None,
+        post_filter=binding.post_filter if binding else None,
+        hints=devices.hints,
+    )

@@ -1,0 +1,191 @@
+"""Plugins that compare a pod with one node's own fields: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity,
+NodePorts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apiserver.api.nodeselector import InvalidNodeSelector, PreferredTerms
+from controllers.scheduler.events import ClusterEvent, Event, is_own
+from controllers.scheduler.framework import SKIP, Plugin, PluginError, PodField, Reads, node_field, pod_field
+from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.podinfo import PodInfo, Port
+from controllers.scheduler.scores import normalized_reverse, normalized_up
+from controllers.scheduler.status import Code, Rejection
+from controllers.scheduler.terms import blocking, tolerated, untolerated
+
+Json = dict[str, Any]
+UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))
+OTHER_NAME = Rejection("NodeName", ("node(s) didn't match the requested node name",))
+TAINTED = Rejection("TaintToleration", ("node(s) had untolerated taint(s)",))
+NOT_AFFINE = Rejection("NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",))
+CONFLICT = Rejection("NodeAffinity", ("pod affinity terms conflict",))
+PORTS_TAKEN = Rejection(
+    "NodePorts", ("node(s) didn't have free ports for the requested pod ports",), Code.UNSCHEDULABLE
+)
+_UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+TOLERATIONS = pod_field("spec", "tolerations")
+
+
+# NodeUnschedulable
+
+
+def _closed_to(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
+    if node.unschedulable and not tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations):
+        return UNSCHEDULABLE
+    return None
+
+
+def _open_again(pod: PodInfo, event: Event) -> bool:
+    def closed(node: Json | None) -> bool:
+        return node is None or bool(node.get("spec", {}).get("unschedulable"))
+
+    return closed(event.old) and (not closed(event.new) or tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations))
+
+
+def _tolerates_unschedulable(pod: PodInfo, event: Event) -> bool:
+    return is_own(pod, event) and tolerated(_UNSCHEDULABLE_TAINT, (event.new or {})["spec"].get("tolerations") or ())
+
+
+NODE_UNSCHEDULABLE = Plugin(
+    name="NodeUnschedulable",
+    reads=Reads(pod=(TOLERATIONS,), node=(node_field("spec", "unschedulable"),)),
+    filter=_closed_to,
+    hints={
+        ClusterEvent.NODE_ADD: _open_again,
+        ClusterEvent.NODE_TAINT: _open_again,
+        ClusterEvent.POD_TOLERATION: _tolerates_unschedulable,
+    },
+)
+
+
+# NodeName
+
+
+def _other_name(_: PodInfo, wanted: str, node: NodeInfo) -> Rejection | None:
+    return None if node.name == wanted else OTHER_NAME
+
+
+NODE_NAME = Plugin(
+    name="NodeName",
+    reads=Reads(pod=(pod_field("spec", "nodeName"),), node=(node_field("metadata", "name"),)),
+    pre_filter=lambda pod: pod.spec.get("nodeName") or SKIP,
+    filter=_other_name,
+    hints={ClusterEvent.NODE_ADD: None},
+)
+
+
+# TaintToleration
+
+
+def _tainted(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
+    return TAINTED if node.taints and untolerated(node.taints, pod.tolerations) else None
+
+
+def _tolerable_now(pod: PodInfo, event: Event) -> bool:
+    def blocked(node: Json | None) -> bool:
+        return node is None or untolerated(blocking(node.get("spec", {}).get("taints") or ()), pod.tolerations)
+
+    return blocked(event.old) and not blocked(event.new)
+
+
+def _soft_tolerations(pod: PodInfo, _: None) -> list[Json]:
+    return [t for t in pod.tolerations if t.get("effect", "") in ("", "PreferNoSchedule")]
+
+
+def _disliked_taints(_: PodInfo, tolerations: list[Json], node: NodeInfo) -> int:
+    return sum(1 for taint in node.preferring if not tolerated(taint, tolerations)) if node.preferring else 0
+
+
+TAINT_TOLERATION = Plugin(
+    name="TaintToleration",
+    reads=Reads(pod=(TOLERATIONS,), node=(node_field("spec", "taints"),)),
+    filter=_tainted,
+    pre_score=_soft_tolerations,
+    score=_disliked_taints,
+    normalize=normalized_reverse,
+    weight=3,
+    hints={
+        ClusterEvent.NODE_ADD: _tolerable_now,
+        ClusterEvent.NODE_TAINT: _tolerable_now,
+        ClusterEvent.POD_TOLERATION: is_own,
+    },
+)
+
+
+# NodeAffinity
+
+
+def _affinity(pod: PodInfo) -> Any:
+    names = pod.named_nodes
+    if names is not None and not names:
+        return CONFLICT
+    affinity = pod.node_affinity
+    return affinity if affinity.labels or affinity.selector is not None else SKIP
+
+
+def _not_affine(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
+    try:
+        return None if pod.node_affinity.match(node.node or {}) else NOT_AFFINE
+    except InvalidNodeSelector as error:
+        raise PluginError(str(error)) from error
+
+
+def _affine_now(pod: PodInfo, event: Event) -> bool:
+    try:
+        return pod.node_affinity.match(event.new or {}) and not (event.old and pod.node_affinity.match(event.old))
+    except ValueError:
+        return True
+
+
+def _preferred_terms(pod: PodInfo, _: Any) -> Any:
+    try:
+        return pod.preferred_nodes or SKIP
+    except InvalidNodeSelector as error:
+        raise PluginError(str(error)) from error
+
+
+def _preference(_: PodInfo, preferred: PreferredTerms, node: NodeInfo) -> int:
+    return preferred.score(node.node or {})
+
+
+NODE_AFFINITY = Plugin(
+    name="NodeAffinity",
+    reads=Reads(
+        pod=(pod_field("spec", "nodeSelector"), pod_field("spec", "affinity", "nodeAffinity")),
+        node=(node_field("metadata", "labels"), node_field("metadata", "name")),
+    ),
+    pre_filter=_affinity,
+    nodes=lambda pod, _: pod.named_nodes,
+    filter=_not_affine,
+    pre_score=_preferred_terms,
+    score=_preference,
+    normalize=normalized_up,
+    weight=2,
+    hints={ClusterEvent.NODE_ADD: _affine_now, ClusterEvent.NODE_LABEL: _affine_now},
+)
+
+
+# NodePorts
+
+
+def _ports_taken(_: PodInfo, ports: tuple[Port, ...], node: NodeInfo) -> Rejection | None:
+    return PORTS_TAKEN if node.conflicts(ports) else None
+
+
+def _frees_port(pod: PodInfo, event: Event) -> bool:
+    gone = event.old
+    if gone is None or not gone["spec"].get("nodeName"):
+        return False
+    info = NodeInfo("")
+    info.add_pod(PodInfo(gone))
+    return info.conflicts(pod.ports)
+
+
+NODE_PORTS = Plugin(
+    name="NodePorts",
+    reads=Reads(pod=(PodField("host ports", lambda pod: pod.ports),), pods_on_node=True),
+    pre_filter=lambda pod: pod.ports or SKIP,
+    filter=_ports_taken,
+    hints={ClusterEvent.NODE_ADD: None, ClusterEvent.POD_DELETE: _frees_port},
+)

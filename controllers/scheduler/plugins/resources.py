@@ -1,0 +1,164 @@
+"""NodeResourcesFit, NodeResourcesBalancedAllocation and ImageLocality: what the pod asks for and what the node has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controllers.scheduler.events import ClusterEvent, Event, is_own
+from controllers.scheduler.framework import SKIP, Plugin, PodField, Reads, node_field
+from controllers.scheduler.nodes import Cache, NodeInfo
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.requests import pod_requests
+from controllers.scheduler.scores import MAX_SCORE
+from controllers.scheduler.status import Code, Rejection
+
+Json = dict[str, Any]
+FIT = "NodeResourcesFit"
+_FIRST = ("Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage")
+REQUESTS = PodField("requests", lambda pod: pod.requests)
+ASSUMED_REQUESTS = PodField("requests that scoring assumes", lambda pod: pod.assumed_requests)
+_ALLOCATABLE = node_field("status", "allocatable")
+
+
+def unfit(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
+    """Every resource that is short is named."""
+    short: list[str] = []
+    unresolvable = False
+    if len(node.pods) + 1 > node.max_pods:
+        short.append("Too many pods")
+    allocatable, requested = node.allocatable, node.requested
+    for name, value in pod.requests.items():
+        capacity = allocatable.get(name, 0)
+        if value > capacity - requested.get(name, 0):
+            short.append(f"Insufficient {name}")
+            unresolvable |= value > capacity
+    if not short:
+        return None
+    if len(short) > 1:
+        short.sort(key=_order)
+    return Rejection(FIT, tuple(short), Code.UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE)
+
+
+def _order(reason: str) -> tuple[int, str]:
+    return (_FIRST.index(reason) if reason in _FIRST else len(_FIRST), reason)
+
+
+def _was_placed(_: PodInfo, event: Event) -> bool:
+    gone = event.old or {}
+    return bool(gone.get("spec", {}).get("nodeName") or gone.get("status", {}).get("nominatedNodeName"))
+
+
+def _frees_resources(pod: PodInfo, event: Event) -> bool:
+    if is_own(pod, event):
+        return True
+    if event.old is None or event.new is None or not event.new["spec"].get("nodeName"):
+        return False
+    before, after = pod_requests(event.old), pod_requests(event.new)
+    return any(before.get(name, 0) > after.get(name, 0) for name in pod.requests)
+
+
+def _info(node: Json | None) -> NodeInfo | None:
+    if node is None:
+        return None
+    info = NodeInfo(node["metadata"]["name"])
+    info.set_node(node)
+    return info
+
+
+def _fits_empty(pod: PodInfo, event: Event) -> bool:
+    new, old = _info(event.new), _info(event.old)
+    if new is None or unfit(pod, None, new) is not None:
+        return False
+    if old is None or new.max_pods > old.max_pods:
+        return True
+    return any(new.allocatable.get(name, 0) > old.allocatable.get(name, 0) for name in pod.requests)
+
+
+def _least_allocated(pod: PodInfo, _: Any, node: NodeInfo) -> int:
+    cpu, memory = pod.assumed_requests
+    total = weights = 0
+    for used, capacity in ((node.assumed_cpu + cpu, node.cpu), (node.assumed_memory + memory, node.memory)):
+        if capacity:
+            weights += 1
+            if used <= capacity:
+                total += (capacity - used) * MAX_SCORE // capacity
+    return total // weights if weights else 0
+
+
+NODE_RESOURCES_FIT = Plugin(
+    name=FIT,
+    reads=Reads(pod=(REQUESTS, ASSUMED_REQUESTS), node=(_ALLOCATABLE,), pods_on_node=True),
+    filter=unfit,
+    score=_least_allocated,
+    hints={
+        ClusterEvent.NODE_ADD: _fits_empty,
+        ClusterEvent.NODE_ALLOCATABLE: _fits_empty,
+        ClusterEvent.POD_DELETE: _was_placed,
+        ClusterEvent.POD_SCALE_DOWN: _frees_resources,
+    },
+)
+
+
+# NodeResourcesBalancedAllocation
+
+
+def _cpu_and_memory(pod: PodInfo, _: Any) -> Any:
+    """Pods that ask for neither are not scored."""
+    cpu, memory = pod.requests.get("cpu", 0), pod.requests.get("memory", 0)
+    return (cpu, memory) if cpu or memory else SKIP
+
+
+def _gain_of_balance(_: PodInfo, requests: tuple[int, int], node: NodeInfo) -> int:
+    cpu, memory = requests
+    used_cpu, used_memory = node.requested.get("cpu", 0), node.requested.get("memory", 0)
+    before = _balance(((used_cpu, node.cpu), (used_memory, node.memory)))
+    after = _balance(((used_cpu + cpu, node.cpu), (used_memory + memory, node.memory)))
+    return MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2
+
+
+def _balance(resources: tuple[tuple[int, int], ...]) -> int:
+    fractions = [min(1.0, used / capacity) for used, capacity in resources if capacity]
+    deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
+    return int((1 - deviation) * MAX_SCORE)
+
+
+BALANCED_ALLOCATION = Plugin(
+    name="NodeResourcesBalancedAllocation",
+    reads=Reads(pod=(REQUESTS,), node=(_ALLOCATABLE,), pods_on_node=True),
+    pre_score=_cpu_and_memory,
+    score=_gain_of_balance,
+)
+
+
+# ImageLocality
+
+_MB = 1024 * 1024
+_FEWEST_BYTES, _MOST_BYTES = 23 * _MB, 1000 * _MB
+
+
+def image_locality(cache: Cache) -> Plugin:
+    """Draws pods to nodes that have their images; an image that few nodes have counts less, so that a single node
+    that has it is not flooded."""
+
+    def pre_score(pod: PodInfo, _: Any) -> Any:
+        return None if any(name in cache.image_nodes for name in pod.images) else SKIP
+
+    def scores(pod: PodInfo, _: Any, nodes: list[NodeInfo]) -> list[int]:
+        known = len(cache.list())
+        return [_image_score(pod, node, cache, known) for node in nodes]
+
+    return Plugin(
+        name="ImageLocality",
+        reads=Reads(
+            pod=(PodField("images", lambda pod: pod.images),), node=(node_field("status", "images"),), elsewhere=True
+        ),
+        pre_score=pre_score,
+        scores=scores,
+    )
+
+
+def _image_score(pod: PodInfo, node: NodeInfo, cache: Cache, nodes: int) -> int:
+    counts, images = cache.image_nodes, node.images
+    total = sum(int(images[name] * (counts[name] / nodes)) for name in pod.images if name in images)
+    most = _MOST_BYTES * (len(pod.spec.get("initContainers") or ()) + len(pod.spec["containers"]))
+    return MAX_SCORE * (min(max(total, _FEWEST_BYTES), most) - _FEWEST_BYTES) // (most - _FEWEST_BYTES)
