@@ -106,7 +106,7 @@ class ClaimCache:
                 # What was taken is free again; who waits for it should know.
                 self.changed({**claim, "status": {"allocation": pending.allocation}}, self.get(key_of(claim)))
 
-    def settle(self, claim: Json) -> None:
+    def confirm(self, claim: Json) -> None:
         """The pending allocation was written."""
         if _uid(claim) in self.pending:
             self._drop(claim)

@@ -69,7 +69,7 @@ class ClaimWriter:
                 raise PluginError(f"add {what} to claim {name}: {error}") from error
             self._claims.wrote(written)
             if allocation is not None:
-                self._claims.settle(written)
+                self._claims.confirm(written)
             return written
         raise AssertionError("unreachable")
 

@@ -7,7 +7,7 @@
     post_filter  what can be done for a pod that fits nowhere
 
 From what a plugin reads the rest follows: whether a verdict may be remembered and for which pods it holds (`memory`),
-and which events wake a pod that it rejected (`hints_of`). A plugin that declares nothing is asked anew every time, and
+and which events wake a pod that it rejected (`hints_of`). A plugin that declares nothing is asked every time, and
 its pods are woken by everything: slow, never wrong.
 """
 
