@@ -1,0 +1,230 @@
+"""What one request runs through inside the server: files and functions by name, and how long it takes.
+
+    python -m benchmarks.request_path [--verb patch] [--list] [--requests 2000] [--against DIRECTORY]
+
+The server runs in this process, in memory, without a socket: a request goes from authentication to the bytes of its
+answer. Only code of the server itself is counted, each function once; what is compiled or cached on first use was
+used before. --list names the files and functions. --requests measures as well: the median time of a request.
+--against measures another checkout of kubedra too, a round here and a round there in turn, each a process of its own.
+Each request is about an object of its own: a patch is the first allocation of a claim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns
+from types import CodeType, FrameType
+from typing import Any
+
+import orjson
+
+from apiserver.app import Server
+from apiserver.messages import Request
+from apiserver.settings import read
+
+ROUNDS = 5
+NAMESPACE = "benchmark"
+CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
+MERGE = "application/merge-patch+json"
+SPEC = {
+    "devices": {
+        "requests": [
+            {
+                "name": "gpu",
+                "exactly": {
+                    "deviceClassName": "gpu.example.com",
+                    "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}],
+                },
+            }
+        ]
+    }
+}
+
+
+def claim(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": "benchmark"}},
+        "spec": SPEC,
+    }
+
+
+def status() -> dict[str, Any]:
+    return {
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
+        "allocation": {
+            "devices": {"results": [{"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d"}]}
+        },
+    }
+
+
+def asked(method: str, path: str, body: Any = None, media: str = "application/json", query: str = "") -> Request:
+    headers = {"user-agent": "kubedra-benchmark/1", "accept": "application/json"}
+    if body is not None:
+        headers["content-type"] = media
+    return Request(method, path, query, headers, b"" if body is None else orjson.dumps(body))
+
+
+def patch(number: int) -> Request:
+    return asked("PATCH", f"{CLAIMS}/c{number}/status", {"status": status()}, MERGE)
+
+
+def strategic(number: int) -> Request:
+    body = {"metadata": {"labels": {"number": str(number)}}}
+    return asked("PATCH", f"{CLAIMS}/c{number}", body, "application/strategic-merge-patch+json")
+
+
+def apply(number: int) -> Request:
+    body = claim(f"c{number}") | {"metadata": {"name": f"c{number}", "labels": {"number": str(number)}}}
+    return asked(
+        "PATCH", f"{CLAIMS}/c{number}", body, "application/apply-patch+yaml", "fieldManager=benchmark&force=true"
+    )
+
+
+def update(number: int) -> Request:
+    return asked("PUT", f"{CLAIMS}/c{number}/status", claim(f"c{number}") | {"status": status()})
+
+
+def create(number: int) -> Request:
+    return asked("POST", CLAIMS, claim(f"c{number}"))
+
+
+def delete(number: int) -> Request:
+    return asked("DELETE", f"{CLAIMS}/c{number}")
+
+
+def get(number: int) -> Request:
+    return asked("GET", f"{CLAIMS}/c{number}")
+
+
+def list_(_: int) -> Request:
+    return asked("GET", CLAIMS)
+
+
+VERBS: dict[str, Callable[[int], Request]] = {
+    "patch": patch,
+    "strategic": strategic,
+    "apply": apply,
+    "update": update,
+    "create": create,
+    "delete": delete,
+    "get": get,
+    "list": list_,
+}
+
+
+async def prepared(directory: str, verb: str, requests: int) -> Server:
+    """A server in memory with what the requests of a verb need."""
+    server = await Server.open(read(["--storage=memory", f"--data-dir={directory}"]))
+    await send(server, asked("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}))
+    for number in range(0 if verb == "create" else 1 if verb == "list" else requests):
+        await send(server, create(number))
+    return server
+
+
+async def send(server: Server, request: Request) -> None:
+    answer = await server.handle(request)
+    if answer.status not in (200, 201):
+        raise SystemExit(f"request_path: {request.method} {request.path} was answered {answer.status}: {answer}")
+
+
+async def path_of(verb: str) -> list[CodeType]:
+    """The functions that one request of a verb calls, in the order in which they are first called."""
+    with tempfile.TemporaryDirectory() as directory:
+        server = await prepared(directory, verb, 4)
+        for number in range(3):
+            await send(server, VERBS[verb](number))
+        found: dict[CodeType, None] = {}
+        root = str(Path(sys.modules["apiserver"].__path__[0])) + os.sep
+
+        def seen(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call" and frame.f_code.co_filename.startswith(root):
+                found[frame.f_code] = None
+
+        request = VERBS[verb](3)
+        sys.setprofile(seen)
+        try:
+            await send(server, request)
+        finally:
+            sys.setprofile(None)
+        await server.close()
+        return [code for code in found if not code.co_name.endswith(("comp>", "genexpr>"))]
+
+
+async def median_of(verb: str, requests: int) -> float:
+    """The median time of a request in microseconds."""
+    with tempfile.TemporaryDirectory() as directory:
+        server = await prepared(directory, verb, requests)
+        times = []
+        for number in range(requests):
+            request = VERBS[verb](number)
+            begin = perf_counter_ns()
+            await send(server, request)
+            times.append(perf_counter_ns() - begin)
+        await server.close()
+        return statistics.median(times) / 1000
+
+
+def measured(directory: Path, verb: str, requests: int) -> float:
+    """The median of a checkout, from a process of its own."""
+    command = [
+        sys.executable,
+        "-P",
+        str(Path(__file__).resolve()),
+        "--verb",
+        verb,
+        "--requests",
+        str(requests),
+        "--bare",
+    ]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(directory)}, capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+def show_path(verb: str, *, listed: bool) -> None:
+    codes = asyncio.run(path_of(verb))
+    root = Path(sys.modules["apiserver"].__path__[0]).parent
+    files = Counter(str(Path(code.co_filename).relative_to(root)) for code in codes)
+    print(f"{verb}: {len(files)} files, {len(codes)} functions")
+    for file, count in files.items() if listed else ():
+        names = [code.co_qualname for code in codes if code.co_filename == str(root / file)]
+        print(f"  {file} ({count}): {', '.join(names)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.request_path", description="The files and functions that a request runs through."
+    )
+    parser.add_argument("--verb", choices=VERBS, default="patch")
+    parser.add_argument("--list", action="store_true", help="name the files and functions")
+    parser.add_argument("--requests", type=int, default=0, help="measure the median time of so many requests")
+    parser.add_argument("--against", type=Path, help="another checkout to measure in turn with this one")
+    parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.bare:
+        print(asyncio.run(median_of(given.verb, given.requests)))
+        return
+    show_path(given.verb, listed=given.list)
+    if not given.requests:
+        return
+    checkouts = [Path(sys.modules["apiserver"].__path__[0]).parent, *([given.against] if given.against else [])]
+    rounds = [[measured(checkout, given.verb, given.requests) for checkout in checkouts] for _ in range(ROUNDS)]
+    for checkout, times in zip(checkouts, zip(*rounds, strict=True), strict=True):
+        shown = " ".join(f"{time:.0f}" for time in times)
+        print(f"{checkout}: {statistics.median(times):.1f} us a request (rounds: {shown})")
+
+
+if __name__ == "__main__":
+    main()
