@@ -32,8 +32,9 @@ from apiserver.http.server.relay import AsgiApp
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream
 from apiserver.registry.body.convert import api_version
-from apiserver.registry.catalog import Registry
-from apiserver.registry.verbs import requests as verbs
+from apiserver.registry.catalog import add_resources
+from apiserver.registry.store import Registry
+from apiserver.registry.verbs.create import create
 from apiserver.resources import CATALOG
 from apiserver.resources.priorityclasses import SYSTEM_CLASSES
 from apiserver.serving import deprecation, served
@@ -81,7 +82,6 @@ class Server:
         self.metrics = Metrics(self._objects, settings.features.stages)
         versions = {(resource.group, resource.plural, version.name) for resource, version in self._found}
         self.registry = Registry(
-            CATALOG,
             log,
             cache,
             admission=build(settings.enable_plugins, settings.disable_plugins),
@@ -90,7 +90,11 @@ class Server:
             authorize=self._authorizer.allows,
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,
-            served=lambda resource, version: (resource.group, resource.plural, version.name) in versions,
+        )
+        add_resources(
+            self.registry,
+            CATALOG,
+            lambda resource, version: (resource.group, resource.plural, version.name) in versions,
         )
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, clock)
@@ -144,7 +148,7 @@ class Server:
     async def reset(self) -> tuple[int, int]:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
         `after_reset` makes again. (Objects gone, version now.)"""
-        keep = [self.registry.store("", "namespaces").resource.key("", name) for name in BUILT_IN]
+        keep = [self.registry.stores["", "namespaces"].resource.key("", name) for name in BUILT_IN]
         deleted = await self.log.reset(keep)
         self.registry.dropped.clear()
         await self.ensure_built_in()
@@ -173,13 +177,13 @@ class Server:
         """Create an object of the whole cluster if it is missing. Another server may be at it, too: one of them makes
         it.
         """
-        store = self.registry.store(group, plural)
+        store = self.registry.stores[group, plural]
         if store.cache.get(store.resource.key("", obj["metadata"]["name"])) is not None:
             return
         body = orjson.dumps({"apiVersion": api_version(group, "v1"), "kind": store.resource.kind, **obj})
-        ctx = store.context(user=ADMIN, version="v1", verb="create", user_agent="kube-apiserver")
+        ctx = store.context(user=ADMIN, version="v1", verb="create")
         try:
-            await verbs.create(store, ctx, Request("POST", "", "", _AS_SERVER, body))
+            await create(store, ctx, Request("POST", "", "", _AS_SERVER, body))
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -200,7 +204,7 @@ class Server:
     def _routes(self) -> Mapping[tuple[str, str], Mapping[str, Route]]:
         routes: dict[tuple[str, str], dict[str, Route]] = {}
         for resource, version in self._found:
-            store = self.registry.store(resource.group, resource.plural)
+            store = self.registry.stores[resource.group, resource.plural]
             route = Route(store, View(resource, version), deprecation(resource, version, RELEASES[-1]))
             routes.setdefault((resource.group, version.name), {})[resource.plural] = route
         return routes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.admission.interface import Attributes, Plugin
+from apiserver.registry.admission import Attributes, Plugin
 from apiserver.registry.resource import Resource
 
 __all__ = ["DefaultTolerationSeconds"]

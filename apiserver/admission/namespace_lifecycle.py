@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.interface import Attributes, Plugin, forbidden
 from apiserver.api import status
+from apiserver.registry.admission import Attributes, Plugin, forbidden
 
 __all__ = ["IMMORTAL", "NamespaceLifecycle"]
 
@@ -29,7 +29,7 @@ class NamespaceLifecycle(Plugin):
         namespace = attributes.namespace
         if not namespace or attributes.operation == "DELETE" or resource.plural in _REVIEWS:
             return
-        found = attributes.ctx.lookup("namespaces", "", namespace)
+        found = attributes.ctx.lookup("", "namespaces", "", namespace)
         if found is None:
             raise status.not_found("namespaces", "", namespace)
         if attributes.operation == "CREATE" and found.get("status", {}).get("phase") == "Terminating":

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from apiserver.admission.interface import Attributes, Plugin, forbidden
 from apiserver.api import status
 from apiserver.api.fielderrors import go_quote
 from apiserver.authorization.nodes import node_of
 from apiserver.authorization.references import config_map_names, secret_names
+from apiserver.registry.admission import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
 
 __all__ = ["NodeRestriction"]
@@ -120,7 +120,7 @@ def _pod(node: str, attributes: Attributes) -> None:
     elif attributes.operation == "CREATE":
         _mirror_pod(node, attributes)
     elif attributes.operation == "DELETE":
-        found = attributes.old or attributes.ctx.lookup("pods", attributes.namespace, attributes.name)
+        found = attributes.old or attributes.ctx.lookup("", "pods", attributes.namespace, attributes.name)
         if found is None:
             raise status.not_found("pods", "", attributes.name)
         if found["spec"].get("nodeName") != node:
@@ -154,7 +154,7 @@ def _mirror_pod(node: str, attributes: Attributes) -> None:
         raise refuse(f'node "{node}" can only create pods with a controller owner reference set to itself')
     if owner.get("blockOwnerDeletion"):
         raise refuse(f'node "{node}" must not set blockOwnerDeletion on an owner reference')
-    found = attributes.ctx.lookup("nodes", "", node)
+    found = attributes.ctx.lookup("", "nodes", "", node)
     if found is None:
         raise status.not_found("node", "", node)
     uid = found["metadata"]["uid"]
@@ -214,7 +214,7 @@ def _eviction(node: str, attributes: Attributes) -> None:
     name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name", "")
     if not name:
         raise forbidden(attributes, "could not determine pod from request data")
-    found = attributes.ctx.lookup("pods", attributes.namespace, name)
+    found = attributes.ctx.lookup("", "pods", attributes.namespace, name)
     if found is None:
         raise status.not_found("pods", "", name)
     if found["spec"].get("nodeName") != node:
@@ -350,7 +350,7 @@ def _account(node: str, attributes: Attributes) -> None:
         raise forbidden(attributes, "node requested token not bound to a pod")
     if not ref.get("uid"):
         raise forbidden(attributes, "node requested token with a pod binding without a uid")
-    pod = ctx.lookup("pods", attributes.namespace, ref["name"])
+    pod = ctx.lookup("", "pods", attributes.namespace, ref["name"])
     if pod is None:
         raise status.not_found("pod", "", ref["name"])
     if ref["uid"] != pod["metadata"]["uid"]:

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from apiserver.admission.chain import Chain
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
-from apiserver.admission.interface import Plugin
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
@@ -20,6 +18,7 @@ from apiserver.admission.priority import Priority
 from apiserver.admission.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
 from apiserver.admission.storage_objects import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.registry.admission import Chain, Plugin
 
 __all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Selected", "build", "select"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.interface import Attributes, Plugin, forbidden
 from apiserver.api.fielderrors import go_quote
+from apiserver.registry.admission import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
 
 __all__ = ["PodGroupProtection", "PodGroupWorkloadExists"]
@@ -55,7 +55,9 @@ class PodGroupWorkloadExists(Plugin):
         if reference is None:
             return
         name, template = go_quote(reference["workloadName"]), go_quote(reference["podGroupTemplateName"])
-        workload = attributes.ctx.lookup("workloads", attributes.ctx.namespace, reference["workloadName"])
+        workload = attributes.ctx.lookup(
+            "scheduling.k8s.io", "workloads", attributes.ctx.namespace, reference["workloadName"]
+        )
         if workload is None:
             raise forbidden(attributes, f"PodGroup rejected: Workload {name} not found")
         if workload["metadata"].get("deletionTimestamp"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.admission.interface import Attributes, Plugin, forbidden
+from apiserver.registry.admission import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
 
 __all__ = ["Priority"]
@@ -96,7 +96,7 @@ def _admit_group(attributes: Attributes, spec: Json) -> None:
 
 def _class_of(attributes: Attributes, name: str) -> tuple[str, int, str]:
     """Name, number and policy; without a name, those of the default class, if any."""
-    found = attributes.ctx.lookup("priorityclasses", "", name) if name else _default_class(attributes)
+    found = attributes.ctx.lookup(*_CLASSES, "", name) if name else _default_class(attributes)
     if found is not None:
         return found["metadata"]["name"], found.get("value", 0), found.get("preemptionPolicy", _PREEMPT)
     if name:
@@ -106,5 +106,5 @@ def _class_of(attributes: Attributes, name: str) -> tuple[str, int, str]:
 
 def _default_class(attributes: Attributes) -> Json | None:
     """The default class; of several, which only a race can make, the least."""
-    defaults = (item for item in attributes.ctx.all_of("priorityclasses") if item.get("globalDefault"))
+    defaults = (item for item in attributes.ctx.all_of(*_CLASSES) if item.get("globalDefault"))
     return min(defaults, key=lambda item: item.get("value", 0), default=None)

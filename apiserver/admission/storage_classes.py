@@ -6,17 +6,19 @@ Facts: plugin/pkg/admission/storage/storageclass/setdefault, plugin/pkg/admissio
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from apiserver.admission.interface import Attributes, Plugin, forbidden
 from apiserver.api.quantity import Quantity
 from apiserver.api.storageclasses import class_of, is_default_class
 from apiserver.api.times import parse_time
+from apiserver.registry.admission import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
 
 __all__ = ["DefaultStorageClass", "PersistentVolumeClaimResize"]
 
 Json = dict[str, Any]
+
+_CLASSES: Final = ("storage.k8s.io", "storageclasses")
 
 
 def _is_claim(resource: Resource) -> bool:
@@ -35,7 +37,7 @@ class DefaultStorageClass(Plugin):
     def admit(self, attributes: Attributes) -> None:
         if attributes.subresource or attributes.obj is None or class_of(attributes.obj) is not None:
             return
-        classes = [item["metadata"] for item in attributes.ctx.all_of("storageclasses") if is_default_class(item)]
+        classes = [item["metadata"] for item in attributes.ctx.all_of(*_CLASSES) if is_default_class(item)]
         if classes:
             first = min(
                 classes, key=lambda metadata: (-parse_time(metadata["creationTimestamp"]).timestamp(), metadata["name"])
@@ -57,7 +59,7 @@ class PersistentVolumeClaimResize(Plugin):
         if (old.get("status") or {}).get("phase") != "Bound":
             raise forbidden(attributes, "Only bound persistent volume claims can be expanded")
         name = class_of(new)
-        found = attributes.ctx.lookup("storageclasses", "", name) if name and name == class_of(old) else None
+        found = attributes.ctx.lookup(*_CLASSES, "", name) if name and name == class_of(old) else None
         if found is None or not found.get("allowVolumeExpansion"):
             raise forbidden(
                 attributes,

@@ -16,12 +16,12 @@ from apiserver.api.status import StatusError
 from apiserver.authorization.policy import GROUP, policy
 from apiserver.authorization.rules import missing_rights
 from apiserver.messages import Request, User
-from apiserver.registry.verbs import requests as verbs
+from apiserver.registry.verbs.create import create
+from apiserver.registry.verbs.update import update
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
-    from apiserver.registry.catalog import Registry
-    from apiserver.registry.store import Store
+    from apiserver.registry.store import Registry, Store
 
 __all__ = ["ensure_policy"]
 
@@ -37,13 +37,13 @@ async def ensure_policy(registry: Registry, features: Features, user: User) -> i
     """Creates what is missing; the number of writes. `user` may do everything."""
     wanted = policy(features)
     changes: list[tuple[Store, Json, Json | None]] = []
-    for plural, objects, update in (
+    for plural, objects, changed in (
         ("clusterroles", wanted.cluster_roles, _updated_role),
         ("clusterrolebindings", wanted.cluster_bindings, _updated_binding),
         ("roles", wanted.roles, _updated_role),
         ("rolebindings", wanted.bindings, _updated_binding),
     ):
-        changes += _changes(registry.store(GROUP, plural), objects, update)
+        changes += _changes(registry.stores[GROUP, plural], objects, changed)
     for start in range(0, len(changes), _AT_ONCE):
         await asyncio.gather(*(_write(store, obj, old, user) for store, obj, old in changes[start : start + _AT_ONCE]))
     return len(changes)
@@ -88,17 +88,10 @@ async def _write(store: Store, obj: Json, old: Json | None, user: User) -> None:
     resource, metadata = store.resource, obj["metadata"]
     body = orjson.dumps({"apiVersion": f"{GROUP}/v1", "kind": resource.kind, **obj})
     verb, name = ("create", "") if old is None else ("update", metadata["name"])
-    ctx = store.context(
-        user=user,
-        version="v1",
-        verb=verb,
-        namespace=metadata.get("namespace", ""),
-        name=name,
-        user_agent="kube-apiserver",
-    )
+    ctx = store.context(user=user, version="v1", verb=verb, namespace=metadata.get("namespace", ""), name=name)
     request = Request("POST" if old is None else "PUT", "", "", _HEADERS, body)
     try:
-        await (verbs.create if old is None else verbs.update)(store, ctx, request)
+        await (create if old is None else update)(store, ctx, request)
     except StatusError as error:
         if error.reason not in ("AlreadyExists", "Conflict"):  # else another server was at it, too
             raise

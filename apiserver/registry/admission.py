@@ -1,49 +1,101 @@
-"""One write as admission sees it, and what the store asks of an admission chain."""
+"""Admission: what a plugin is asked of a write, how it answers, and the chain that asks them in order.
+
+    admit     may change `obj` in place (before the kind's own preparation)
+    validate  may only refuse (after validation, before the write)
+
+A plugin refuses by raising a StatusError, usually `forbidden(attributes, cause)`. It returns None, or an awaitable when
+it has to wait for something.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from apiserver.api import status
+from apiserver.api.status import StatusError
 
 if TYPE_CHECKING:
     from apiserver.registry.context import Context
     from apiserver.registry.resource import Resource
 
-__all__ = ["Admission", "Attributes", "Operation"]
+__all__ = ["Attributes", "Chain", "Handlers", "Operation", "Plugin", "admit", "forbidden", "validate"]
 
 Json = dict[str, Any]
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
-@dataclass(slots=True)
 class Attributes:
-    """`obj` is None for DELETE, `old` for CREATE; both are in hub form, `old` read-only."""
+    """One write. `obj` is None for DELETE, `old` for CREATE; both are in hub form, `old` read-only."""
 
-    operation: Operation
-    ctx: Context
-    name: str
-    obj: Json | None
-    old: Json | None = None
+    __slots__ = ("ctx", "name", "namespace", "obj", "old", "operation", "resource", "subresource")
 
-    @property
-    def resource(self) -> Resource:
-        return self.ctx.resource
-
-    @property
-    def namespace(self) -> str:
-        return self.ctx.namespace
-
-    @property
-    def subresource(self) -> str:
-        return self.ctx.subresource
+    def __init__(
+        self, operation: Operation, ctx: Context, name: str, obj: Json | None, old: Json | None = None
+    ) -> None:
+        self.operation, self.ctx, self.name, self.obj, self.old = operation, ctx, name, obj, old
+        self.resource, self.namespace, self.subresource = ctx.resource, ctx.namespace, ctx.subresource
 
 
-class Admission(Protocol):
-    """A chain of plugins. `of` names those that handle an operation on a resource: none, and nothing need be asked."""
+class Plugin:
+    """An admission plugin. `operations` it wants to see; `handles` narrows them to resources, once per resource."""
 
-    def of(self, resource: Resource, operation: str) -> Sequence[Any]: ...
+    name: str = ""
+    operations: frozenset[str] = frozenset()
 
-    async def admit(self, attributes: Attributes) -> None: ...
+    def handles(self, resource: Resource) -> bool:
+        """Whether requests for this resource (and its subresources) are of interest."""
+        return True
 
-    async def validate(self, attributes: Attributes) -> None: ...
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
+        return None
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        return None
+
+
+class Handlers(NamedTuple):
+    """The plugins that one operation on one resource is shown to, in order."""
+
+    admitting: tuple[Plugin, ...]
+    validating: tuple[Plugin, ...]
+
+
+class Chain:
+    """The enabled plugins, in upstream's order whatever order they were enabled in."""
+
+    __slots__ = ("plugins",)
+
+    def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
+        self.plugins = tuple(plugins)
+
+    def of(self, resource: Resource, operation: Operation) -> Handlers:
+        """Who handles an operation on a resource; a plugin that does not define a step is not asked in it."""
+        asked = [plugin for plugin in self.plugins if operation in plugin.operations and plugin.handles(resource)]
+        return Handlers(
+            tuple(plugin for plugin in asked if type(plugin).admit is not Plugin.admit),
+            tuple(plugin for plugin in asked if type(plugin).validate is not Plugin.validate),
+        )
+
+
+async def admit(handlers: Handlers, attributes: Attributes) -> None:
+    for plugin in handlers.admitting:
+        waiting = plugin.admit(attributes)
+        if waiting is not None:
+            await waiting
+
+
+async def validate(handlers: Handlers, attributes: Attributes) -> None:
+    for plugin in handlers.validating:
+        waiting = plugin.validate(attributes)
+        if waiting is not None:
+            await waiting
+
+
+def forbidden(attributes: Attributes, cause: str) -> StatusError:
+    """403 in admission's words. An object without a name yet is named by its generateName."""
+    name = attributes.name
+    if not name:
+        metadata = attributes.obj.get("metadata", {}) if attributes.obj is not None else {}
+        name = metadata.get("name") or metadata.get("generateName") or "Unknown"
+    return status.forbidden(attributes.resource.plural, attributes.resource.group, name, cause)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from apiserver.api.objects import Shared
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -15,17 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Context"]
 
-Json = dict[str, Any]
-
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What a rule may know of its request. `now` is UTC; `lookup(resource plural, namespace, name)` gives a stored
-    object (read-only) or None,
-    `all_of(resource plural)` all of a kind;
-    `authorize(verb, group, resource, subresource, namespace, name) -> bool` asks the authorizer for the user;
-    `warnings` become Warning headers,
-    `dropped` is what disabled feature gates took from the object."""
+    """What a rule may know of its request. `now` is UTC; `lookup(group, plural, namespace, name)` gives a stored object
+    or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace, name)`
+    asks the authorizer about the user; `warnings` become Warning headers, `dropped` is what disabled feature gates took
+    from the object. `namespace` is empty for a cluster-wide kind."""
 
     now: datetime
     user: User
@@ -38,8 +36,8 @@ class Context:
     verb: str = ""
     manager: str = ""
     dry_run: bool = False
-    lookup: Callable[[str, str, str], Json | None] = lambda *_: None
-    all_of: Callable[[str], Iterable[Json]] = lambda *_: ()
+    lookup: Callable[[str, str, str, str], Shared | None] = lambda *_: None
+    all_of: Callable[[str, str], Iterable[Shared]] = lambda *_: ()
     authorize: Callable[..., bool] = lambda *_: True
     warnings: list[str] = field(default_factory=list)
     dropped: list[DroppedField] = field(default_factory=list)

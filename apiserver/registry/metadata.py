@@ -28,6 +28,7 @@ __all__ = [
     "fill_system_fields",
     "generate_name",
     "is_terminating",
+    "manager_name",
     "new_suffix",
     "timestamp",
     "validate_manager",
@@ -45,6 +46,7 @@ _METADATA: Final = Path("metadata")
 _ANNOTATION_LIMIT: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _MANAGER_LIMIT: Final = 128
+_UNKNOWN_MANAGER: Final = "unknown"
 _SUBRESOURCE_LIMIT: Final = 256
 #: Letters of generated names: no vowels, nothing that looks like another.
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -266,6 +268,24 @@ def _is_ordinary(entry: Json) -> bool:
 
 def _is_manager(manager: str) -> bool:
     return len(manager) <= _MANAGER_LIMIT and manager.isascii() and manager.isprintable()
+
+
+def manager_name(given: str, user_agent: str) -> str:
+    """The manager of a write: the fieldManager parameter, or the user agent up to its first slash, printable and cut to
+    128 bytes."""
+    if given:
+        return given
+    head = user_agent.partition("/")[0]
+    if len(head) <= _MANAGER_LIMIT and head.isascii() and head.isprintable():
+        return head or _UNKNOWN_MANAGER
+    kept, size = [], 0
+    for char in head:
+        if char.isprintable():
+            size += len(char.encode())
+            if size > _MANAGER_LIMIT:
+                break
+            kept.append(char)
+    return "".join(kept) or _UNKNOWN_MANAGER
 
 
 def validate_manager(manager: str, path: Path) -> list[FieldError]:

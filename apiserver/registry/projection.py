@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api.fielderrors import FieldError
+from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.status import conflict, invalid
 from apiserver.registry.body.convert import Forms, api_version, copy_of, read
-from apiserver.registry.fields.managers import FieldTracker, Managers, Owned, decode_strictly, encode
+from apiserver.registry.fields.managers import FieldTracker, Manager, Managers, Owned, decode_strictly, encode
 from apiserver.registry.fields.set import contains, difference, of_paths
 from apiserver.registry.verbs.results import Unsaved
 
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
     from apiserver.registry.resource import Resource
     from apiserver.storage.cache import Entry
 
-__all__ = ["Change", "Projection"]
+__all__ = ["Projection"]
 
 Json = dict[str, Any]
-Change = Callable[[Json | None], Json]
 
 
 class Projection:
@@ -59,39 +59,32 @@ class Projection:
 
     def answer(self, entry: Entry) -> Entry:
         """The projection of an object, as if it was stored itself."""
-        return Unsaved(entry.key, self.show(read(entry)), entry.revision)
+        return Unsaved(entry.key, Hub(self.show(read(entry))), entry.revision)
 
-    def of_object(self, ctx: Context, change: Change, *, tracked: bool) -> Change:
-        """A change of the projection as one of the object, which tracks managers itself; so does `change` when it is
-        `tracked`.
+    def of_object(self, ctx: Context, func: UpdateFunc, *, tracked: bool) -> UpdateFunc:
+        """What changes the projection as what changes the object, which tracks managers itself; so does `func` when it
+        is `tracked`.
         """
 
-        def changed(obj: Json | None) -> Json:
+        def update(obj: Hub | None) -> Hub:
             assert obj is not None, "a projection needs an object"
-            metadata = obj["metadata"]
+            metadata, version = obj["metadata"], api_version(ctx.resource.group, ctx.version)
             managers = decode_strictly(metadata.get("managedFields"))
             shown = self.show(obj)
-            shown["metadata"]["managedFields"] = encode(
-                self._of_projection(managers, api_version(ctx.resource.group, ctx.version))
-            )
-            new = change(copy_of(shown))
+            shown["metadata"]["managedFields"] = encode(self._of_projection(managers, version))
+            new = func(Hub(copy_of(shown)))
             if not tracked:
-                self._tracker.updated(shown, new, self.api_version, ctx.manager, ctx.subresource, ctx.now)
+                writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)
+                self._tracker.updated(shown, new, writer, ctx.now)
             self._check(ctx, new, obj)
             self._take(obj, new)
             metadata.pop("managedFields", None)
-            entries = encode(
-                self._of_parent(
-                    managers,
-                    decode_strictly(new["metadata"].get("managedFields")),
-                    api_version(ctx.resource.group, ctx.version),
-                )
-            )
+            entries = encode(self._of_parent(managers, decode_strictly(new["metadata"].get("managedFields")), version))
             if entries:
                 metadata["managedFields"] = entries
             return obj
 
-        return changed
+        return update
 
     def _check(self, ctx: Context, new: Json, obj: Json) -> None:
         metadata, name = obj["metadata"], obj["metadata"]["name"]

@@ -1,91 +1,170 @@
-"""The generic store: one for each resource, all semantics of upstream's generic registry.
+"""What a verb needs of a resource (`Store`), and what the stores of one server share (`Registry`).
 
-A store reads from its resource's watch cache and writes to the log; its verbs are in `apiserver.registry.verbs`,
-which take the store as their first argument.
+A store reads from its resource's watch cache and appends to the log. What happens in between is in
+`apiserver.registry.verbs`, a file for each verb, whose functions take the store as their first argument.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.registry.admission import Admission
+from apiserver.api.objects import Shared
+from apiserver.api.status import unavailable
 from apiserver.registry.body.convert import Forms
-from apiserver.registry.body.normalize import settler_of
-from apiserver.registry.body.options import DeleteOptions, GetOptions, ListOptions, WriteOptions
+from apiserver.registry.body.decode import ExpectedBody, Kinds
+from apiserver.registry.body.normalize import normalizer_of
 from apiserver.registry.context import Context
-from apiserver.registry.fields.managers import FieldTracker, manager_name
+from apiserver.registry.dropped import DroppedFields
+from apiserver.registry.fields.managers import FieldTracker
+from apiserver.registry.metadata import new_suffix
 from apiserver.registry.resource import Resource, same_form
-from apiserver.registry.verbs.delete import delete_entries, delete_entry
-from apiserver.registry.verbs.list import get_entry, list_entries
-from apiserver.registry.verbs.results import DeleteResult, Listing, Result, WatchEvent
-from apiserver.registry.verbs.update import create_entry, replace_entry, update_entry
-from apiserver.registry.verbs.watch import open_watch
 from apiserver.storage.cache import Entry
-from apiserver.storage.types import Write
+from apiserver.storage.types import FutureRevision, StorageUnavailable, Write, WriteRefused
 
 if TYPE_CHECKING:
+    from apiserver.api.features import Features
     from apiserver.messages import User
-    from apiserver.registry.catalog import Registry
-    from apiserver.storage.cache import Cache
+    from apiserver.registry.admission import Chain
+    from apiserver.registry.authority import Authority, Identity
+    from apiserver.storage.cache import Cache, WatchCache
+    from apiserver.storage.types import RevisionLog
 
-Json = dict[str, Any]
-Change = Callable[[Json | None], Json]
+__all__ = ["WAIT_SECONDS", "Registry", "Store"]
 
-__all__ = ["Change", "Store"]
+#: How long a request waits for a revision that is not here yet.
+WAIT_SECONDS: Final = 3.0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_uid() -> str:
+    return str(uuid.uuid4())
+
+
+def _allow(*_: Any) -> bool:
+    return True
+
+
+class Registry:
+    """What all stores of one server share. `stores` is by (group, plural); `apiserver.registry.catalog` fills it.
+
+    `admission` is a chain of plugins; `authorize(user, verb, group, resource, subresource, namespace, name)` answers a
+    rule's questions; `clock` gives UTC now, `new_uid` an object's uid, `new_suffix` generateName's five letters.
+    `shared`: other servers write to the same database, so a read asks it for its revision first. `warn_dropped`:
+    whoever writes a field that a disabled feature gate drops gets a warning; `dropped` remembers it in any case.
+    """
+
+    def __init__(
+        self,
+        log: RevisionLog,
+        cache: WatchCache,
+        *,
+        admission: Chain,
+        features: Features,
+        clock: Callable[[], datetime] = _utc_now,
+        new_uid: Callable[[], str] = _new_uid,
+        new_suffix: Callable[[], str] = new_suffix,
+        authorize: Callable[..., bool] = _allow,
+        shared: bool = False,
+        warn_dropped: bool = False,
+    ) -> None:
+        self.log, self.cache, self.admission, self.features, self.shared = log, cache, admission, features, shared
+        self.clock, self.new_uid, self.new_suffix, self.authorize = clock, new_uid, new_suffix, authorize
+        self.dropped = DroppedFields(warns=warn_dropped)
+        #: who answers more than yes or no; set by whoever wires the server.
+        self.authority: Authority | None = None
+        self.identity: Identity | None = None
+        self.kinds = Kinds()
+        self.stores: dict[tuple[str, str], Store] = {}
+        #: writes under way, by key.
+        self.busy: dict[str, asyncio.Future[None]] = {}
+
+    def lookup(self, group: str, plural: str, namespace: str, name: str) -> Shared | None:
+        """A stored object, for rules that need to know of others."""
+        store = self.stores.get((group, plural))
+        if store is None:
+            return None
+        entry = store.cache.get(store.resource.key(namespace, name))
+        return None if entry is None else entry.obj
+
+    def all_of(self, group: str, plural: str) -> list[Shared]:
+        """All stored objects of a kind."""
+        store = self.stores.get((group, plural))
+        return [] if store is None else [entry.obj for entry in store.cache.list().entries]
+
+    async def turn(self, key: str) -> None:
+        """Waits until no write of this key is under way here, and what other servers wrote before is here, too: to read
+        it now is to read what those writes made of it.
+        """
+        while (busy := self.busy.get(key)) is not None:
+            await busy
+        if self.shared:
+            await self.consistent()
+
+    async def consistent(self) -> None:
+        """Waits until the caches hold all that any server committed before the call. Raises StatusError where they
+        cannot: 503.
+        """
+        if self.shared:
+            await self._reach(await self._newest())
+
+    async def catch_up(self, refused: WriteRefused) -> None:
+        """Waits until the caches show why a write was refused."""
+        await self._reach(refused.revision or await self._newest())
+
+    async def _newest(self) -> int:
+        try:
+            return await self.log.current_revision()
+        except StorageUnavailable as error:
+            raise unavailable(str(error)) from error
+
+    async def _reach(self, revision: int) -> None:
+        try:
+            await self.cache.wait_for(revision, WAIT_SECONDS)
+        except FutureRevision as error:
+            raise unavailable(f"this server has not caught up with the database: {error}") from None
 
 
 class Store:
-    """One resource's store. Every method raises StatusError with upstream's texts."""
+    """One resource: its cache, and what is known of it before any request.
+
+    `kind_group` is the group of the kind as it is stored, which is that of the first resource with this prefix: texts
+    about invalid objects name it.
+    """
 
     def __init__(self, registry: Registry, resource: Resource, cache: Cache, forms: Forms, kind_group: str) -> None:
         self.registry, self.resource, self.cache, self.strategy = registry, resource, cache, resource.strategy
-        self.forms = forms
-        #: the group of the kind as it is stored, which is that of the first resource with this prefix: invalid objects
-        #: are told in its terms.
-        self.kind_group = kind_group
+        self.forms, self.kind_group = forms, kind_group
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
-        self.turn = registry.turn
+        chain = registry.admission
+        self.on_create, self.on_update = chain.of(resource, "CREATE"), chain.of(resource, "UPDATE")
+        self.on_delete = chain.of(resource, "DELETE")
         #: turns an object into what storing makes of it, where that is not the object itself.
-        self.settle = settler_of(
+        self.normalize = normalizer_of(
             next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema
         )
-        #: what a body of each version and subresource has to be; filled as they are asked for.
-        self.targets: dict[tuple[str, str], Any] = {}
-
-    @property
-    def shared(self) -> bool:
-        return self.registry.shared
-
-    @property
-    def admission(self) -> Admission:
-        return self.registry.admission
-
-    def new_uid(self) -> str:
-        return self.registry.new_uid()
-
-    def new_suffix(self) -> str:
-        return self.registry.new_suffix()
+        #: what a body has to be, by version and subresource.
+        self.bodies: Mapping[tuple[str, str], ExpectedBody] = {
+            (version.name, "" if subresource is None else subresource.name): ExpectedBody(
+                resource, version, subresource
+            )
+            for version in resource.versions
+            for subresource in (None, *resource.subresources)
+        }
 
     def context(
-        self,
-        *,
-        user: User,
-        version: str,
-        verb: str,
-        namespace: str = "",
-        name: str = "",
-        subresource: str = "",
-        user_agent: str = "",
-        manager: str = "",
+        self, *, user: User, version: str, verb: str, namespace: str = "", name: str = "", subresource: str = ""
     ) -> Context:
-        """What rules may know of a request. `manager` is the fieldManager parameter; without one the user agent
-        counts.
-        """
+        """What rules may know of a request."""
         registry = self.registry
         return Context(
             now=registry.clock(),
@@ -97,7 +176,6 @@ class Store:
             name=name,
             subresource=subresource,
             verb=verb,
-            manager=manager_name(manager, user_agent) if manager or user_agent else "",
             lookup=registry.lookup,
             all_of=registry.all_of,
             authorize=partial(registry.authorize, user),
@@ -105,63 +183,18 @@ class Store:
 
     async def append(self, write: Write) -> Entry:
         """Commits one write and gives the state that it made: for a deletion, the last one with the deletion's
-        version.
+        version. Afterwards the caches show it. Raises WriteRefused, and StatusError (503).
         """
-        record = await self.registry.append(write)
-        entry = self.cache.get(write.key)
+        done = asyncio.get_running_loop().create_future()
+        busy, key = self.registry.busy, write.key
+        busy[key] = done
+        try:
+            record = await self.registry.log.append(write)
+        except StorageUnavailable as error:
+            raise unavailable(str(error)) from error
+        finally:
+            if busy.get(key) is done:
+                del busy[key]
+            done.set_result(None)
+        entry = self.cache.get(key)
         return entry if entry is not None and entry.revision == record.revision else Entry(record, orjson.loads)
-
-    async def get(self, ctx: Context, options: GetOptions) -> Entry:
-        return await get_entry(self, ctx, options)
-
-    def watch(self, ctx: Context, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
-        """Checks the options at once; the iterator ends by timeout, with an ERROR event, or when it is closed."""
-        return open_watch(self, ctx, options, asyncio.get_running_loop().time)
-
-    async def create(self, ctx: Context, obj: Json, options: WriteOptions) -> Entry:
-        return await create_entry(self, ctx, obj, options)
-
-    async def update(
-        self,
-        ctx: Context,
-        name: str,
-        change: Change,
-        options: WriteOptions,
-        subresource: str = "",
-        *,
-        uid: str | None = None,
-        create: bool | None = None,
-        tracked: bool = False,
-    ) -> Result:
-        """`change` may be called several times. `create`: whether a missing object is made (default: as the kind
-        allows).
-        `tracked`: the change keeps managed fields itself."""
-        allowed = self.resource.create_on_update if create is None else create
-        return await update_entry(
-            self, ctx, name, change, options, subresource, uid=uid, create=allowed, tracked=tracked
-        )
-
-    async def replace(
-        self,
-        ctx: Context,
-        name: str,
-        change: Callable[[Json], Json],
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        dry_run: bool = False,
-    ) -> Entry:
-        """Writes the stored object as a subresource of its own rules does (binding): without strategy and managed
-        fields.
-        """
-        return await replace_entry(self, ctx, name, change, uid, resource_version, dry_run)
-
-    async def delete(self, ctx: Context, options: DeleteOptions) -> DeleteResult:
-        self.strategy.check_delete(ctx)
-        return await delete_entry(self, ctx, options)
-
-    async def delete_collection(self, ctx: Context, options: DeleteOptions, selection: ListOptions) -> Listing:
-        return await delete_entries(self, ctx, options, selection)
-
-    async def list(self, ctx: Context, options: ListOptions) -> Listing:
-        return await list_entries(self, ctx, options)

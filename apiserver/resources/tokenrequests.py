@@ -13,8 +13,9 @@ from apiserver.api import status
 from apiserver.api.codec import zero
 from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid
 from apiserver.api.types.authentication import TokenRequest
-from apiserver.registry.admission import Attributes
-from apiserver.registry.fields.managers import FieldTracker, Form
+from apiserver.registry.admission import Attributes, admit, validate
+from apiserver.registry.body.convert import Form
+from apiserver.registry.fields.managers import FieldTracker, Manager
 from apiserver.registry.metadata import timestamp
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     spec = body["spec"]
     if spec.get("expirationSeconds") is None:
         spec["expirationSeconds"] = _DEFAULT
-    _TRACKER.created(body, _VERSION, ctx.manager, "token", ctx.now)
+    _TRACKER.created(body, Manager(ctx.manager, "Update", _VERSION, "token"), ctx.now)
     await store.registry.consistent()
     attributes = Attributes("CREATE", ctx, ctx.name, body)
-    await store.admission.admit(attributes)
+    await admit(store.on_create, attributes)
     account = _account(ctx, body)
     identity = store.registry.identity
     assert identity is not None, "a server authenticates"
@@ -58,12 +59,12 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     errors = _errors(spec["expirationSeconds"])
     if errors:
         raise status.invalid("TokenRequest", "authentication.k8s.io", "", errors)
-    await store.admission.validate(attributes)
+    await validate(store.on_create, attributes)
     bound = _bound(ctx, spec.get("boundObjectRef"))
     seconds = spec["expirationSeconds"]
     begin = int(ctx.now.timestamp())
     token = identity.issue({
-        "aud": spec["audiences"], "exp": begin + seconds, "iat": begin, "nbf": begin, "jti": store.new_uid(),
+        "aud": spec["audiences"], "exp": begin + seconds, "iat": begin, "nbf": begin, "jti": store.registry.new_uid(),
         "kubernetes.io": {"namespace": ctx.namespace, **bound, "serviceaccount": _reference(account)},
         "sub": f"system:serviceaccount:{ctx.namespace}:{ctx.name}",
     })  # fmt: skip
@@ -98,7 +99,7 @@ def _account(ctx: Context, body: Json) -> Json:
         if given and given != wanted:
             wrong = invalid(Path("metadata") / field, given, f"must match the service account {field} if specified")
             raise status.invalid("TokenRequest", "authentication.k8s.io", ctx.name, [wrong])
-    account = ctx.lookup("serviceaccounts", ctx.namespace, ctx.name)
+    account = ctx.lookup("", "serviceaccounts", ctx.namespace, ctx.name)
     if account is None:
         raise status.not_found("serviceaccounts", "", ctx.name)
     given, uid = metadata.get("uid", ""), account["metadata"]["uid"]
@@ -132,7 +133,7 @@ def _bound(ctx: Context, reference: Json | None) -> Json:
     plural = None if group else _BOUND.get(kind)
     if plural is None:
         raise status.bad_request(f"cannot bind token to object of type {group}/{short}, Kind={kind}")
-    found = ctx.lookup(plural, "" if kind == "Node" else ctx.namespace, name)
+    found = ctx.lookup("", plural, "" if kind == "Node" else ctx.namespace, name)
     if found is None:
         raise status.not_found(plural, "", name)
     claims = {kind.lower(): _reference(found)}
@@ -145,7 +146,7 @@ def _bound(ctx: Context, reference: Json | None) -> Json:
             raise status.bad_request(text)
         node = found["spec"].get("nodeName")
         if node and ctx.features.enabled("ServiceAccountTokenPodNodeInfo"):
-            obj = ctx.lookup("nodes", "", node)
+            obj = ctx.lookup("", "nodes", "", node)
             claims["node"] = {"name": node} if obj is None else _reference(obj)
     uid, given = found["metadata"]["uid"], reference.get("uid", "")
     if given and given != uid:

@@ -23,13 +23,19 @@ from apiserver.api.types.core.namespaces import Namespace
 from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.resource.v1 import ResourceClaim
 from apiserver.messages import Request, User
-from apiserver.registry.catalog import Registry
+from apiserver.registry.catalog import add_resources
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
-from apiserver.registry.store import Store
+from apiserver.registry.store import Registry, Store
 from apiserver.registry.strategy import Strategy
-from apiserver.registry.verbs import requests as verbs
+from apiserver.registry.verbs.create import create
+from apiserver.registry.verbs.delete import delete, delete_collection
+from apiserver.registry.verbs.get import get
+from apiserver.registry.verbs.list import list_
+from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.results import DeleteResult, Listing, Result, WatchEvent
+from apiserver.registry.verbs.update import update
+from apiserver.registry.verbs.watch import watch
 from apiserver.storage import open_log
 from apiserver.storage.cache import Entry, WatchCache
 
@@ -109,7 +115,15 @@ def _resource(
 
 STATUS = (Subresource(name="status"),)
 CATALOG = (
-    _resource("Namespace", "namespaces", Namespace, NamespaceRules(), namespaced=False, delete_returns_object=True),
+    _resource(
+        "Namespace",
+        "namespaces",
+        Namespace,
+        NamespaceRules(),
+        namespaced=False,
+        delete_returns_object=True,
+        subresources=(Subresource(name="finalize", verbs=("update",)),),
+    ),
     _resource("ConfigMap", "configmaps", ConfigMap, Strategy()),
     _resource(
         "Pod",
@@ -197,14 +211,14 @@ class World:
         agent: str = "test/1",
     ) -> Any:
         functions: dict[str, Callable[..., Any]] = {
-            "get": verbs.get,
-            "list": verbs.list_,
-            "create": verbs.create,
-            "update": verbs.update,
-            "patch": verbs.patch,
-            "delete": verbs.delete,
-            "deletecollection": verbs.delete_collection,
-            "watch": verbs.watch,
+            "get": get,
+            "list": list_,
+            "create": create,
+            "update": update,
+            "patch": patch,
+            "delete": delete,
+            "deletecollection": delete_collection,
+            "watch": watch,
         }
         ctx = self._context(plural, verb, name, namespace, subresource)
         request = self._request("", plural, query, body, content_type, agent)
@@ -286,7 +300,6 @@ async def a_world(target: str = "memory:", *, shared: bool = False, name: str = 
     clock = Clock()
     numbers = itertools.count(1)
     registry = Registry(
-        CATALOG,
         log,
         cache,
         admission=build(),
@@ -296,6 +309,7 @@ async def a_world(target: str = "memory:", *, shared: bool = False, name: str = 
         new_suffix=lambda: f"x{next(numbers):04}",
         shared=shared,
     )
+    add_resources(registry, CATALOG)
     await cache.start()
     world = World(registry, clock)
     try:

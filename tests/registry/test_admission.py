@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.chain import Chain
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
-from apiserver.admission.interface import Attributes, Plugin
 from apiserver.admission.plugins import BUILT, DEFAULT_ON, ORDER, build, conflicting, select
 from apiserver.admission.priority import Priority
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from apiserver.api.status import StatusError
+from apiserver.registry.admission import Attributes, Chain, Plugin
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -48,10 +47,10 @@ class Ctx:
     namespace: str = "default"
     classes: list[Json] = field(default_factory=list)
 
-    def all_of(self, plural: str) -> list[Json]:
+    def all_of(self, group: str, plural: str) -> list[Json]:
         return self.classes
 
-    def lookup(self, plural: str, namespace: str, name: str) -> Json | None:
+    def lookup(self, group: str, plural: str, namespace: str, name: str) -> Json | None:
         return next((item for item in self.classes if item["metadata"]["name"] == name), None)
 
 
@@ -120,7 +119,9 @@ class Recorder(Plugin):
 def test_plugins_are_asked_in_order_whether_they_wait_or_not(play: Play) -> None:
     async def scenario(world: Any) -> None:
         log: list[str] = []
-        world.registry.admission = Chain([Recorder("a", log), Recorder("b", log, waits=True), Recorder("c", log)])
+        store = world.store("configmaps")
+        chain = Chain([Recorder("a", log), Recorder("b", log, waits=True), Recorder("c", log)])
+        store.on_create, store.on_update = chain.of(store.resource, "CREATE"), chain.of(store.resource, "UPDATE")
         await world.create("configmaps", {"metadata": {"name": "x"}})
         await world.merge("configmaps", "x", {"data": {"a": "1"}})
         assert log == ["a", "b", "c"]

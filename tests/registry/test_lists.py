@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from apiserver.api.status import StatusError
-from apiserver.registry.verbs import list as reading
 from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.selection import labels_of
 
@@ -112,7 +111,7 @@ def test_versions_of_a_list(play: Play) -> None:
 
 
 def test_versions_that_cannot_be_had(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("apiserver.registry.verbs.revisions.WAIT_SECONDS", 0.01)
 
     async def scenario(world: Any) -> None:
         for query in (

@@ -14,8 +14,8 @@ from apiserver.registry.fields.managers import (
     decode,
     encode,
     fold_old_updates,
-    manager_name,
 )
+from apiserver.registry.metadata import manager_name
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]

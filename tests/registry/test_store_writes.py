@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
-from apiserver.registry.body.normalize import settler_of
+from apiserver.registry.body.normalize import normalizer_of
 from apiserver.registry.metadata import generate_name, new_suffix
 
 Json = dict[str, Any]
@@ -263,9 +263,11 @@ def test_only_schemas_with_lists_that_are_always_written_are_settled() -> None:
     item = Struct(
         "io.test.v1.Item", lambda: (field("verbs", 1, ListOf(STRING), omit=False), field("items", 2, ListOf(item)))
     )
-    settle = settler_of(Struct("io.test.v1.Kind", (field("byName", 1, MapOf(item)), field("plain", 2, ListOf(STRING)))))
+    settle = normalizer_of(
+        Struct("io.test.v1.Kind", (field("byName", 1, MapOf(item)), field("plain", 2, ListOf(STRING))))
+    )
     assert settle is not None
     obj = {"byName": {"a": {"verbs": ["get"], "items": [{"verbs": []}]}}, "plain": []}
     settle(obj)
     assert obj == {"byName": {"a": {"verbs": ["get"], "items": [{"verbs": None}]}}, "plain": []}
-    assert settler_of(Struct("io.test.v1.Other", (field("plain", 1, ListOf(STRING)),))) is None
+    assert normalizer_of(Struct("io.test.v1.Other", (field("plain", 1, ListOf(STRING)),))) is None

@@ -10,7 +10,7 @@ import pytest
 from apiserver.api.status import StatusError
 from apiserver.messages import User
 from apiserver.registry.body.options import ListOptions
-from apiserver.registry.verbs import watch as watching
+from apiserver.registry.verbs.watch import open_watch
 
 ADMIN = User("admin")
 
@@ -105,7 +105,7 @@ def test_initial_events_end_with_a_bookmark(play: Play) -> None:
 
 
 def test_bookmarks_come_when_nothing_else_does(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "BOOKMARK_SECONDS", 0.01)
+    monkeypatch.setattr("apiserver.registry.verbs.watch.BOOKMARK_SECONDS", 0.01)
 
     async def scenario(world: Any) -> None:
         watch = await world.watch(
@@ -124,7 +124,7 @@ def test_a_watch_ends_in_time(play: Play) -> None:
         store = world.store("configmaps")
         ctx = store.context(user=ADMIN, version="v1", verb="watch")
         times = iter((100.0, 129.9, 129.9999, 130.0))
-        batches = watching.open_watch(
+        batches = open_watch(
             store, ctx, ListOptions(watch=True, resource_version="999", timeout=30), lambda: next(times)
         )
         assert [batch async for batch in batches] == []

@@ -12,7 +12,7 @@ import pytest
 from apiserver.api.codec import decode
 from apiserver.api.features import Features
 from apiserver.messages import User
-from apiserver.registry.body.normalize import settler_of
+from apiserver.registry.body.normalize import normalizer_of
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, same_form
 from apiserver.resources import CATALOG
@@ -27,7 +27,7 @@ class Judge:
 
     def __init__(self, release: tuple[int, int] = (1, 36), gates: Mapping[str, bool] | None = None) -> None:
         self.features = Features(release, gates)
-        self.objects: dict[tuple[str, str, str], Json] = {}
+        self.objects: dict[tuple[str, str, str, str], Json] = {}
         self.allowed: Callable[..., bool] = lambda *_: True
         self.user = User("alice")
 
@@ -99,7 +99,7 @@ class Judge:
 
 def settle(resource: Resource, hub: Json) -> None:
     """What the store does to an object last."""
-    settler = settler_of(
+    settler = normalizer_of(
         next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema
     )
     if settler is not None:

@@ -219,11 +219,11 @@ def test_the_main_resource_ignores_status(judge: Any) -> None:
 
 def test_admin_access_needs_a_label_on_the_namespace(judge: Any) -> None:
     wanted = claim(request(), request("admin", adminAccess=True))
-    judge.objects["namespaces", "", "ns"] = {
+    judge.objects["", "namespaces", "", "ns"] = {
         "metadata": {"name": "ns", "labels": {"resource.kubernetes.io/admin-access": "true"}}
     }
     assert errors(judge, wanted) == []
-    judge.objects["namespaces", "", "ns"] = {
+    judge.objects["", "namespaces", "", "ns"] = {
         "metadata": {"name": "ns", "labels": {"resource.kubernetes.io/admin-access": "yes"}}
     }
     (wrong,) = errors(judge, wanted)

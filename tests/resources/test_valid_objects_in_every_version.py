@@ -43,7 +43,7 @@ def test_a_valid_object_comes_back_from_every_version(plural: str, name: str, da
     resource = find(plural)
     judge = Judge(gates=EVERYTHING)
     namespace = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
-    judge.objects = {("namespaces", "", "ns"): namespace}
+    judge.objects = {("", "namespaces", "", "ns"): namespace}
     stored, wrong = judge.create(plural, {"spec": data.draw(SPECS[plural])})
     assert wrong == []
     version = resource.version(name)

@@ -58,9 +58,8 @@ def message(view: View, entry: Entry) -> bytes:
     made: bytes | None = entry.encodings.get(key)
     if made is None:
         obj = read(entry)
-        if not view.stored:
-            obj = to_version(view.resource, view.version, obj)
-        made = entry.encodings[key] = protobuf.encode(view.version.schema, obj)
+        shown = obj if view.stored else to_version(view.resource, view.version, obj)
+        made = entry.encodings[key] = protobuf.encode(view.version.schema, shown)
     return made
 
 

@@ -24,7 +24,7 @@ from apiserver.registry.authority import Identified
 __all__ = ["ISSUER", "AccountTokens", "TokenError"]
 
 Json = dict[str, Any]
-Lookup = Callable[[str, str, str], Json | None]
+Lookup = Callable[[str, str, str, str], Json | None]
 
 #: Who issues tokens, and whom they are for by default.
 ISSUER: Final = "https://kubernetes.default.svc"
@@ -107,7 +107,7 @@ class AccountTokens:
         """The account, if all that the token is bound to is still there."""
         bound = claims[_PRIVATE]
         namespace, account = bound["namespace"], bound["serviceaccount"]
-        found = self._lookup("serviceaccounts", namespace, account["name"])
+        found = self._lookup("", "serviceaccounts", namespace, account["name"])
         if found is None:
             raise TokenError(not_found("serviceaccounts", "", account["name"]).message)
         if found["metadata"]["uid"] != account["uid"]:
@@ -128,7 +128,7 @@ class AccountTokens:
         return User(f"system:serviceaccount:{namespace}:{account['name']}", account["uid"], groups, extra)
 
     def _check_bound(self, kind: str, namespace: str, reference: Json) -> None:
-        found = self._lookup(kind + "s", namespace, reference["name"])
+        found = self._lookup("", kind + "s", namespace, reference["name"])
         if found is None:
             raise TokenError("service account token has been invalidated")
         uid = found["metadata"]["uid"]

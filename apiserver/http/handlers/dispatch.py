@@ -35,10 +35,17 @@ from apiserver.http.handlers.requestinfo import Target, parse
 from apiserver.http.handlers.warning import warning_headers
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream, User
+from apiserver.registry.body.options import is_watch
 from apiserver.registry.context import Context
 from apiserver.registry.store import Store
-from apiserver.registry.verbs import requests as verbs
+from apiserver.registry.verbs.create import create
+from apiserver.registry.verbs.delete import delete, delete_collection
+from apiserver.registry.verbs.get import get, get_present
+from apiserver.registry.verbs.list import list_, list_present
+from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.results import Listing, Result, WatchEvent
+from apiserver.registry.verbs.update import update
+from apiserver.registry.verbs.watch import watch
 from apiserver.storage.entry import Entry
 from apiserver.storage.types import StorageUnavailable
 
@@ -140,13 +147,13 @@ class Dispatcher:
     def _present(self, request: Request, route: Route, ctx: Context) -> Response | None:
         """The present state, where this server alone knows it and its form is the stored one or small."""
         store, view = route.store, route.view
-        if store.shared:
+        if store.registry.shared:
             return None
         form = negotiate(request.headers.get("accept", ""))
         if ctx.verb == "get":
-            return self._object(request, form, view, ctx, 200, verbs.get_present(store, ctx))
+            return self._object(request, form, view, ctx, 200, get_present(store, ctx))
         if form is negotiation.PLAIN and view.stored and not self._pretty(request, form):
-            return Response(200, view.list(verbs.list_present(store, ctx)))
+            return Response(200, view.list(list_present(store, ctx)))
         return None
 
     def _failed(self, request: Request, error: Exception) -> Response:
@@ -211,7 +218,7 @@ class Dispatcher:
         415.
         """
         verb = target.verb
-        if verb == "list" and request.query and verbs.is_watch(request):
+        if verb == "list" and request.query and is_watch(request.params):
             verb = target.verb = "watch"
         if not self._authorizer.allows_all:
             question = _question(request, target)
@@ -229,8 +236,6 @@ class Dispatcher:
             namespace=target.namespace if route.namespaced else "",
             name=target.name,
             subresource=target.subresource,
-            user_agent=request.headers.get("user-agent", ""),
-            manager=request.params.get("fieldManager", ("",))[0] if request.query else "",
         )
         ctx.warnings = warnings
         return route, ctx
@@ -273,26 +278,26 @@ class Dispatcher:
         if len(request.body) > _MAX_BODY:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_MAX_BODY}")
         if verb == "get":
-            entry = await verbs.get(store, ctx, request)
+            entry = await get(store, ctx, request)
             projection = route.subresources[ctx.subresource].projection if ctx.subresource else None
             return self._object(
                 request, form, view, ctx, 200, entry if projection is None else projection.answer(entry)
             )
         if verb == "list":
-            return await self._list(request, form, view, await verbs.list_(store, ctx, request))
+            return await self._list(request, form, view, await list_(store, ctx, request))
         if verb == "watch":
-            return self._watch(request, form, view, verbs.watch(store, ctx, request))
+            return self._watch(request, form, view, watch(store, ctx, request))
         if verb == "delete":
-            deleted = await verbs.delete(store, ctx, request)
+            deleted = await delete(store, ctx, request)
             if deleted.status is not None:
                 return self._json(request, form, route, deleted.status, deleted.code)
             return self._object(request, form, view, ctx, deleted.code, deleted.entry)
         if verb == "deletecollection":
-            return await self._list(request, form, view, await verbs.delete_collection(store, ctx, request))
+            return await self._list(request, form, view, await delete_collection(store, ctx, request))
         write: Callable[..., Awaitable[Result]] = {
-            "create": verbs.create,
-            "update": verbs.update,
-            "patch": verbs.patch,
+            "create": create,
+            "update": update,
+            "patch": patch,
         }[verb]
         result = await write(store, ctx, request)
         code = 201 if result.created else 200
@@ -390,7 +395,7 @@ def _question(request: Request, target: Target) -> Question:
     """What a request asks the authorizer. A list's or watch's selector that pins a name counts as the name."""
     name, verb, selector = target.name, target.verb, ""
     if request.query:
-        if verb == "list" and verbs.is_watch(request):
+        if verb == "list" and is_watch(request.params):
             verb = "watch"
         if "fieldSelector" in request.query and verb in ("list", "watch", "deletecollection"):
             selector = request.params.get("fieldSelector", ("",))[0]

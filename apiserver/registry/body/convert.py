@@ -6,18 +6,30 @@ A stored object (hub form) has neither kind nor apiVersion; they belong to the v
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from apiserver.api.codec import encode_exactly, restore_raws, zero
-from apiserver.registry.fields.managers import Form
+from apiserver.api.objects import Hub, Stored, Versioned
+from apiserver.api.schema import Struct
 from apiserver.registry.resource import Resource, Version, same_form
 
 if TYPE_CHECKING:
     from apiserver.storage.cache import Entry
 
-__all__ = ["Forms", "api_version", "copy_of", "encode_stored", "exact_copy", "read", "read_compact", "to_version"]
+__all__ = [
+    "Form",
+    "Forms",
+    "api_version",
+    "copy_of",
+    "encode_stored",
+    "exact_copy",
+    "read",
+    "read_compact",
+    "to_version",
+]
 
 Json = dict[str, Any]
 
@@ -45,18 +57,17 @@ def api_version(group: str, version: str) -> str:
     return f"{group}/{version}" if group else version
 
 
-def read(entry: Entry) -> Json:
+def read(entry: Entry) -> Hub:
     """A private copy of an entry's object, with its resource version; raw extensions know how they were written."""
     text = OPENING + entry.tail
-    obj: Json = orjson.loads(text)
+    obj = Hub(orjson.loads(text))
     restore_raws(obj, text)
     return obj
 
 
-def read_compact(entry: Entry) -> Json:
+def read_compact(entry: Entry) -> Hub:
     """As `read`, with raw extensions in compact form: what a patch is applied to."""
-    obj: Json = orjson.loads(OPENING + entry.tail)
-    return obj
+    return Hub(orjson.loads(OPENING + entry.tail))
 
 
 def copy_of(obj: Json) -> Json:
@@ -65,28 +76,39 @@ def copy_of(obj: Json) -> Json:
     return made
 
 
-def exact_copy(obj: Json) -> Json:
+def exact_copy(obj: Hub) -> Hub:
     """A deep copy of JSON in which raw extensions know how they were written."""
     text = encode_exactly(obj)
-    made: Json = orjson.loads(text)
+    made = Hub(orjson.loads(text))
     restore_raws(made, text)
     return made
 
 
-def encode_stored(obj: Json) -> bytes:
+def encode_stored(obj: Hub) -> Stored:
     """The bytes that are stored: metadata first, in order, without a resource version."""
     metadata = obj["metadata"]
     stored: Json = {"metadata": {name: metadata[name] for name in _ORDER if name in metadata}}
     for name in obj:
         if name != "metadata" and name != "kind" and name != "apiVersion":
             stored[name] = obj[name]
-    return encode_exactly(stored)
+    return Stored(encode_exactly(stored))
 
 
-def to_version(resource: Resource, version: Version, obj: Json) -> Json:
+def to_version(resource: Resource, version: Version, obj: Hub) -> Versioned:
     """A hub object as a version shows it, with kind and apiVersion. `obj` is used up."""
     shown = version.from_hub(obj)
-    return {"kind": resource.kind, "apiVersion": api_version(resource.group, version.name), **shown}
+    return Versioned({"kind": resource.kind, "apiVersion": api_version(resource.group, version.name), **shown})
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One API version of a kind: its schema, how a stored object is turned into it (a private copy, unless it is the
+    stored form itself) and back, and its object without any value."""
+
+    schema: Struct
+    of_hub: Callable[[Json], Json]
+    to_hub: Callable[[Json], Json]
+    empty: Callable[[], Json]
 
 
 class Forms:

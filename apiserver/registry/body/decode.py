@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.codec import Body, Decoded, DecodeError, decode, interpret, loads
+from apiserver.api.objects import Hub
 from apiserver.api.schema import RAW, ListOf, Struct, field
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.types.meta import TYPE_META, ListMeta
@@ -21,13 +22,14 @@ from apiserver.registry.resource import Resource, Subresource, Version, go_packa
 
 if TYPE_CHECKING:
     from apiserver.api.protobuf import Envelope
+    from apiserver.messages import Request
     from apiserver.registry.context import Context
 
 __all__ = [
     "BODY_TYPES",
     "SCHEME",
+    "ExpectedBody",
     "Kinds",
-    "Target",
     "decode_body",
     "media_type",
     "to_hub",
@@ -61,16 +63,20 @@ class Kinds:
     subresources.
     """
 
-    def __init__(self, catalog: Iterable[Resource]) -> None:
+    def __init__(self, resources: Iterable[Resource] = ()) -> None:
         self._schemas: dict[tuple[str, str], Struct] = {("v1", "List"): _LIST}
-        for resource in catalog:
-            for version in resource.versions:
-                self._schemas[api_version(resource.group, version.name), resource.kind] = version.schema
-                self._schemas[api_version(resource.group, version.name), resource.list_kind] = _list_of(version.schema)
-            for sub in resource.subresources:
-                if sub.schema is not None and sub.kind:
-                    group = resource.group if sub.group is None else sub.group
-                    self._schemas[api_version(group, sub.version or resource.versions[0].name), sub.kind] = sub.schema
+        for resource in resources:
+            self.add(resource)
+
+    def add(self, resource: Resource) -> None:
+        for version in resource.versions:
+            name = api_version(resource.group, version.name)
+            self._schemas[name, resource.kind] = version.schema
+            self._schemas[name, resource.list_kind] = _list_of(version.schema)
+        for sub in resource.subresources:
+            if sub.schema is not None and sub.kind:
+                group = resource.group if sub.group is None else sub.group
+                self._schemas[api_version(group, sub.version or resource.versions[0].name), sub.kind] = sub.schema
 
     def schema(self, version: str, kind: str) -> Struct | None:
         return self._schemas.get((version, kind))
@@ -95,12 +101,27 @@ def check_media_type(content_type: str) -> str:
     return media
 
 
-class Target:
+class ExpectedBody:
     """What a body has to be: kind, group, version and schema of an object or of a subresource's own kind."""
 
-    __slots__ = ("accepts", "defaults", "group", "kind", "schema", "to_hub", "version")
+    __slots__ = (
+        "accepts",
+        "api_version",
+        "defaults",
+        "group",
+        "kind",
+        "of",
+        "projection",
+        "schema",
+        "subresource",
+        "to_hub",
+        "version",
+    )
 
-    def __init__(self, resource: Resource, version: Version, subresource: Subresource | None) -> None:
+    def __init__(self, resource: Resource, version: Version, subresource: Subresource | None = None) -> None:
+        #: what is written: the version of the object, or of the other kind as which a subresource shows it.
+        self.subresource, self.projection = subresource, None if subresource is None else subresource.projection
+        self.of = version if self.projection is None else self.projection.version
         self.to_hub, self.defaults = version.to_hub, version.default
         self.accepts = subresource.accepts if subresource is not None else ()
         self.kind, self.group, self.version, self.schema = resource.kind, resource.group, version.name, version.schema
@@ -109,10 +130,7 @@ class Target:
             self.group = resource.group if subresource.group is None else subresource.group
             self.version = subresource.version or version.name
             self.to_hub, self.defaults = _same, None
-
-    @property
-    def api_version(self) -> str:
-        return api_version(self.group, self.version)
+        self.api_version = api_version(self.group, self.version)
 
 
 def _same(obj: Json) -> Json:
@@ -129,48 +147,50 @@ def load_body(body: bytes, media: str) -> Body:
         ) from None
 
 
-def decode_body(ctx: Context, target: Target, kinds: Kinds, body: bytes, content_type: str, validation: str) -> Json:
+def decode_body(ctx: Context, expected: ExpectedBody, kinds: Kinds, request: Request, validation: str) -> Hub:
     """The object of a body, in hub form without kind and apiVersion. Warnings go to the context."""
-    media = check_media_type(content_type)
+    body, media = request.body, check_media_type(request.headers.get("content-type", ""))
     if media == PROTOBUF:
-        return _decode_message(ctx, target, kinds, body)
+        return _decode_message(ctx, expected, kinds, body)
     try:
         loaded = load_body(body, media)
         version, kind = interpret(loaded)
         if version.count("/") > 1:
             raise DecodeError(f"unexpected GroupVersion string: {version}")
     except DecodeError as error:
-        message = f"the object provided is unrecognized (must be of type {target.kind}): {error} ({summary(body)})"
+        message = f"the object provided is unrecognized (must be of type {expected.kind}): {error} ({summary(body)})"
         raise bad_request(message) from None
     raw = loaded.value or {}
     reset = _resets_managers(raw)
-    obj = _decode_as(ctx, target, kinds, loaded, version or target.api_version, kind or target.kind, validation)
-    return _converted(ctx, target, obj, reset=reset)
+    obj = _decode_as(
+        ctx, expected, kinds, loaded, version or expected.api_version, kind or expected.kind, validation or "Warn"
+    )
+    return _converted(ctx, expected, obj, reset=reset)
 
 
-def _decode_message(ctx: Context, target: Target, kinds: Kinds, body: bytes) -> Json:
+def _decode_message(ctx: Context, expected: ExpectedBody, kinds: Kinds, body: bytes) -> Hub:
     """The object of a body in protobuf, whose unknown fields nobody can name."""
     from apiserver.api import protobuf
 
     try:
         envelope = protobuf.unwrap(body)
     except DecodeError as error:
-        message = f"the object provided is unrecognized (must be of type {target.kind}): {error} ({summary(body)})"
+        message = f"the object provided is unrecognized (must be of type {expected.kind}): {error} ({summary(body)})"
         raise bad_request(message) from None
     version = envelope.api_version if envelope.api_version.count("/") < 2 else ""
     obj = _decode_as(
-        ctx, target, kinds, envelope, version or target.api_version, envelope.kind or target.kind, "Ignore"
+        ctx, expected, kinds, envelope, version or expected.api_version, envelope.kind or expected.kind, "Ignore"
     )
-    return _converted(ctx, target, obj, reset=False)
+    return _converted(ctx, expected, obj, reset=False)
 
 
-def _converted(ctx: Context, target: Target, obj: Json, *, reset: bool) -> Json:
+def _converted(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
     """As `to_hub`, for the body of a request."""
     try:
-        return to_hub(ctx, target, obj, reset=reset)
+        return to_hub(ctx, expected, obj, reset=reset)
     except DecodeError as error:
         raise bad_request(
-            f'{target.kind} in version "{target.version}" cannot be handled as a {target.kind}: {error}'
+            f'{expected.kind} in version "{expected.version}" cannot be handled as a {expected.kind}: {error}'
         ) from None
 
 
@@ -180,15 +200,15 @@ def _resets_managers(raw: Any) -> bool:
     return isinstance(metadata, Mapping) and metadata.get("managedFields") == []
 
 
-def to_hub(ctx: Context, target: Target, obj: Json, *, reset: bool) -> Json:
+def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
     """Defaults and converts a decoded object. Raises DecodeError where it has no stored form."""
     obj.pop("kind", None)
     obj.pop("apiVersion", None)
     if reset:
         obj["metadata"]["managedFields"] = [{}]
-    if target.defaults is not None:
-        target.defaults(obj, ctx.now)
-    return target.to_hub(obj)
+    if expected.defaults is not None:
+        expected.defaults(obj, ctx.now)
+    return Hub(expected.to_hub(obj))
 
 
 def summary(body: bytes) -> str:
@@ -201,15 +221,15 @@ def summary(body: bytes) -> str:
 
 
 def _decode_as(
-    ctx: Context, target: Target, kinds: Kinds, body: Body | Envelope, version: str, kind: str, validation: str
+    ctx: Context, expected: ExpectedBody, kinds: Kinds, body: Body | Envelope, version: str, kind: str, validation: str
 ) -> Json:
     short = version.rpartition("/")[2]
 
     def refuse(error: str) -> StatusError:
-        return bad_request(f'{kind} in version "{short}" cannot be handled as a {target.kind}: {error}')
+        return bad_request(f'{kind} in version "{short}" cannot be handled as a {expected.kind}: {error}')
 
-    own = kind == target.kind and (version == target.api_version or version in target.accepts)
-    schema = target.schema if own else kinds.schema(version, kind)
+    own = kind == expected.kind and (version == expected.api_version or version in expected.accepts)
+    schema = expected.schema if own else kinds.schema(version, kind)
     if schema is None:
         raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
     try:
@@ -217,14 +237,14 @@ def _decode_as(
     except DecodeError as error:
         raise refuse(str(error)) from None
     problems = decoded.problems if validation != "Ignore" else []
-    if kind != target.kind:
-        raise refuse(f"converting ({schema.go}) to ({go_package(target.group)}.{target.kind}): unknown conversion")
+    if kind != expected.kind:
+        raise refuse(f"converting ({schema.go}) to ({go_package(expected.group)}.{expected.kind}): unknown conversion")
     if problems and validation == "Strict":
         raise refuse("strict decoding error: " + ", ".join(problems))
     ctx.warnings += [warning for problem in problems for warning in warnings_of(problem)]
     if not own:
         raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({target.api_version})"
+            f"the API version in the data ({version}) does not match the expected API version ({expected.api_version})"
         )
     obj: Json = decoded.obj
     return obj

@@ -14,25 +14,25 @@ import orjson
 
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 
-__all__ = ["settler_of", "written"]
+__all__ = ["normalizer_of", "written"]
 
-#: Settles a value in place.
-Settler = Callable[[Any], None]
+#: Normalizes a value in place.
+Normalizer = Callable[[Any], None]
 #: Gives a value without the empty parts that were kept for validation.
 Stripper = Callable[[Any], Any]
 
 
-def settler_of(schema: Struct) -> Settler | None:
-    """What settles objects of a schema; None where there is nothing to settle."""
-    if not _concerned(schema, _settles, set()):
+def normalizer_of(schema: Struct) -> Normalizer | None:
+    """What normalizes objects of a schema; None where storing changes nothing."""
+    if not _concerned(schema, _changes, set()):
         return None
-    settle = _of(schema)
+    normalize = _of(schema)
 
-    def settle_object(obj: Any) -> None:
+    def normalize_object(obj: Any) -> None:
         if _holds_empty(obj):
-            settle(obj)
+            normalize(obj)
 
-    return settle_object
+    return normalize_object
 
 
 def _holds_empty(obj: Any) -> bool:
@@ -42,7 +42,7 @@ def _holds_empty(obj: Any) -> bool:
     return b":[]" in text or b":{}" in text
 
 
-def _settles(item: Field) -> bool:
+def _changes(item: Field) -> bool:
     return item.keep_empty or (not item.omit and isinstance(item.type, ListOf | MapOf))
 
 
@@ -62,36 +62,36 @@ def _concerned(type_: Type, of_concern: Callable[[Field], bool], seen: set[int])
     return any(of_concern(item) or _concerned(item.type, of_concern, seen) for item in type_.fields.values())
 
 
-def _of(type_: Type) -> Settler:
+def _of(type_: Type) -> Normalizer:
     if isinstance(type_, ListOf):
         item = _of(type_.item)
 
-        def settle_list(value: Any) -> None:
+        def normalize_list(value: Any) -> None:
             for each in value:
                 item(each)
 
-        return settle_list
+        return normalize_list
     if isinstance(type_, MapOf):
         below = _of(type_.value)
 
-        def settle_map(value: Any) -> None:
+        def normalize_map(value: Any) -> None:
             for each in value.values():
                 below(each)
 
-        return settle_map
+        return normalize_map
     assert isinstance(type_, Struct)
-    made: Settler | None = type_.cache.get("settle")
+    made: Normalizer | None = type_.cache.get("normalize")
     if made is None:
-        made = type_.cache["settle"] = _of_struct(type_)
+        made = type_.cache["normalize"] = _of_struct(type_)
     return made
 
 
-def _of_struct(struct: Struct) -> Settler:
+def _of_struct(struct: Struct) -> Normalizer:
     always: list[str] = []
     kept: list[str] = []
-    deeper: list[tuple[str, Settler]] = []
+    deeper: list[tuple[str, Normalizer]] = []
 
-    def settle(value: Any) -> None:
+    def normalize(value: Any) -> None:
         for name in always:
             if name in value and not value[name]:
                 value[name] = None
@@ -104,15 +104,15 @@ def _of_struct(struct: Struct) -> Settler:
                 below(part)
 
     # A type that holds itself finds this in the cache.
-    struct.cache["settle"] = settle
+    struct.cache["normalize"] = normalize
     for name, item in struct.fields.items():
         if not item.omit and isinstance(item.type, ListOf | MapOf):
             always.append(name)
         elif item.keep_empty:
             kept.append(name)
-        if _concerned(item.type, _settles, set()):
+        if _concerned(item.type, _changes, set()):
             deeper.append((name, _of(item.type)))
-    return settle
+    return normalize
 
 
 def written(schema: Struct, value: Any) -> Any:

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
 from apiserver.api.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
-from apiserver.registry.metadata import validate_manager
+from apiserver.registry.metadata import manager_name, validate_manager
+
+if TYPE_CHECKING:
+    from apiserver.messages import Request
+    from apiserver.registry.context import Context
 
 __all__ = [
     "DeleteOptions",
@@ -26,14 +30,13 @@ __all__ = [
     "Preconditions",
     "WriteOptions",
     "check_delete_options",
-    "create_options",
     "delete_options",
     "get_options",
     "is_watch",
     "list_options",
     "patch_options",
-    "update_options",
     "validate_delete",
+    "write_options",
 ]
 
 Params = Mapping[str, Sequence[str]]
@@ -252,25 +255,31 @@ def _watch_errors(match: str, token: str, initial: bool | None, watch_list: bool
 # Writing
 
 
-def create_options(params: Params = _NO_PARAMS) -> WriteOptions:
-    return _write_options(params, "CreateOptions") if params else _PLAIN_WRITE
+def write_options(ctx: Context, request: Request, kind: str) -> WriteOptions:
+    """The options of a create ("CreateOptions") or update ("UpdateOptions"), of which manager and dryRun go into the
+    context.
+    """
+    options = _write_options(request.params, kind) if request.query else _PLAIN_WRITE
+    ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
+    ctx.dry_run = options.dry_run
+    return options
 
 
-def update_options(params: Params = _NO_PARAMS) -> WriteOptions:
-    return _write_options(params, "UpdateOptions") if params else _PLAIN_WRITE
-
-
-def patch_options(params: Params = _NO_PARAMS, *, apply: bool = False) -> WriteOptions:
-    if not params and not apply:
-        return _PLAIN_WRITE
+def patch_options(ctx: Context, request: Request, *, apply: bool) -> WriteOptions:
+    """As `write_options`; an apply has to name its manager, and it alone may force."""
+    if not request.query and not apply:
+        return write_options(ctx, request, "PatchOptions")
     errors = []
-    force = _flag(params, "force")
+    force = _flag(request.params, "force")
     if apply:
-        if not _text(params, "fieldManager"):
+        if not _text(request.params, "fieldManager"):
             errors.append(required(Path("fieldManager"), "is required for apply patch"))
     elif force is not None:
         errors.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
-    return _write_options(params, "PatchOptions", errors, force)
+    options = _write_options(request.params, "PatchOptions", errors, force)
+    ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
+    ctx.dry_run = options.dry_run
+    return options
 
 
 def _write_options(

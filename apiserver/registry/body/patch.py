@@ -18,25 +18,23 @@ import orjson
 from apiserver.api.codec import Decoded, DecodeError, decode, decode_changed, loads
 from apiserver.api.fielderrors import Path, go_quote, invalid
 from apiserver.api.gojson import Pairs, parse_with_spans
+from apiserver.api.objects import Hub, UpdateFunc, Versioned
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import api_version, to_version
-from apiserver.registry.body.decode import SCHEME, Target, to_hub, warnings_of
+from apiserver.registry.body.decode import SCHEME, ExpectedBody, to_hub, warnings_of
 from apiserver.registry.body.unstructured import Misfit, restored_changes
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
-    from apiserver.registry.resource import Version
 
-__all__ = ["APPLY", "PATCH_TYPES", "patch_change", "patch_type"]
+__all__ = ["APPLY", "patch_func", "patch_type"]
 
 Json = dict[str, Any]
-Change = Callable[[Json | None], Json]
-
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -45,31 +43,21 @@ PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 MAX_OPERATIONS: Final = 10_000
 
 
-def patch_type(content_type: str, accepted: tuple[str, ...] = PATCH_TYPES) -> str:
-    """The kind of patch that a Content-Type names; upstream's text for a wrong one differs from that for other
-    bodies.
-    """
+def patch_type(content_type: str) -> str:
+    """The kind of patch that a Content-Type names; upstream has a text of its own for a wrong one."""
     media = content_type.partition(";")[0]
-    if media not in accepted:
-        message = (
-            f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
-        )
+    if media not in PATCH_TYPES:
+        accepted = ", ".join(PATCH_TYPES)
+        message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         raise StatusError(415, "UnsupportedMediaType", message)
     return media
 
 
-def patch_change(
-    ctx: Context, target: Target, version: Version, media: str, body: bytes, options: WriteOptions
-) -> Change:
-    """The change that a patch makes of a stored object (hub form, a private copy)."""
+def patch_func(ctx: Context, expected: ExpectedBody, media: str, body: bytes, options: WriteOptions) -> UpdateFunc:
+    """What a patch makes of a stored object."""
     validation = options.field_validation or "Warn"
     if media == STRATEGIC:
-        return _strategic(ctx, target, version, body, validation)
-    return _document(ctx, target, version, media, body, validation)
-
-
-def _document(ctx: Context, target: Target, version: Version, media: str, body: bytes, validation: str) -> Change:
-    """JSON patch and merge patch: the patched document is decoded as if it had been sent."""
+        return _strategic(ctx, expected, body, validation)
     patch, repeated = _load(body, validation, list if media == JSON_PATCH else dict)
     if media == JSON_PATCH and len(patch) > MAX_OPERATIONS:
         text = (
@@ -78,16 +66,17 @@ def _document(ctx: Context, target: Target, version: Version, media: str, body: 
         )
         raise StatusError(413, "RequestEntityTooLarge", text)
 
-    def change(old: Json | None) -> Json:
+    def patched(old: Hub | None) -> Hub:
+        """JSON patch and merge patch: the patched document is decoded as if it had been sent."""
         assert old is not None, "a patch needs an object"
-        document = to_version(ctx.resource, version, old)
+        document = to_version(ctx.resource, expected.of, old)
         try:
-            patched = json_patch(document, patch) if media == JSON_PATCH else merge_patch(document, patch)
+            found = json_patch(document, patch) if media == JSON_PATCH else merge_patch(document, patch)
         except PatchError as error:
             raise _failed(error) from None
-        return _read_document(ctx, target, document, patched, repeated, validation)
+        return _read_document(ctx, expected, document, found, repeated, validation)
 
-    return change
+    return patched
 
 
 def _failed(error: PatchError) -> StatusError:
@@ -156,37 +145,35 @@ def unmarshal_error(value: Any, go_type: str) -> str:
 
 
 def _read_document(
-    ctx: Context, target: Target, document: Json, patched: Any, repeated: list[str], validation: str
-) -> Json:
+    ctx: Context, expected: ExpectedBody, document: Versioned, patched: Any, repeated: list[str], validation: str
+) -> Hub:
     def refuse(error: str) -> StatusError:
         return invalid_patch(orjson.dumps(patched).decode(), error)
 
     if not isinstance(patched, dict):
         raise refuse(unmarshal_error(patched, "map[string]interface {}"))
-    if not patched.get("apiVersion"):
+    version = patched.get("apiVersion")
+    if not version:
         raise _unversioned(ctx, patched, validation, refuse)
-    given = _target_of(ctx, target, patched)
-    for name, wanted in (("apiVersion", given.api_version), ("kind", given.kind)):
-        if patched.get(name, wanted) != wanted:
-            kind, version = patched.get("kind", target.kind), patched.get("apiVersion", target.api_version)
-            raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
+    given = expected if version == expected.api_version else _other_version(ctx, expected, version)
+    kind = patched.get("kind", given.kind)
+    if version != given.api_version or kind != given.kind:
+        raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
     try:
-        decoded = decode_changed(target.schema, patched, document) if given is target else decode(given.schema, patched)
+        decoded = (
+            decode_changed(expected.schema, patched, document) if given is expected else decode(given.schema, patched)
+        )
     except DecodeError as error:
         raise refuse(str(error)) from None
     return _finish(ctx, given, decoded, patched, repeated, validation, refuse)
 
 
-def _target_of(ctx: Context, target: Target, patched: Json) -> Target:
+def _other_version(ctx: Context, expected: ExpectedBody, given: str) -> ExpectedBody:
     """A patch may turn the document into one of another version of its kind, as which it is then read."""
-    if patched["apiVersion"] == target.api_version or target.kind != ctx.resource.kind:
-        return target
-    others = (
-        version
-        for version in ctx.resource.versions
-        if api_version(ctx.resource.group, version.name) == patched["apiVersion"]
-    )
-    return next((Target(ctx.resource, version, None) for version in others), target)
+    if expected.kind != ctx.resource.kind:
+        return expected
+    others = (version for version in ctx.resource.versions if api_version(ctx.resource.group, version.name) == given)
+    return next((ExpectedBody(ctx.resource, version) for version in others), expected)
 
 
 def _unversioned(ctx: Context, patched: Json, validation: str, refuse: Callable[[str], StatusError]) -> StatusError:
@@ -207,25 +194,26 @@ _HUB_FIELDS: Final = frozenset({"kind", "apiVersion", *ObjectMeta.fields})
 
 def _finish(
     ctx: Context,
-    target: Target,
+    expected: ExpectedBody,
     decoded: Decoded,
     patched: Json,
     repeated: list[str],
     validation: str,
     refuse: Callable[[str], StatusError],
-) -> Json:
+) -> Hub:
     metadata = patched.get("metadata")
     reset = isinstance(metadata, dict) and metadata.get("managedFields") == []
-    _report(ctx, repeated + decoded.problems, validation, refuse)
+    if repeated or decoded.problems:
+        _report(ctx, repeated + decoded.problems, validation, refuse)
     try:
-        return to_hub(ctx, target, decoded.obj, reset=reset)
+        return to_hub(ctx, expected, decoded.obj, reset=reset)
     except DecodeError as error:
         raise refuse(str(error)) from None
 
 
 def _report(ctx: Context, found: list[str], validation: str, refuse: Callable[[str], StatusError]) -> None:
     """Unknown and repeated fields: an error, warnings, or nothing."""
-    if not found or validation == "Ignore":
+    if validation == "Ignore":
         return
     if validation == "Strict":
         raise refuse("strict decoding error: " + ", ".join(found))
@@ -238,29 +226,29 @@ def invalid_patch(shown: str, error: str) -> StatusError:
     return invalid_status("", "", "", [invalid(Path("patch"), shown, error)])
 
 
-def _strategic(ctx: Context, target: Target, version: Version, body: bytes, validation: str) -> Change:
+def _strategic(ctx: Context, expected: ExpectedBody, body: bytes, validation: str) -> UpdateFunc:
     patch, repeated = _load_strategic(body)
 
     def refuse(error: str) -> StatusError:
         return invalid_patch(go_format(patch), error)
 
-    def change(old: Json | None) -> Json:
+    def patched(old: Hub | None) -> Hub:
         assert old is not None, "a patch needs an object"
-        document = to_version(ctx.resource, version, old)
+        document = to_version(ctx.resource, expected.of, old)
         try:
-            patched = strategic_merge_patch(target.schema, document, patch)
+            found = strategic_merge_patch(expected.schema, document, patch)
         except PatchError as error:
             raise _failed(error) from None
         unknown: list[str] = []
         try:
-            fitting = restored_changes(target.schema, patched, document, unknown)
-            decoded = decode_changed(target.schema, fitting, document)
+            fitting = restored_changes(expected.schema, found, document, unknown)
+            decoded = decode_changed(expected.schema, fitting, document)
         except (Misfit, DecodeError) as error:
             raise refuse(str(error)) from None
-        found = repeated + [f'unknown field "{path}"' for path in sorted(unknown)]
-        return _finish(ctx, target, decoded, patched, found, validation, refuse)
+        problems = repeated + [f'unknown field "{path}"' for path in sorted(unknown)]
+        return _finish(ctx, expected, decoded, found, problems, validation, refuse)
 
-    return change
+    return patched
 
 
 def _load_strategic(body: bytes) -> tuple[Json, list[str]]:

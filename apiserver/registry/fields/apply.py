@@ -9,17 +9,17 @@ Texts and rules are those of k8s.io/apimachinery (pkg/util/managedfields) and st
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from apiserver.api.codec import DecodeError, decode, loads, ordinary
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError, bad_request
 from apiserver.registry.body.convert import Forms, copy_of, exact_copy
-from apiserver.registry.body.decode import Target, to_hub, warnings_of
+from apiserver.registry.body.decode import ExpectedBody, to_hub, warnings_of
 from apiserver.registry.body.patch import repeated_fields
 from apiserver.registry.body.unstructured import Misfit, restored
 from apiserver.registry.fields.managers import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
@@ -31,9 +31,8 @@ from apiserver.registry.metadata import timestamp
 if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
-    from apiserver.registry.resource import Version
 
-__all__ = ["apply_change"]
+__all__ = ["apply_func"]
 
 Json = dict[str, Any]
 
@@ -49,31 +48,30 @@ class _Conflicts(Exception):
         self.found = found
 
 
-def apply_change(
+def apply_func(
     forms: Forms,
     resets: tuple[str, ...],
     ctx: Context,
-    target: Target,
-    version: Version,
+    expected: ExpectedBody,
     body: bytes,
     options: WriteOptions,
-) -> Callable[[Json | None], Json]:
-    """The change that an apply makes; it tracks managers itself. `forms` are the versions that managers may speak,
-    `resets` the fields that this write cannot own."""
+) -> UpdateFunc:
+    """What an apply makes of a stored object; it tracks managers itself. `forms` are the versions that managers may
+    speak, `resets` the fields that this write cannot own."""
     applied, repeated = _load(body)
 
-    def change(old: Json | None) -> Json:
+    def update(old: Hub | None) -> Hub:
         kind, group_version = _text(applied.get("kind")), _text(applied.get("apiVersion"))
-        if (kind, group_version) != (target.kind, target.api_version):
+        if (kind, group_version) != (expected.kind, expected.api_version):
             raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
-        obj = _Applier(forms, resets, ctx, target, version, applied).apply(old, bool(options.force))
+        obj = _Applier(forms, resets, ctx, expected, applied).apply(old, bool(options.force))
         if repeated and options.field_validation == "Strict":
             raise bad_request(f"error strict decoding YAML: {', '.join(repeated)}")
         if repeated and options.field_validation != "Ignore":
             ctx.warnings += [text for problem in repeated for text in warnings_of(problem) if text not in ctx.warnings]
         return obj
 
-    return change
+    return update
 
 
 def _load(body: bytes) -> tuple[Json, list[str]]:
@@ -121,15 +119,15 @@ class _Applier:
     """One apply. `schema` and `api_version` are the request's; live and applied objects are in that version."""
 
     def __init__(
-        self, forms: Forms, resets: tuple[str, ...], ctx: Context, target: Target, version: Version, applied: Json
+        self, forms: Forms, resets: tuple[str, ...], ctx: Context, expected: ExpectedBody, applied: Json
     ) -> None:
-        self.forms, self.ctx, self.target, self.version, self.applied = forms, ctx, target, version, applied
-        self.schema: Struct = target.schema
-        self.api_version = target.api_version
+        self.forms, self.ctx, self.expected, self.applied = forms, ctx, expected, applied
+        self.schema: Struct = expected.schema
+        self.api_version = expected.api_version
         self.manager = Manager(ctx.manager, "Apply", "", ctx.subresource)
         self.resets = of_paths(*resets)
 
-    def apply(self, old: Json | None, force: bool) -> Json:
+    def apply(self, old: Hub | None, force: bool) -> Hub:
         """The new object in hub form, with its managers."""
         metadata = self.applied.get("metadata")
         if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
@@ -149,7 +147,7 @@ class _Applier:
         """The stored object as this version shows it; for none, an object without values."""
         form = self._form(self.api_version)
         shown = form.empty() if old is None else form.of_hub(copy_of(old))
-        return {"kind": self.target.kind, "apiVersion": self.api_version, **shown}
+        return {"kind": self.expected.kind, "apiVersion": self.api_version, **shown}
 
     def _form(self, api_version: str) -> Any:
         form = self.forms.get(api_version)
@@ -168,7 +166,7 @@ class _Applier:
         try:
             gained, _ = compare(self.schema, {**self._form(self.api_version).empty(), **_type(live)}, live)
         except NamelessItem:
-            where = f"{self.ctx.namespace}/{self.ctx.name}; {_gvk(self.api_version, self.target.kind)}"
+            where = f"{self.ctx.namespace}/{self.ctx.name}; {_gvk(self.api_version, self.expected.kind)}"
             what = f"failed to convert new object ({where}) to smd typed: {check(self.schema, live)}"
             raise StatusError(500, "", f"failed to create manager for existing fields: {what}") from None
         gained = difference(without(gained, self.resets), STRIPPED)
@@ -178,7 +176,7 @@ class _Applier:
         return {key: Owned(gained, self.api_version, timestamp(self.ctx.now))}
 
     def _merge(self, live: Json, managers: Managers, force: bool) -> Json:
-        """Merges, prunes and settles ownership; `managers` is brought up to date."""
+        """Merges, prunes and works out who owns what; `managers` is brought up to date."""
         wrong = check(self.schema, self.applied)
         if wrong:
             raise StatusError(500, "", f"failed to create typed patch object ({self._shown()}): {wrong}")
@@ -188,7 +186,7 @@ class _Applier:
         managers[self.manager] = Owned(fields, self.api_version, last.time if last else None)
         if last is not None and last.fields:
             merged = self._prune(merged, managers, last)
-        self._settle(live, merged, managers, force)
+        self._update_owners(live, merged, managers, force)
         if self.manager in managers:
             kept = difference(managers[self.manager].fields, STRIPPED)
             if kept:
@@ -201,7 +199,7 @@ class _Applier:
         metadata = self.applied.get("metadata")
         given = metadata if isinstance(metadata, dict) else {}
         namespace, name = given.get("namespace") or "", given.get("name") or ""
-        return f"{namespace}/{name}; {_gvk(self.api_version, self.target.kind)}"
+        return f"{namespace}/{name}; {_gvk(self.api_version, self.expected.kind)}"
 
     # What this manager no longer states goes, unless somebody else owns it
 
@@ -248,11 +246,11 @@ class _Applier:
         hub = source.to_hub(decode(source.schema, copy_of(obj)).obj)
         hub.pop("kind", None)
         hub.pop("apiVersion", None)
-        return {"kind": self.target.kind, "apiVersion": wanted, **self._form(wanted).of_hub(hub)}
+        return {"kind": self.expected.kind, "apiVersion": wanted, **self._form(wanted).of_hub(hub)}
 
     # Who else owns what changes
 
-    def _settle(self, live: Json, merged: Json, managers: Managers, force: bool) -> None:
+    def _update_owners(self, live: Json, merged: Json, managers: Managers, force: bool) -> None:
         changes = {self.api_version: self._change(live, merged, self.api_version)}
         conflicts: dict[Manager, FieldSet] = {}
         for key, owned in list(managers.items()):
@@ -299,7 +297,7 @@ class _Applier:
 
     # The result
 
-    def _finish(self, old: Json | None, live: Json, merged: Json, managers: Managers) -> Json:
+    def _finish(self, old: Hub | None, live: Json, merged: Json, managers: Managers) -> Hub:
         if merged == live and old is not None:
             obj = exact_copy(old)
         else:
@@ -317,14 +315,14 @@ class _Applier:
             metadata["annotations"] = {**annotations, LAST_APPLIED: self._last_applied()}
         return obj
 
-    def _decoded(self, merged: Json) -> Json:
+    def _decoded(self, merged: Json) -> Hub:
         obj = ordinary(self.schema, merged)
         try:
             if obj is None:
                 obj = decode(self.schema, restored(self.schema, merged, [])).obj
-            return to_hub(self.ctx, self.target, obj, reset=False)
+            return to_hub(self.ctx, self.expected, obj, reset=False)
         except (Misfit, DecodeError) as error:
-            kind = _gvk(self.api_version, self.target.kind)
+            kind = _gvk(self.api_version, self.expected.kind)
             message = (
                 f"failed to convert new object ({self._shown()}) to proper version: unable to convert unstructured"
                 f" object to {kind}: {error}"

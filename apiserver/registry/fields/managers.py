@@ -13,28 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError
+from apiserver.registry.body.convert import Form
 from apiserver.registry.body.normalize import written
 from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, without
 from apiserver.registry.fields.walk import NamelessItem, compare
 from apiserver.registry.metadata import timestamp
 
-__all__ = ["FieldTracker", "Form", "Manager", "Owned", "decode", "decode_strictly", "encode", "manager_name"]
+__all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_strictly", "encode"]
 
 Json = dict[str, Any]
 
 MAX_UPDATE_MANAGERS: Final = 10
 OLD_UPDATES: Final = "ancient-changes"
-UNKNOWN: Final = "unknown"
-_NAME_LIMIT: Final = 128
 
 #: Fields that nobody owns. "metadata" itself is no field of anybody; what lies below it may be.
 STRIPPED: Final = of_paths(
@@ -71,35 +68,8 @@ class Owned(NamedTuple):
 
 
 Managers = dict[Manager, Owned]
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One API version of a kind: its schema, how a stored object is turned into it (a private copy, unless it is the
-    stored form itself) and back, and its object without any value."""
-
-    schema: Struct
-    of_hub: Callable[[Json], Json]
-    to_hub: Callable[[Json], Json]
-    empty: Callable[[], Json]
-
-
-def manager_name(given: str, user_agent: str) -> str:
-    """The manager of a write: the fieldManager parameter, or the user agent up to its first slash, printable and cut to
-    128 bytes."""
-    if given:
-        return given
-    head = user_agent.partition("/")[0]
-    if len(head) <= _NAME_LIMIT and head.isascii() and head.isprintable():
-        return head or UNKNOWN
-    kept, size = [], 0
-    for char in head:
-        if char.isprintable():
-            size += len(char.encode())
-            if size > _NAME_LIMIT:
-                break
-            kept.append(char)
-    return "".join(kept) or UNKNOWN
+#: Fields gained and lost.
+Change = tuple[FieldSet, FieldSet]
 
 
 def decode(entries: list[Json] | None, *, trusted: bool = False) -> Managers | None:
@@ -137,24 +107,24 @@ def _is_set(node: Any) -> bool:
 
 def encode(managers: Managers) -> list[Json]:
     """Entries in upstream's order."""
-    order = sorted(
-        managers.items(),
-        key=lambda item: (item[0].operation, item[1].time or "", item[0].name, item[1].version, item[0].subresource),
-    )
-    return [entry_of(manager, owned) for manager, owned in order]
+    entries = []
+    for manager, owned in sorted(managers.items(), key=_order) if len(managers) > 1 else managers.items():
+        entry: Json = {"manager": manager.name, "operation": manager.operation, "apiVersion": owned.version}
+        if not manager.name:
+            del entry["manager"]
+        if owned.time is not None:
+            entry["time"] = owned.time
+        entry["fieldsType"] = "FieldsV1"
+        entry["fieldsV1"] = owned.fields
+        if manager.subresource:
+            entry["subresource"] = manager.subresource
+        entries.append(entry)
+    return entries
 
 
-def entry_of(manager: Manager, owned: Owned) -> Json:
-    entry: Json = {"manager": manager.name, "operation": manager.operation, "apiVersion": owned.version}
-    if not manager.name:
-        del entry["manager"]
-    if owned.time is not None:
-        entry["time"] = owned.time
-    entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = owned.fields
-    if manager.subresource:
-        entry["subresource"] = manager.subresource
-    return entry
+def _order(item: tuple[Manager, Owned]) -> tuple[str, ...]:
+    manager, owned = item
+    return manager.operation, owned.time or "", manager.name, owned.version, manager.subresource
 
 
 def is_reset(entries: list[Json] | None) -> bool:
@@ -174,35 +144,30 @@ class FieldTracker:
         #: whole sections among them, which need not be compared.
         self._hidden = cache(lambda subresource: frozenset(path for path in resets(subresource) if "." not in path))
 
-    def created(self, new: Json, version: str, manager: str, subresource: str, now: datetime) -> None:
+    def created(self, new: Json, writer: Manager, now: datetime) -> None:
         """Tracks a new object (hub form, system fields not yet filled). Sets metadata.managedFields; an object with
         nameless items has none.
         """
-        with suppress(NamelessItem):
-            self._created(new, version, manager, subresource, now)
-
-    def _created(self, new: Json, version: str, manager: str, subresource: str, now: datetime) -> None:
         metadata = new["metadata"]
         given = metadata.pop("managedFields", None)
-        managers = None if is_reset(given) else decode(given)
-        if managers:
-            self._track({"metadata": {}}, new, managers, version, manager, subresource, now, fresh=True)
-            return
-        form = self._forms(version)
-        if form is None:  # the server's own objects, of a kind that it does not serve
-            return
-        gained, _ = self._between(form, form.empty(), form.of_hub(new), subresource)
-        gained = difference(gained, STRIPPED)
-        if gained:
-            owned = Owned(gained, version, timestamp(now))
-            metadata["managedFields"] = [entry_of(Manager(manager, "Update", version, subresource), owned)]
+        managers = None if given is None or is_reset(given) else decode(given)
+        with suppress(NamelessItem):
+            if managers:
+                self._track(None, new, managers, writer, now)
+                return
+            change = self._change(None, new, writer.version, writer)
+            if change is None:  # the server's own objects, of a kind that it does not serve
+                return
+            gained = difference(change[0], STRIPPED)
+            if gained:
+                metadata["managedFields"] = encode({writer: Owned(gained, writer.version, timestamp(now))})
 
-    def updated(self, old: Json, new: Json, version: str, manager: str, subresource: str, now: datetime) -> None:
+    def updated(self, old: Json, new: Json, writer: Manager, now: datetime) -> None:
         """Tracks a change from `old` to `new` (both hub form). Sets metadata.managedFields of `new`."""
         metadata = new["metadata"]
         given = metadata.pop("managedFields", None)
         kept = old["metadata"].get("managedFields")
-        if subresource or given == kept:
+        if writer.subresource or given == kept:
             managers = decode(kept, trusted=True)
         elif is_reset(given):
             return
@@ -210,72 +175,51 @@ class FieldTracker:
             managers = (decode(given) if given else None) or decode(kept, trusted=True)
         if managers:
             with suppress(NamelessItem):
-                self._track(old, new, managers, version, manager, subresource, now)
+                self._track(old, new, managers, writer, now)
 
-    def _between(self, form: Form, old: Json, new: Json, subresource: str) -> tuple[FieldSet, FieldSet]:
-        hidden = self._hidden(subresource)
-        if hidden:
-            old, new = ({name: value for name, value in obj.items() if name not in hidden} for obj in (old, new))
-        gained, lost = compare(form.schema, old, written(form.schema, new))
-        reset = self._resets(subresource)
-        return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
-
-    def _track(
-        self,
-        old: Json,
-        new: Json,
-        managers: Managers,
-        version: str,
-        manager: str,
-        subresource: str,
-        now: datetime,
-        *,
-        fresh: bool = False,
-    ) -> None:
-        changes: dict[str, tuple[FieldSet, FieldSet] | None] = {}
-
-        def change_in(api_version: str) -> tuple[FieldSet, FieldSet] | None:
-            if api_version not in changes:
-                form = self._forms(api_version)
-                if form is None:
-                    changes[api_version] = None
-                else:
-                    before, after = form.empty() if fresh else form.of_hub(old), form.of_hub(new)
-                    if api_version != version:
-                        # On the way to another version raw extensions are written anew: the order of their keys is no
-                        # change.
-                        before, after = orjson.loads(orjson.dumps([before, after]))
-                    changes[api_version] = self._between(form, before, after, subresource)
-            return changes[api_version]
-
-        gained, _ = change_in(version) or ({}, {})
-        self._take_from_others(managers, change_in)
-        gained = difference(gained, STRIPPED)
-        if gained:
-            key = Manager(manager, "Update", version, subresource)
-            had = managers.get(key)
-            fields = ordered(union(gained, had.fields)) if had else gained
-            managers[key] = Owned(fields, version, timestamp(now))
-        fold_old_updates(managers)
-        if managers:
-            new["metadata"]["managedFields"] = encode(managers)
-
-    @staticmethod
-    def _take_from_others(managers: Managers, change_in: Callable[[str], tuple[FieldSet, FieldSet] | None]) -> None:
+    def _track(self, old: Json | None, new: Json, managers: Managers, writer: Manager, now: datetime) -> None:
+        """Gives the writer what it changed and takes it, and what is gone, from all others. `old` None: all is new."""
+        changes: dict[str, Change | None] = {writer.version: self._change(old, new, writer.version, writer)}
         for key, owned in list(managers.items()):
-            change = change_in(owned.version)
+            version = owned.version
+            if version not in changes:
+                changes[version] = self._change(old, new, version, writer)
+            change = changes[version]
             if change is None:
                 del managers[key]
                 continue
             gained, lost = change
             if gained or lost:
-                rest = difference(difference(owned.fields, gained), lost)
-                if rest:
-                    managers[key] = owned._replace(fields=rest)
-                else:
-                    del managers[key]
-            elif not owned.fields:
+                owned = owned._replace(fields=difference(difference(owned.fields, gained), lost))
+                managers[key] = owned
+            if not owned.fields:
                 del managers[key]
+        own = changes[writer.version]
+        gained = difference(own[0], STRIPPED) if own is not None else {}
+        if gained:
+            had = managers.get(writer)
+            fields = ordered(union(gained, had.fields)) if had else gained
+            managers[writer] = Owned(fields, writer.version, timestamp(now))
+        if len(managers) > MAX_UPDATE_MANAGERS:
+            fold_old_updates(managers)
+        if managers:
+            new["metadata"]["managedFields"] = encode(managers)
+
+    def _change(self, old: Json | None, new: Json, version: str, writer: Manager) -> Change | None:
+        """What a write gained and lost in the terms of a version; None where nothing is known of that version."""
+        form = self._forms(version)
+        if form is None:
+            return None
+        before, after = form.empty() if old is None else form.of_hub(old), form.of_hub(new)
+        if version != writer.version:
+            # On the way to another version raw extensions are written anew: the order of their keys is no change.
+            before, after = orjson.loads(orjson.dumps([before, after]))
+        hidden = self._hidden(writer.subresource)
+        if hidden:
+            before, after = ({name: obj[name] for name in obj if name not in hidden} for obj in (before, after))
+        gained, lost = compare(form.schema, before, written(form.schema, after))
+        reset = self._resets(writer.subresource)
+        return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
 
 
 def fold_old_updates(managers: Managers) -> None:

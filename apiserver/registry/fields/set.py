@@ -38,15 +38,14 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
     out = dict(a)
     for element, node in b.items():
         have = out.get(element)
-        out[element] = node if have is None else _union_nodes(have, node)
+        if have and node:
+            out[element] = union(have, node)
+        elif have is None:
+            out[element] = node
+        else:  # one of the two is a leaf, and so a member
+            other = have or node
+            out[element] = {".": {}, **other} if other and "." not in other else other
     return out
-
-
-def _union_nodes(a: FieldSet, b: FieldSet) -> FieldSet:
-    if a and b:
-        return union(a, b)
-    other = a or b
-    return {".": {}, **other} if other and "." not in other else other
 
 
 def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
@@ -76,25 +75,16 @@ def difference(a: FieldSet, b: FieldSet) -> FieldSet:
         other = b.get(element)
         if other is None:
             out[element] = node
-        elif element != ".":
-            rest = _subtract_node(node, other)
-            if rest is not None:
-                out[element] = rest
+        elif element == ".":
+            continue
+        elif not node:
+            if other and "." not in other:
+                out[element] = node
+        else:
+            rest = difference(node, other) if other else {name: node[name] for name in node if name != "."}
+            if rest:
+                out[element] = {} if len(rest) == 1 and "." in rest else rest
     return out
-
-
-def _subtract_node(a: FieldSet, b: FieldSet) -> FieldSet | None:
-    if not a:
-        return None if not b or "." in b else a
-    rest = difference(a, b) if b else {element: node for element, node in a.items() if element != "."}
-    return _normal(rest)
-
-
-def _normal(node: FieldSet) -> FieldSet | None:
-    """A node in its one form: a member without children is empty, a node that holds nothing is none."""
-    if len(node) == 1 and "." in node:
-        return {}
-    return node or None
 
 
 def without(a: FieldSet, b: FieldSet) -> FieldSet:
@@ -105,9 +95,9 @@ def without(a: FieldSet, b: FieldSet) -> FieldSet:
         if other is None:
             out[element] = node
         elif other and "." not in other:
-            rest = _normal(without(node, other)) if node else node
-            if rest is not None:
-                out[element] = rest
+            rest = without(node, other) if node else node
+            if rest or not node:  # a member without children is empty
+                out[element] = {} if len(rest) == 1 and "." in rest else rest
     return out
 
 

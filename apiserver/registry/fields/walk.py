@@ -262,7 +262,10 @@ class ListWalker(_Container):
             left, right = before.get(element, ()), after.get(element, ())
             if left == right:
                 continue
-            plus, minus = self._group_change(walker, left, right)
+            if len(left) <= 1 and len(right) <= 1:
+                plus, minus = walker.change(left[0] if left else ABSENT, right[0] if right else ABSENT)
+            else:
+                plus, minus = self._group_change(walker, left, right)
             if plus is not None:
                 gained[element] = plus
             if minus is not None:
@@ -271,8 +274,7 @@ class ListWalker(_Container):
 
     @staticmethod
     def _group_change(walker: Walker, left: Any, right: Any) -> Change:
-        if len(left) <= 1 and len(right) <= 1:
-            return walker.change(left[0] if left else ABSENT, right[0] if right else ABSENT)
+        """As `change`, where an element occurs several times on one side or both."""
         if len(left) > 1 and len(right) > 1:
             return {}, None
         if len(left) > 1:

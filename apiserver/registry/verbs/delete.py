@@ -1,43 +1,101 @@
-"""Delete and deletecollection: the rules of `deletion`, applied to what is stored."""
+"""DELETE of an object and of a collection: at once, after a grace period, or when the finalizers are gone.
+
+    options → preconditions → a kind's own beginning (namespaces) → grace period → finalizers → admit → append
+
+Rules are those of upstream's generic registry (rest.BeforeDelete, the store's deletion of objects with finalizers).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from apiserver.api.status import StatusError, not_found
-from apiserver.registry.admission import Attributes
+from apiserver.api.codec import DecodeError, decode, interpret
+from apiserver.api.objects import Hub, Json
+from apiserver.api.status import StatusError, bad_request, conflict, not_found
+from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
+from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import encode_stored, read
-from apiserver.registry.body.options import DeleteOptions
-from apiserver.registry.verbs.deletion import Step, begin, check_preconditions, success
+from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body
+from apiserver.registry.body.options import DeleteOptions, ListOptions, Preconditions, delete_options, list_options
+from apiserver.registry.metadata import FOREGROUND, ORPHAN, timestamp
 from apiserver.registry.verbs.list import list_entries
 from apiserver.registry.verbs.results import DeleteResult, Listing, Unsaved
 from apiserver.storage.types import KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
-    from apiserver.registry.body.options import ListOptions
+    from apiserver.messages import Request
     from apiserver.registry.context import Context
+    from apiserver.registry.resource import Resource
     from apiserver.registry.store import Store
     from apiserver.storage.cache import Entry
 
-__all__ = ["delete_entries", "delete_entry"]
+__all__ = ["delete", "delete_collection", "delete_object", "removable"]
 
-Json = dict[str, Any]
+#: How many objects of a collection are deleted at the same time, to share commits.
+_AT_ONCE: Final = 64
+_COLLECTED: Final = (ORPHAN, FOREGROUND)
 
-#: How many objects of a collection are deleted at once, to share commits.
-AT_ONCE: Final = 64
+
+async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:
+    """DELETE of an object. Raises StatusError."""
+    options = _options(request)
+    ctx.dry_run = options.dry_run
+    ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
+    return await delete_object(store, ctx, options)
 
 
-async def delete_entry(store: Store, ctx: Context, options: DeleteOptions) -> DeleteResult:
+async def delete_object(store: Store, ctx: Context, options: DeleteOptions) -> DeleteResult:
+    """Deletes ctx.name, which the kind may refuse by its name alone. Raises StatusError."""
+    store.strategy.check_delete(ctx)
+    return await _delete(store, ctx, options)
+
+
+def _options(request: Request) -> DeleteOptions:
+    if not request.body:
+        return delete_options(request.params) if request.query else delete_options()
+    media = check_media_type(request.headers.get("content-type", ""))
+    try:
+        if media == PROTOBUF:
+            from apiserver.api import protobuf
+
+            value: Any = protobuf.decode(DeleteOptionsType, protobuf.unwrap(request.body).raw)
+            return delete_options(body=decode(DeleteOptionsType, value).obj)
+        loaded = load_body(request.body, media)
+        _check_options_kind(*interpret(loaded))
+        value = loaded.value
+        return delete_options(body=decode(DeleteOptionsType, value if value is not None else {}).obj)
+    except DecodeError as error:
+        raise bad_request(str(error)) from None
+
+
+_META_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+def _check_options_kind(version: str, kind: str) -> None:
+    """DeleteOptions are taken in whatever version a body names; nothing else is. Raises DecodeError."""
+    if version.count("/") > 1:
+        raise DecodeError(f"unexpected GroupVersion string: {version}")
+    if kind and kind != "DeleteOptions":
+        raise DecodeError(
+            f'no kind "{kind}" is registered for version "{version or "meta.k8s.io/v1"}" in scheme "{_META_SCHEME}"'
+        )
+
+
+# Stored objects
+
+
+async def _delete(store: Store, ctx: Context, options: DeleteOptions) -> DeleteResult:
     resource = store.resource
-    key = resource.key(ctx.namespace if resource.namespaced else "", ctx.name)
+    key = resource.key(ctx.namespace, ctx.name)
     while True:
-        await store.turn(key)
+        await store.registry.turn(key)
         entry = store.cache.get(key)
         if entry is None:
             raise not_found(resource.plural, resource.group, ctx.name)
         obj = read(entry)
-        check_preconditions(resource, obj["metadata"], options.preconditions)
+        _check_preconditions(resource, obj["metadata"], options.preconditions)
         result = await _start(store, ctx, key, entry, obj, options)
         if result is None:
             result = await _step(store, ctx, key, entry, obj, options)
@@ -46,7 +104,7 @@ async def delete_entry(store: Store, ctx: Context, options: DeleteOptions) -> De
 
 
 async def _start(
-    store: Store, ctx: Context, key: str, entry: Entry, obj: Json, options: DeleteOptions
+    store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, options: DeleteOptions
 ) -> DeleteResult | None:
     """Kinds whose deletion begins with a change of their own and ends elsewhere (namespaces)."""
     changed = store.strategy.starts_deletion(ctx, obj, options)
@@ -60,12 +118,12 @@ async def _start(
 
 
 async def _step(
-    store: Store, ctx: Context, key: str, entry: Entry, obj: Json, options: DeleteOptions
+    store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, options: DeleteOptions
 ) -> DeleteResult | None:
     """Deletes, or goes as far as finalizers and the grace period let it. None: somebody else was faster, begin
     again.
     """
-    step = begin(ctx, obj, options)
+    step = _plan(ctx, obj, options)
     if step.then == "pending":
         return _answer(store, entry, gone=False)
     await _admit(store, ctx, entry)
@@ -87,18 +145,18 @@ def _code(options: DeleteOptions) -> int:
     return 202 if options.orphan is False else 200
 
 
-def _dry(store: Store, entry: Entry, step: Step) -> DeleteResult:
+def _dry(store: Store, entry: Entry, step: _Step) -> DeleteResult:
     return DeleteResult(entry, gone=True) if step.obj is not None else _answer(store, entry, gone=True)
 
 
 async def _admit(store: Store, ctx: Context, entry: Entry) -> None:
-    if store.admission.of(store.resource, "DELETE"):
+    if store.on_delete.admitting or store.on_delete.validating:
         attributes = Attributes("DELETE", ctx, ctx.name, None, read(entry))
-        await store.admission.admit(attributes)
-        await store.admission.validate(attributes)
+        await admit(store.on_delete, attributes)
+        await validate(store.on_delete, attributes)
 
 
-async def _write(store: Store, key: str, entry: Entry, obj: Json, dry_run: bool) -> Entry | None:
+async def _write(store: Store, key: str, entry: Entry, obj: Hub, dry_run: bool) -> Entry | None:
     """Stores the object as it is now being deleted; unchanged, it keeps its version."""
     obj["metadata"].pop("resourceVersion", None)
     before = read(entry)
@@ -126,15 +184,19 @@ async def _remove(store: Store, key: str, entry: Entry, *, written: bool) -> Del
 
 
 def _answer(store: Store, entry: Entry, *, gone: bool) -> DeleteResult:
-    status = None if store.resource.delete_returns_object else success(store.resource, entry.obj["metadata"])
+    status = None if store.resource.delete_returns_object else _success(store.resource, entry.obj["metadata"])
     return DeleteResult(entry, gone, status)
 
 
-async def delete_entries(store: Store, ctx: Context, options: DeleteOptions, selection: ListOptions) -> Listing:
-    """Deletes what a list selects, and answers the list as it was."""
+async def delete_collection(store: Store, ctx: Context, request: Request) -> Listing:
+    """Deletes what a list selects, and answers the list as it was. Raises StatusError."""
+    selection = list_options(request.params, watch=False) if request.query else ListOptions()
+    options = _options(request)
+    ctx.dry_run = options.dry_run
+    ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
     listing = await list_entries(store, ctx, selection)
     one_by_one = options.preconditions is not None
-    size = 1 if one_by_one else AT_ONCE
+    size = 1 if one_by_one else _AT_ONCE
     for start in range(0, len(listing.entries), size):
         page = listing.entries[start : start + size]
         outcomes = await asyncio.gather(
@@ -151,7 +213,162 @@ async def _delete_listed(store: Store, ctx: Context, entry: Entry, options: Dele
     namespace = parts[1] if store.resource.namespaced else ""
     one = ctx.of_object(namespace, parts[2])
     try:
-        await delete_entry(store, one, options)
+        await _delete(store, one, options)
     except StatusError as error:
         if error.reason != "NotFound":
             raise
+
+
+# Rules
+
+
+class _Step(NamedTuple):
+    """`then`: "keep" leaves the object to finalizers or its grace period, "remove" takes it away after `obj` was
+    written, "pending" means that an earlier DELETE already asks for as much. `obj` None: nothing to write first."""
+
+    then: Literal["keep", "remove", "pending"]
+    obj: Hub | None
+
+
+def _check_preconditions(resource: Resource, metadata: Json, preconditions: Preconditions | None) -> None:
+    if preconditions is None:
+        return
+    uid, version = preconditions.uid, preconditions.resource_version
+    name = metadata["name"]
+    if uid is not None and uid != metadata["uid"]:
+        raise _refused(
+            resource, name, "UID", uid, metadata["uid"], "The object might have been deleted and then recreated"
+        )
+    if version is not None and version != metadata["resourceVersion"]:
+        raise _refused(
+            resource,
+            name,
+            "ResourceVersion",
+            version,
+            metadata["resourceVersion"],
+            "The object might have been modified",
+        )
+
+
+def _refused(resource: Resource, name: str, what: str, wanted: str, found: str, hint: str) -> StatusError:
+    if resource.strategy.storage_preconditions:
+        cause = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        return conflict(resource.plural, resource.group, name, cause)
+    cause = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). {hint}"
+    return conflict(resource.kind, resource.hub_group, name, cause)
+
+
+def _plan(ctx: Context, obj: Hub, options: DeleteOptions) -> _Step:
+    """What a DELETE does with an object (a private copy, changed in place)."""
+    strategy, metadata = ctx.resource.strategy, obj["metadata"]
+    grace = strategy.deletion_grace(ctx, obj, _requested(options))
+    graceful = False
+    if grace is not None:
+        if "deletionTimestamp" in metadata:
+            shortened = _shorten(metadata, _requested(options), ctx.now)
+            if shortened is None:
+                return _Step("pending", None)
+            graceful = shortened
+        else:
+            _mark(metadata, ctx.now + timedelta(seconds=grace), grace)
+            graceful = True
+    changed = _set_finalizers(metadata, _finalizers(strategy.garbage_collection, metadata, options))
+    held = bool(metadata.get("finalizers"))
+    if graceful:
+        return _Step("keep" if held or metadata["deletionGracePeriodSeconds"] > 0 else "remove", obj)
+    if held:
+        _mark_now(metadata, ctx.now)
+        return _Step("keep", obj)
+    return _Step("remove", obj if changed and options.dry_run else None)
+
+
+def _requested(options: DeleteOptions) -> int | None:
+    """A negative period is one second."""
+    return 1 if options.grace_period is not None and options.grace_period < 0 else options.grace_period
+
+
+def _shorten(metadata: Json, requested: int | None, now: datetime) -> bool | None:
+    """A later DELETE of a terminating object can only shorten its period. None: it changes nothing."""
+    period = metadata.get("deletionGracePeriodSeconds", 0)
+    if period < 0:
+        period = metadata["deletionGracePeriodSeconds"] = 1
+    if not period:
+        return False
+    if requested is None or requested >= period:
+        return None
+    began = datetime.strptime(metadata["deletionTimestamp"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    ends = began + timedelta(seconds=requested - period)
+    if ends < now:
+        ends, requested = now, min(requested, 1)
+    metadata["deletionTimestamp"] = timestamp(ends)
+    metadata["deletionGracePeriodSeconds"] = requested
+    return True
+
+
+def _mark(metadata: Json, at: datetime, grace: int) -> None:
+    metadata["deletionTimestamp"] = timestamp(at)
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation", 0) > 0:
+        metadata["generation"] += 1
+
+
+def _mark_now(metadata: Json, now: datetime) -> None:
+    """Only finalizers hold the object: it is being deleted from now on."""
+    given = metadata.get("deletionTimestamp")
+    if given is None:
+        _mark(metadata, now, 0)
+    elif given > timestamp(now):
+        metadata["deletionTimestamp"] = timestamp(now)
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _finalizers(policy: str, metadata: Json, options: DeleteOptions) -> list[str]:
+    """The object's finalizers with those that the propagation policy asks for."""
+    given = metadata.get("finalizers") or []
+    if policy == "unsupported":
+        return given
+    wanted = _collection_finalizer(policy, given, options)
+    others = [finalizer for finalizer in given if finalizer not in _COLLECTED]
+    chosen = [*others, wanted] if wanted else others
+    return given if set(chosen) == set(given) else chosen
+
+
+def _collection_finalizer(policy: str, given: list[str], options: DeleteOptions) -> str:
+    if options.orphan is not None:
+        return ORPHAN if options.orphan else ""
+    if options.propagation:
+        return {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(options.propagation, "")
+    for finalizer in given:
+        if finalizer in _COLLECTED:
+            return finalizer
+    return ORPHAN if policy == "orphan" else ""
+
+
+def _set_finalizers(metadata: Json, finalizers: list[str]) -> bool:
+    if finalizers == (metadata.get("finalizers") or []):
+        return False
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    return True
+
+
+def removable(resource: Resource, new: Json, old: Json) -> bool:
+    """Whether an update took the last finalizer of an object whose deletion waits for nothing else."""
+    before = old["metadata"]
+    if (
+        new["metadata"].get("finalizers")
+        or "deletionTimestamp" not in before
+        or before.get("deletionGracePeriodSeconds")
+    ):
+        return False
+    return resource.strategy.may_remove(new)
+
+
+def _success(resource: Resource, metadata: Json) -> Json:
+    """The Status that answers the deletion of kinds that do not answer with the object."""
+    details = {"name": metadata["name"], "group": resource.group, "kind": resource.plural, "uid": metadata["uid"]}
+    if not resource.group:
+        del details["group"]
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

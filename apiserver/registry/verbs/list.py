@@ -1,9 +1,7 @@
-"""Get and list: which state answers, and what of it.
+"""GET of a collection: which state answers, and what of it.
 
-    get    no version: the newest · a version: not older than it (waits up to three seconds, then 504)
-    list   no version: the newest, at one revision with its pages · 0: whatever is here, unpaged · a version: not older
-           than it;
-           with resourceVersionMatch=Exact, or with a limit and no match, exactly it · continue: at the token's revision
+    no version: the newest, at one revision with its pages · 0: whatever is here, unpaged · a version: not older than
+    it; with resourceVersionMatch=Exact, or with a limit and no match, exactly it · continue: at the token's revision
 
 A list without selectors takes no look at its objects; one with selectors starts from an index where it can.
 """
@@ -12,24 +10,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.status import StatusError, bad_request, expired, not_found
-from apiserver.registry.body.options import parse_uint64
+from apiserver.api.status import StatusError, bad_request, expired
+from apiserver.registry.body.options import ListOptions, list_options
 from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.results import Listing
+from apiserver.registry.verbs.revisions import parse_version, reached, too_large
 from apiserver.registry.verbs.selection import Selection, select
 from apiserver.storage.types import Compacted, Expired, FutureRevision
 
 if TYPE_CHECKING:
-    from apiserver.registry.body.options import GetOptions, ListOptions
+    from apiserver.messages import Request
     from apiserver.registry.context import Context
     from apiserver.registry.store import Store
     from apiserver.storage.cache import Cache, Entry
     from apiserver.storage.cache import Listing as StoredListing
 
-__all__ = ["get_entry", "list_entries", "parse_version", "present_entries", "present_entry", "reached"]
+__all__ = ["list_", "list_entries", "list_present"]
 
-#: How long a read waits for a revision that is not here yet.
-WAIT_SECONDS: Final = 3.0
 _PAGE: Final = 500
 
 _LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
@@ -52,63 +49,14 @@ class _ContinueExpired(StatusError):
         return {**super().to_dict(), "metadata": {"continue": self.token}}
 
 
-def too_large(revision: int, current: int, *, retry: bool = True) -> StatusError:
-    """504 for a revision that the store has not reached; upstream's watch cache says when to ask again, its storage
-    does not.
-    """
-    message = f"Timeout: Too large resource version: {revision}, current: {current}"
-    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-    if not retry:
-        return StatusError(504, "Timeout", message, {"causes": causes})
-    return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1}, (("Retry-After", "1"),))
+async def list_(store: Store, ctx: Context, request: Request) -> Listing:
+    """GET of a collection. Raises StatusError."""
+    return await list_entries(store, ctx, list_options(request.params, watch=False) if request.query else ListOptions())
 
 
-def parse_version(text: str, *, cached: bool = True) -> int:
-    """A resourceVersion parameter of a get or watch; a wrong one is upstream's bare 500, a 400 where no cache
-    answers.
-    """
-    if not text:
-        return 0
-    try:
-        return parse_uint64(text)
-    except ValueError as error:
-        message = f'resourceVersion: Invalid value: "{text}": {error}'
-        raise (
-            StatusError(500, "", message) if cached else bad_request(f"invalid resource version: {message}")
-        ) from None
-
-
-async def get_entry(store: Store, ctx: Context, options: GetOptions) -> Entry:
-    cache = store.cache
-    if options.resource_version:
-        await reached(
-            cache, parse_version(options.resource_version, cached=store.resource.cached), cached=store.resource.cached
-        )
-    else:
-        await store.registry.consistent()
-    return present_entry(store, ctx)
-
-
-def present_entry(store: Store, ctx: Context) -> Entry:
-    """The state of one object as this server's cache holds it. Raises 404."""
-    entry = store.cache.get(store.resource.key(ctx.namespace, ctx.name))
-    if entry is None:
-        raise not_found(store.resource.plural, store.resource.group, ctx.name)
-    return entry
-
-
-def present_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
-    """All that is selected, as this server's cache holds it."""
-    return _all_now(store.cache, select(store.resource, ctx.version, ctx.namespace, options, ctx.name))
-
-
-async def reached(cache: Cache, revision: int, *, cached: bool = True) -> None:
-    """Waits until the cache is not older than a revision."""
-    if revision > cache.revision:
-        try:
-            await cache.wait_for(revision, WAIT_SECONDS)
-        except FutureRevision as error:
-            raise too_large(revision, error.bound, retry=cached) from None
+def list_present(store: Store, ctx: Context) -> Listing:
+    """All of a collection as this server's cache holds it."""
+    return _all_now(store.cache, select(store.resource, ctx.version, ctx.namespace, ListOptions(), ctx.name))
 
 
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:

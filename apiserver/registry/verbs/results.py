@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
+from apiserver.api.objects import Hub
 from apiserver.registry.body.convert import encode_stored
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import Record
@@ -24,7 +25,7 @@ class Unsaved(Entry):
 
     __slots__ = ()
 
-    def __init__(self, key: str, obj: dict[str, Any], revision: int, version: str = "") -> None:
+    def __init__(self, key: str, obj: Hub, revision: int, version: str = "") -> None:
         """`version` is the resourceVersion that an object of a dry run was sent with, and keeps."""
         value = encode_stored(obj)
         super().__init__(Record(revision, key, revision, 0, False, value), orjson.loads)

@@ -1,11 +1,7 @@
-"""Create and update, in upstream's order of steps.
+"""PUT, and the writing of every change of a stored object: what PATCH computes is stored from here on, too.
 
-    create   system fields wiped → managed fields → admit → [uid, time, name → prepare → validate → validate metadata →
-             validating
-             admission → append]; the part in brackets again, with another name, when a generated name is taken
-    update   read → change → managed fields → admit → version check → prepare → validate → validating admission →
-             append; all of it
-             again when somebody else was faster and the request names no version
+    read → the request's change → managed fields → admit → version check → prepare → validate → normalized → validating
+    admission → append; all of it again when somebody else was faster and the request names no version
 
 Between reading and appending nothing waits (unless a plugin does), and a write of a key waits for the one before it.
 """
@@ -13,227 +9,182 @@ Between reading and appending nothing waits (unless a plugin does), and a write 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
-from apiserver.api.status import MODIFIED, StatusError, already_exists, conflict, not_found
+from apiserver.api.objects import Hub, Json, UpdateFunc
+from apiserver.api.status import MODIFIED, StatusError, bad_request, conflict, not_found
 from apiserver.api.status import forbidden as forbidden_status
 from apiserver.api.status import invalid as invalid_status
-from apiserver.registry.admission import Attributes, Operation
-from apiserver.registry.body.convert import api_version, encode_stored, exact_copy, read, read_compact
-from apiserver.registry.body.options import parse_uint64
+from apiserver.registry.admission import Attributes, admit, validate
+from apiserver.registry.body.convert import encode_stored, read, read_compact
+from apiserver.registry.body.decode import decode_body
+from apiserver.registry.body.options import parse_uint64, write_options
+from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import (
     deduplicate_owners,
     ensure_namespace,
     fill_system_fields,
-    generate_name,
-    is_terminating,
     validate_metadata,
     validate_metadata_update,
-    wipe_system_fields,
 )
-from apiserver.registry.verbs.deletion import removable
+from apiserver.registry.verbs.create import prepare_new
+from apiserver.registry.verbs.delete import removable
 from apiserver.registry.verbs.results import Result, Unsaved
 from apiserver.storage.types import KeyExists, KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
+    from apiserver.messages import Request
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
     from apiserver.registry.store import Store
     from apiserver.storage.cache import Entry
 
-__all__ = ["create_entry", "replace_entry", "update_entry"]
-
-Json = dict[str, Any]
-Change = Callable[[Json | None], Json]
-
-#: How often another generated name is tried.
-NAME_ATTEMPTS: Final = 8
+__all__ = ["check_name", "replace_object", "update", "update_object"]
 
 
-async def create_entry(store: Store, ctx: Context, obj: Json, options: WriteOptions) -> Entry:
-    """`obj` is decoded, defaulted, in hub form, and the store's from now on."""
-    metadata = obj["metadata"]
-    wipe_system_fields(metadata)
-    ensure_namespace(metadata, ctx.namespace if store.resource.namespaced else "")
+async def update(store: Store, ctx: Context, request: Request) -> Result:
+    """PUT of the object or of ctx.subresource. Raises StatusError."""
+    options = write_options(ctx, request, "UpdateOptions")
+    expected = store.bodies[ctx.version, ctx.subresource]
+    decoded: list[Hub] = [decode_body(ctx, expected, store.registry.kinds, request, options.field_validation)]
+    metadata = decoded[0]["metadata"]
+    ensure_namespace(metadata, ctx.namespace)
+    check_name(ctx, metadata)
     deduplicate_owners(metadata, ctx.warnings)
-    await store.registry.consistent()  # admission asks for other objects, which other servers may just have written
-    store.tracker.created(obj, _version(ctx), ctx.manager, ctx.subresource, ctx.now)
-    await _admit(store, ctx, "CREATE", ctx.name or metadata.get("name", ""), obj, None)
-    if not metadata.get("generateName") or metadata.get("name"):
-        return await _insert(store, ctx, obj, options)
-    for _ in range(NAME_ATTEMPTS - 1):
-        try:
-            return await _insert(store, ctx, exact_copy(obj), options)
-        except StatusError as error:
-            if error.reason != "AlreadyExists":
-                raise
-    return await _insert(store, ctx, obj, options)
+
+    def put(_: Hub | None) -> Hub:
+        if decoded:
+            return decoded.pop()
+        again = ctx.of_object(ctx.namespace, ctx.name)  # whose warnings were given the first time
+        again.warnings = []
+        obj = decode_body(again, expected, store.registry.kinds, request, options.field_validation)
+        ensure_namespace(obj["metadata"], ctx.namespace)
+        deduplicate_owners(obj["metadata"], again.warnings)
+        return obj
+
+    return await update_object(
+        store, ctx, put, options, uid=metadata.get("uid"), create=store.resource.create_on_update
+    )
 
 
-async def _insert(store: Store, ctx: Context, obj: Json, options: WriteOptions) -> Entry:
-    metadata = obj["metadata"]
-    fill_system_fields(metadata, store.new_uid(), ctx.now)
-    generated = bool(metadata.get("generateName"))
-    if generated and not metadata.get("name"):
-        metadata["name"] = generate_name(metadata["generateName"], store.new_suffix())
-    _prepare_new(store, ctx, obj)
-    name = metadata["name"]
-    await _validate(store, ctx, "CREATE", name, obj, None)
-    key = store.resource.key(metadata.get("namespace", ""), name)
-    await store.registry.idle(key)
-    if options.dry_run:
-        if store.cache.get(key) is not None:
-            raise _exists(store, key, name, generated)
-        return Unsaved(key, obj, 0, metadata.get("resourceVersion", ""))
-    _no_version(metadata)
-    try:
-        return await store.append(Write(key, encode_stored(obj), 0))
-    except KeyExists as refused:
-        await store.registry.catch_up(refused)
-        raise _exists(store, key, name, generated) from None
+def check_name(ctx: Context, metadata: Json) -> None:
+    """Raises 400 where an object is not the one that the path names."""
+    name = metadata.get("name", "")
+    if not name:
+        raise bad_request(f"the name of the object ({ctx.name} based on URL) was undeterminable: name must be provided")
+    if name != ctx.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({ctx.name})")
 
 
-def _no_version(metadata: Json) -> None:
-    """A new object has no resource version; "0" counts as none, and so does what is no number."""
-    version = metadata.pop("resourceVersion", "")
-    if version.strip("0") and version.isascii() and version.isdigit():
-        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-
-
-def _exists(store: Store, key: str, name: str, generated: bool) -> StatusError:
-    resource = store.resource
-    error = already_exists(resource.plural, resource.group, name)
-    message, details = error.message, error.details or {}
-    if generated:
-        message += ", the server was not able to generate a unique name for the object"
-        details = {**details, "retryAfterSeconds": 1}
-    entry = store.cache.get(key)
-    if entry is not None and b'"deletionTimestamp":' in entry.tail and is_terminating(entry.obj):
-        message = f"object is being deleted: {message}"
-    return StatusError(error.code, error.reason, message, details)
-
-
-def _prepare_new(store: Store, ctx: Context, obj: Json) -> None:
-    """Upstream's BeforeCreate."""
-    resource, strategy, metadata = store.resource, store.strategy, obj["metadata"]
-    ensure_namespace(metadata, ctx.namespace if resource.namespaced else "")
-    strategy.prepare_for_create(ctx, obj)
-    metadata = obj["metadata"]
-    errors = strategy.validate_first(ctx, obj, None)
-    if strategy.checks_metadata:
-        errors += validate_metadata(
-            metadata, resource.namespaced, strategy.name_rule_of(ctx), kind_rules=strategy.checks_finalizer_names
-        )
-    errors += strategy.validate(ctx, obj)
-    if not errors and not strategy.checks_metadata:
-        errors = validate_metadata(metadata, resource.namespaced, "path-segment", kind_rules=False)
-    if errors:
-        raise _invalid(store, metadata.get("name", ""), errors)
-    ctx.warnings += strategy.warnings_on_create(ctx, obj)
-    strategy.canonicalize(ctx, obj)
-    if store.settle is not None:
-        store.settle(obj)
-
-
-def _invalid(store: Store, name: str, errors: list[FieldError]) -> StatusError:
-    return invalid_status(store.resource.kind, store.kind_group, name, errors)
-
-
-def _version(ctx: Context) -> str:
-    return api_version(ctx.resource.group, ctx.version)
-
-
-async def _admit(store: Store, ctx: Context, operation: Operation, name: str, obj: Json, old: Json | None) -> None:
-    if store.admission.of(store.resource, operation):
-        await store.admission.admit(Attributes(operation, ctx, name, obj, old))
-        deduplicate_owners(obj["metadata"], ctx.warnings, after_admission=True)
-    if store.resource.guard is not None:
-        store.resource.guard(store, ctx, obj, old)
-
-
-async def _validate(store: Store, ctx: Context, operation: Operation, name: str, obj: Json, old: Json | None) -> None:
-    if store.admission.of(store.resource, operation):
-        await store.admission.validate(Attributes(operation, ctx, name, obj, old))
-
-
-# Update
-
-
-async def update_entry(
+async def update_object(
     store: Store,
     ctx: Context,
-    name: str,
-    change: Change,
+    func: UpdateFunc,
+    options: WriteOptions,
+    *,
+    uid: str | None = None,
+    create: bool = False,
+    tracked: bool = False,
+) -> Result:
+    """Writes what `func` makes of the object ctx.name. `uid` is the one that the request names, `create` whether a
+    missing object is made; `tracked`: `func` keeps managed fields itself. Raises StatusError.
+    """
+    projection = store.bodies[ctx.version, ctx.subresource].projection
+    try:
+        if projection is None:
+            created = create and not ctx.subresource
+            return await _update(store, ctx, func, options, ctx.subresource, uid, create=created, tracked=tracked)
+        func = projection.of_object(ctx, func, tracked=tracked)
+        result = await _update(store, ctx, func, options, "", uid, create=False, tracked=True)
+        assert result.entry is not None, "an update has an object"
+        return Result(projection.answer(result.entry))
+    finally:
+        if ctx.dropped:
+            store.registry.dropped.report(ctx, ctx.name)
+
+
+async def _update(
+    store: Store,
+    ctx: Context,
+    func: UpdateFunc,
     options: WriteOptions,
     subresource: str,
-    *,
     uid: str | None,
+    *,
     create: bool,
     tracked: bool,
 ) -> Result:
-    """`change` gets a private copy of the stored object (None: there is none) and gives the new one. `uid` is the one
-    that the request's object names."""
-    resource = store.resource
-    key = resource.key(ctx.namespace if resource.namespaced else "", name)
+    resource, name = store.resource, ctx.name
+    key = resource.key(ctx.namespace, name)
+    writer = Manager(ctx.manager, "Update", store.bodies[ctx.version, ""].api_version, subresource)
     while True:
-        await store.turn(key)
+        await store.registry.turn(key)
         entry = store.cache.get(key)
         if entry is None:
-            if not (create and not subresource):
+            if not create:
                 raise not_found(resource.plural, resource.group, name)
-            _check_precondition(store, ctx, key, name, "UID", uid, "")
-            entry = await _create_by_update(store, ctx, name, key, change, options, tracked)
-            if entry is None:
+            if uid:
+                raise _precondition(store, ctx, key, "UID", uid, "")
+            made = await _create(store, ctx, key, func, options, None if tracked else writer)
+            if made is None:
                 continue
-            return Result(entry, created=True)
+            return Result(made, created=True)
         old = read(entry)
-        _check_precondition(store, ctx, key, name, "UID", uid, old["metadata"]["uid"])
-        new = change(read(entry) if tracked else read_compact(entry))
+        if uid and uid != old["metadata"]["uid"]:
+            raise _precondition(store, ctx, key, "UID", uid, old["metadata"]["uid"])
+        new = func(read(entry) if tracked else read_compact(entry))
         if not tracked:
-            store.tracker.updated(old, new, _version(ctx), ctx.manager, subresource, ctx.now)
-        await _admit(store, ctx, "UPDATE", name, new, old)
+            store.tracker.updated(old, new, writer, ctx.now)
+        if store.on_update.admitting:
+            await admit(store.on_update, Attributes("UPDATE", ctx, name, new, old))
+        deduplicate_owners(new["metadata"], ctx.warnings, after_admission=True)
+        if resource.guard is not None:
+            resource.guard(store, ctx, new, old)
         _check_version(store, name, new["metadata"], entry.revision)
-        _prepare_update(store, ctx, new, old, subresource)
+        _prepare(store, ctx, new, old, subresource)
         _keep_times(new, old)
-        await _validate(store, ctx, "UPDATE", name, new, old)
-        result = await _write_update(store, key, entry, new, old, options)
+        if store.on_update.validating:
+            await validate(store.on_update, Attributes("UPDATE", ctx, name, new, old))
+        result = await _write(store, key, entry, new, old, dry_run=options.dry_run)
         if result is not None:
             return Result(result)
 
 
-def _check_precondition(
-    store: Store, ctx: Context, key: str, name: str, what: str, wanted: str | None, found: str
-) -> None:
-    """Told in the storage's words; a dry run does not know the prefix of its keys."""
-    if wanted and wanted != found:
-        shown = key.removeprefix("/registry") if ctx.dry_run else key
-        cause = (
-            f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
-            f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-        )
-        raise conflict(store.resource.plural, store.resource.group, name, cause)
+def _precondition(store: Store, ctx: Context, key: str, what: str, wanted: str, found: str) -> StatusError:
+    """409 in the storage's words; a dry run does not know the prefix of its keys."""
+    shown = key.removeprefix("/registry") if ctx.dry_run else key
+    cause = (
+        f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+    )
+    return conflict(store.resource.plural, store.resource.group, ctx.name, cause)
 
 
-async def _create_by_update(
-    store: Store, ctx: Context, name: str, key: str, change: Change, options: WriteOptions, tracked: bool
-) -> Entry | None:  # fmt: skip
+async def _create(
+    store: Store, ctx: Context, key: str, func: UpdateFunc, options: WriteOptions, writer: Manager | None
+) -> Entry | None:
     """PUT or apply to a name that is not there. None when somebody else was faster."""
-    obj = change(None)
+    resource, name = store.resource, ctx.name
+    obj = func(None)
     metadata = obj["metadata"]
-    if not tracked:
-        store.tracker.created(obj, _version(ctx), ctx.manager, ctx.subresource, ctx.now)
-    await _admit(store, ctx, "CREATE", name, obj, None)
-    fill_system_fields(metadata, store.new_uid(), ctx.now)
-    _prepare_new(store, ctx, obj)
-    resource = store.resource
+    if writer is not None:
+        store.tracker.created(obj, writer, ctx.now)
+    if store.on_create.admitting:
+        await admit(store.on_create, Attributes("CREATE", ctx, name, obj))
+    deduplicate_owners(obj["metadata"], ctx.warnings, after_admission=True)
+    if resource.guard is not None:
+        resource.guard(store, ctx, obj, None)
+    fill_system_fields(metadata, store.registry.new_uid(), ctx.now)
+    prepare_new(store, ctx, obj)
     if not ctx.authorize("create", resource.group, resource.plural, ctx.subresource, ctx.namespace, name):
         where = f' in the namespace "{ctx.namespace}"' if ctx.namespace else " at the cluster scope"
         cause = (
             f'User "{ctx.user.name}" cannot create resource "{resource.plural}" in API group "{resource.group}"{where}'
         )
         raise forbidden_status(resource.plural, resource.group, name, cause)
-    await _validate(store, ctx, "CREATE", name, obj, None)
+    if store.on_create.validating:
+        await validate(store.on_create, Attributes("CREATE", ctx, name, obj))
     metadata.pop("resourceVersion", None)
     if options.dry_run:
         return Unsaved(key, obj, 0)
@@ -261,12 +212,14 @@ def _check_version(store: Store, name: str, metadata: Json, revision: int) -> No
         raise invalid_status(resource.plural, resource.group, name, [missing])
 
 
-def _prepare_update(store: Store, ctx: Context, new: Json, old: Json, subresource: str) -> None:
-    """Upstream's BeforeUpdate."""
-    resource, strategy = store.resource, store.strategy
-    metadata, before = new["metadata"], old["metadata"]
-    ensure_namespace(metadata, ctx.namespace if resource.namespaced else "")
-    _restore(metadata, before, "generation")
+def _prepare(store: Store, ctx: Context, new: Hub, old: Hub, subresource: str) -> None:
+    """Prepares a changed object and checks it (upstream's BeforeUpdate). Raises 422."""
+    resource, strategy, before = store.resource, store.strategy, old["metadata"]
+    metadata = new["metadata"]
+    ensure_namespace(metadata, ctx.namespace)
+    metadata.pop("generation", None)
+    if "generation" in before:
+        metadata["generation"] = before["generation"]
     if subresource == "status":
         strategy.prepare_for_status_update(ctx, new, old)
     elif subresource:
@@ -281,42 +234,37 @@ def _prepare_update(store: Store, ctx: Context, new: Json, old: Json, subresourc
             metadata[name] = before[name]
     if "deletionGracePeriodSeconds" in before:
         metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
-    errors = _update_errors(store, ctx, new, old, subresource)
+    errors = _metadata_errors(store, ctx, new, old, subresource)
+    if subresource == "status":
+        errors += strategy.validate_status_update(ctx, new, old)
+    elif subresource:
+        errors += strategy.validate_subresource(ctx, subresource, new, old)
+    else:
+        errors += strategy.validate_update(ctx, new, old)
     if errors:
-        raise _invalid(store, metadata.get("name", ""), errors)
+        raise invalid_status(resource.kind, store.kind_group, metadata.get("name", ""), errors)
     if not subresource:
         ctx.warnings += strategy.warnings_on_update(ctx, new, old)
     strategy.canonicalize(ctx, new)
-    if store.settle is not None:
-        store.settle(new)
+    if store.normalize is not None:
+        store.normalize(new)
 
 
-def _restore(metadata: Json, before: Json, name: str) -> None:
-    if name in before:
-        metadata[name] = before[name]
-    else:
-        metadata.pop(name, None)
+#: Parts of metadata that no rule looks at here: the version, and managers, whose entries were made here or were checked
+#: when they were read.
+_UNCHECKED = frozenset({"resourceVersion", "managedFields"})
 
 
-def _update_errors(store: Store, ctx: Context, new: Json, old: Json, subresource: str) -> list[FieldError]:
-    """The generic findings, then the kind's."""
-    strategy = store.strategy
-    errors = _metadata_errors(store, ctx, new, old, subresource)
-    if not subresource:
-        return errors + strategy.validate_update(ctx, new, old)
-    if subresource == "status":
-        return errors + strategy.validate_status_update(ctx, new, old)
-    return errors + strategy.validate_subresource(ctx, subresource, new, old)
-
-
-def _metadata_errors(store: Store, ctx: Context, new: Json, old: Json, subresource: str) -> list[FieldError]:
+def _metadata_errors(store: Store, ctx: Context, new: Hub, old: Hub, subresource: str) -> list[FieldError]:
     """A finding on metadata is a cause for each layer that makes it. Metadata that passed before and is unchanged is
     not looked at.
     """
     strategy, namespaced = store.strategy, store.resource.namespaced
     metadata, before = new["metadata"], old["metadata"]
     first = strategy.validate_first(ctx, new, old)
-    if _same_metadata(metadata, before):
+    if not any(
+        name not in _UNCHECKED and metadata.get(name) != before.get(name) for name in metadata.keys() | before.keys()
+    ):
         return first
     kind_rules = strategy.checks_finalizer_names
     errors = validate_metadata(metadata, namespaced, "path-segment", kind_rules=False)
@@ -327,14 +275,6 @@ def _metadata_errors(store: Store, ctx: Context, new: Json, old: Json, subresour
             errors += validate_metadata(metadata, namespaced, strategy.name_rule_of(ctx), kind_rules=kind_rules)
         errors += validate_metadata_update(metadata, before, kind_rules=kind_rules)
     return errors
-
-
-def _same_metadata(metadata: Json, before: Json) -> bool:
-    """Equal but for the version and for managers, whose entries are made here or were checked when they were read."""
-    for name in metadata.keys() | before.keys():
-        if name != "resourceVersion" and name != "managedFields" and metadata.get(name) != before.get(name):
-            return False
-    return True
 
 
 def _keep_times(new: Json, old: Json) -> None:
@@ -360,12 +300,10 @@ def _same_but_managers(new: Json, old: Json) -> bool:
     )
 
 
-async def _write_update(
-    store: Store, key: str, entry: Entry, new: Json, old: Json, options: WriteOptions
-) -> Entry | None:
+async def _write(store: Store, key: str, entry: Entry, new: Hub, old: Hub, *, dry_run: bool) -> Entry | None:
     """Appends the new state, or removes the object when its last finalizer went. None: somebody else was faster."""
-    if removable(store.resource, new, old):
-        if not options.dry_run:
+    if "deletionTimestamp" in old["metadata"] and removable(store.resource, new, old):
+        if not dry_run:
             try:
                 await store.append(Write(key, entry.value, entry.revision, deleted=True))
             except RevisionConflict as refused:
@@ -375,11 +313,11 @@ async def _write_update(
                 pass
         return Unsaved(key, new, entry.revision)
     old["metadata"].pop("resourceVersion", None)
-    if not options.dry_run:
+    if not dry_run:
         new["metadata"].pop("selfLink", None)  # a field that storing drops
     if new == old:
         return entry
-    if options.dry_run:
+    if dry_run:
         return Unsaved(key, new, entry.revision)
     try:
         return await store.append(Write(key, encode_stored(new), entry.revision))
@@ -388,36 +326,36 @@ async def _write_update(
         return None
 
 
-# Guarded writes without the rules of an update
-
-
-async def replace_entry(
+async def replace_object(
     store: Store,
     ctx: Context,
-    name: str,
-    change: Callable[[Json], Json],
-    uid: str,
-    resource_version: str,
-    dry_run: bool,
+    func: Callable[[Hub], Json],
+    *,
+    uid: str = "",
+    resource_version: str = "",
+    dry_run: bool = False,
 ) -> Entry:
-    """What subresources do that write the stored object themselves (binding): preconditions in the storage's words, no
-    strategy, no managed fields."""
+    """What subresources do that write the stored object ctx.name themselves (binding): preconditions in the storage's
+    words, no strategy, no managed fields. Raises StatusError.
+    """
     resource = store.resource
-    key = resource.key(ctx.namespace if resource.namespaced else "", name)
+    key = resource.key(ctx.namespace, ctx.name)
     while True:
-        await store.turn(key)
+        await store.registry.turn(key)
         entry = store.cache.get(key)
         if entry is None:
-            raise not_found(resource.plural, resource.group, name)
+            raise not_found(resource.plural, resource.group, ctx.name)
         old = read(entry)
-        _check_precondition(store, ctx, key, name, "UID", uid, old["metadata"]["uid"])
-        _check_precondition(
-            store, ctx, key, name, "ResourceVersion", resource_version, old["metadata"]["resourceVersion"]
-        )
-        new = change(read(entry))
-        await _validate(store, ctx, "UPDATE", name, new, old)
+        metadata = old["metadata"]
+        if uid and uid != metadata["uid"]:
+            raise _precondition(store, ctx, key, "UID", uid, metadata["uid"])
+        if resource_version and resource_version != metadata["resourceVersion"]:
+            raise _precondition(store, ctx, key, "ResourceVersion", resource_version, metadata["resourceVersion"])
+        new = Hub(func(read(entry)))
+        if store.on_update.validating:
+            await validate(store.on_update, Attributes("UPDATE", ctx, ctx.name, new, old))
         new["metadata"].pop("resourceVersion", None)
-        old["metadata"].pop("resourceVersion", None)
+        metadata.pop("resourceVersion", None)
         if new == old:
             return entry
         if dry_run:

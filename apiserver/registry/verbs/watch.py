@@ -19,19 +19,21 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 from apiserver.api.status import StatusError, unavailable
-from apiserver.registry.verbs.list import parse_version, reached
+from apiserver.registry.body.options import list_options
 from apiserver.registry.verbs.results import WatchEvent
+from apiserver.registry.verbs.revisions import parse_version, reached
 from apiserver.registry.verbs.selection import Selection, select
 from apiserver.storage.entry import Batch, Event
 from apiserver.storage.types import Expired, StorageUnavailable
 
 if TYPE_CHECKING:
+    from apiserver.messages import Request
     from apiserver.registry.body.options import ListOptions
     from apiserver.registry.context import Context
     from apiserver.registry.store import Store
     from apiserver.storage.cache import Cache
 
-__all__ = ["open_watch"]
+__all__ = ["open_watch", "watch"]
 
 #: A watch without timeoutSeconds ends after half an hour to an hour.
 MIN_SECONDS: Final = 1800.0
@@ -40,10 +42,18 @@ RETRY_SECONDS: Final = 0.2
 _BATCH: Final = 1000
 
 
+def watch(store: Store, ctx: Context, request: Request) -> AsyncIterator[list[WatchEvent]]:
+    """Checks the options before it returns (raises StatusError). The iterator yields batches, never empty ones, and
+    ends by time-out, with an ERROR event, or when it is closed. With ctx.name: of one object.
+    """
+    options = list_options(request.params, watch=True, watch_list=ctx.features.enabled("WatchList"))
+    return open_watch(store, ctx, options, asyncio.get_running_loop().time)
+
+
 def open_watch(
     store: Store, ctx: Context, options: ListOptions, clock: Callable[[], float]
 ) -> AsyncIterator[list[WatchEvent]]:
-    """Checks the options (raises StatusError at once) and gives the events in batches. `clock` is the event loop's
+    """Checks the selection (raises StatusError) and gives the events in batches. `clock` is the event loop's
     time.
     """
     selection = select(store.resource, ctx.version, ctx.namespace, options, ctx.name)

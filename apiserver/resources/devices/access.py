@@ -36,7 +36,7 @@ _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
 
 def _namespace_allows(ctx: Context, path: Path, namespace: str) -> list[FieldError]:
-    found = ctx.lookup("namespaces", "", namespace)
+    found = ctx.lookup("", "namespaces", "", namespace)
     if found is None:
         return [
             internal(path, f'could not retrieve namespace to verify admin access: namespaces "{namespace}" not found')

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apiserver.api.fielderrors import FieldError, Path, aggregate, not_supported, required
 from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.registry.metadata import timestamp
+from apiserver.registry.verbs.update import replace_object
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) ->
 async def create_binding(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """POST bindings, the older way: the name stands in the body, whose uid is no precondition."""
     name = (body.get("metadata") or {}).get("name", "")
-    return await _bound(store.registry.store("", "pods"), ctx.of_object(ctx.namespace, name), body, options, "")
+    return await _bound(store.registry.stores["", "pods"], ctx.of_object(ctx.namespace, name), body, options, "")
 
 
 async def _bound(store: Store, ctx: Context, body: Json, options: WriteOptions, uid: str) -> Json:
@@ -80,7 +81,7 @@ async def _bound(store: Store, ctx: Context, body: Json, options: WriteOptions, 
     if not ctx.name:
         raise bad_request("Name parameter required.")
     version = (body.get("metadata") or {}).get("resourceVersion") or ""
-    await store.replace(
-        ctx, ctx.name, lambda pod: assign(ctx, body, pod), uid=uid, resource_version=version, dry_run=options.dry_run
+    await replace_object(
+        store, ctx, lambda pod: assign(ctx, body, pod), uid=uid, resource_version=version, dry_run=options.dry_run
     )
     return _success()

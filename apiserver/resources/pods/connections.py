@@ -87,7 +87,7 @@ async def log(store: Store, ctx: Context, request: Request) -> Response:
 
 
 def _known_node(ctx: Context, node: str) -> None:
-    if ctx.lookup("nodes", "", node) is None:
+    if ctx.lookup("", "nodes", "", node) is None:
         raise not_found("pods", "", node)
 
 

@@ -17,13 +17,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import Path, invalid
+from apiserver.api.objects import Hub
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.status import StatusError, bad_request, conflict, forbidden, not_found, too_many_requests
 from apiserver.api.status import invalid as invalid_status
 from apiserver.messages import User
-from apiserver.registry.admission import Attributes
+from apiserver.registry.admission import Attributes, admit
 from apiserver.registry.body.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
 from apiserver.registry.metadata import timestamp
+from apiserver.registry.verbs.delete import delete_object
+from apiserver.registry.verbs.update import replace_object, update_object
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
         )
         raise invalid_status("Eviction", "policy", name, [error])
     deletion, dry_run = _options(body, options.dry_run)
-    await store.admission.admit(Attributes("CREATE", ctx, ctx.name, body))
+    await admit(store.on_create, Attributes("CREATE", ctx, ctx.name, body))
     await store.registry.consistent()
     entry = store.cache.get(store.resource.key(ctx.namespace, name))
     if entry is None:
@@ -136,7 +139,7 @@ def _is_spare(pod: Json, budget: Json) -> bool:
 
 async def _take_disruption(store: Store, ctx: Context, pod: str, name: str, dry_run: bool) -> None:
     """Takes one disruption from what the budget allows, or raises 429."""
-    budgets = store.registry.store("policy", "poddisruptionbudgets")
+    budgets = store.registry.stores["policy", "poddisruptionbudgets"]
     about = budgets.context(
         user=_SERVER,
         version="v1",
@@ -144,10 +147,10 @@ async def _take_disruption(store: Store, ctx: Context, pod: str, name: str, dry_
         namespace=ctx.namespace,
         name=name,
         subresource="status",
-        manager=_MANAGER,
     )
+    about.manager = _MANAGER
 
-    def change(budget: Json | None) -> Json:
+    def take(budget: Hub | None) -> Hub:
         assert budget is not None, "the budget was found"
         _check(budget)
         status, now = budget["status"], timestamp(ctx.now)
@@ -157,7 +160,7 @@ async def _take_disruption(store: Store, ctx: Context, pod: str, name: str, dry_
         status.setdefault("disruptedPods", {})[pod] = now
         return budget
 
-    await budgets.update(about, name, change, WriteOptions(dry_run=dry_run), "status")
+    await update_object(budgets, about, take, WriteOptions(dry_run=dry_run))
 
 
 def _check(budget: Json) -> None:
@@ -241,13 +244,13 @@ async def _delete_as_seen(
 async def _delete(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: list[str]) -> None:
     """Says in the pod's status why it ends, and deletes it; only then are the options judged."""
     if not dry_run:
-        marked = await store.replace(ctx, ctx.name, lambda pod: _disrupted(ctx, pod, deletion.preconditions))
+        marked = await replace_object(store, ctx, lambda pod: _disrupted(ctx, pod, deletion.preconditions))
         if deletion.preconditions is not None and deletion.preconditions.resource_version:
             deletion = replace(
                 deletion, preconditions=replace(deletion.preconditions, resource_version=str(marked.revision))
             )
     check_delete_options(deletion, dry_run)
-    await store.delete(ctx, deletion)
+    await delete_object(store, ctx, deletion)
 
 
 def _disrupted(ctx: Context, pod: Json, preconditions: Preconditions | None) -> Json:

@@ -15,6 +15,7 @@ from apiserver.api.types.authorization import NonResourceAttributes
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.messages import User
 from apiserver.registry.authority import Authority, Decision, Question
+from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import ensure_namespace, wipe_system_fields
 from apiserver.resources.internal import internal
 
@@ -44,7 +45,7 @@ def begin(store: Store, ctx: Context, body: Json) -> None:
     metadata = body["metadata"]
     wipe_system_fields(metadata)
     ensure_namespace(metadata, ctx.namespace if store.resource.namespaced else "")
-    store.tracker.created(body, f"{store.resource.group}/{ctx.version}", ctx.manager, "", ctx.now)
+    store.tracker.created(body, Manager(ctx.manager, "Update", f"{store.resource.group}/{ctx.version}", ""), ctx.now)
 
 
 def answer(store: Store, ctx: Context, body: Json, outcome: Json) -> Json:

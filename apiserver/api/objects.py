@@ -1,0 +1,24 @@
+"""The forms that an object can have, as types: a signature says which one it takes and gives.
+
+Stored     bytes of the log: JSON, metadata first, hub form, without kind, apiVersion and resourceVersion
+Hub        a private copy in hub form, without kind and apiVersion: may be changed in place
+Shared     an object in hub form that all readers have in common: never changed
+Versioned  an object in the terms of one API version, with its kind and apiVersion
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NewType
+
+__all__ = ["Hub", "Json", "Shared", "Stored", "UpdateFunc", "Versioned"]
+
+Json = dict[str, Any]
+
+Stored = NewType("Stored", bytes)
+Hub = NewType("Hub", Json)
+Shared = NewType("Shared", Json)
+Versioned = NewType("Versioned", Json)
+
+#: Old object → new object. Gets a private copy of what is stored (None: nothing), and may be called several times.
+UpdateFunc = Callable[[Hub | None], Hub]

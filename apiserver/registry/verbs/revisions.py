@@ -1,0 +1,50 @@
+"""The revision that a read names: how it is written, and waiting until the cache has reached it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apiserver.api.status import StatusError, bad_request
+from apiserver.registry.body.options import parse_uint64
+from apiserver.registry.store import WAIT_SECONDS
+from apiserver.storage.types import FutureRevision
+
+if TYPE_CHECKING:
+    from apiserver.storage.cache import Cache
+
+__all__ = ["parse_version", "reached", "too_large"]
+
+
+def too_large(revision: int, current: int, *, retry: bool = True) -> StatusError:
+    """504 for a revision that the store has not reached; upstream's watch cache says when to ask again, its storage
+    does not.
+    """
+    message = f"Timeout: Too large resource version: {revision}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    if not retry:
+        return StatusError(504, "Timeout", message, {"causes": causes})
+    return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1}, (("Retry-After", "1"),))
+
+
+def parse_version(text: str, *, cached: bool = True) -> int:
+    """A resourceVersion parameter of a get or watch; a wrong one is upstream's bare 500, a 400 where no cache
+    answers.
+    """
+    if not text:
+        return 0
+    try:
+        return parse_uint64(text)
+    except ValueError as error:
+        message = f'resourceVersion: Invalid value: "{text}": {error}'
+        raise (
+            StatusError(500, "", message) if cached else bad_request(f"invalid resource version: {message}")
+        ) from None
+
+
+async def reached(cache: Cache, revision: int, *, cached: bool = True) -> None:
+    """Waits until the cache is not older than a revision."""
+    if revision > cache.revision:
+        try:
+            await cache.wait_for(revision, WAIT_SECONDS)
+        except FutureRevision as error:
+            raise too_large(revision, error.bound, retry=cached) from None
