@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from apiserver.registry.body.convert import Forms
+from apiserver.registry.body.convert import forms_of
 from apiserver.registry.resource import Resource, Version
 from apiserver.registry.store import Registry, Store
 from apiserver.registry.verbs.selection import index_terms
@@ -26,6 +26,6 @@ def add_resources(
         sharing.setdefault(resource.prefix(), []).append(resource)
     for prefix, group in sharing.items():
         indexes = {name: terms for resource in group for name, terms in index_terms(resource).items()}
-        cache, forms = registry.cache.add(prefix, indexes), Forms(group, served)
+        cache, forms = registry.cache.add(prefix, indexes), forms_of(group, served)
         for resource in group:
             registry.stores[resource.group, resource.plural] = Store(registry, resource, cache, forms, group[0].group)

@@ -12,7 +12,7 @@ from apiserver.api.objects import Shared
 if TYPE_CHECKING:
     from apiserver.api.features import Features
     from apiserver.messages import User
-    from apiserver.registry.dropped import DroppedField
+    from apiserver.registry.dropped import DroppedField, DroppedFields
     from apiserver.registry.resource import Resource
 
 __all__ = ["Context"]
@@ -41,6 +41,14 @@ class Context:
     authorize: Callable[..., bool] = lambda *_: True
     warnings: list[str] = field(default_factory=list)
     dropped: list[DroppedField] = field(default_factory=list)
+
+    def report_dropped(self, memory: DroppedFields, name: str) -> None:
+        """What a write of the object lost, whether it succeeded or not: remembered, and told whoever wrote."""
+        fields = tuple(dict.fromkeys(self.dropped))
+        if not self.dry_run:
+            memory.note(self.resource.group, self.resource.kind, self.namespace, name, self.now, fields)
+        if memory.warns:
+            self.warnings += [field.warning for field in fields]
 
     def of_object(self, namespace: str, name: str) -> Context:
         """The same request, about one object (of a collection)."""

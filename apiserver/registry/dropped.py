@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from apiserver.registry.context import Context
+from typing import Final, NamedTuple
 
 __all__ = ["DroppedField", "DroppedFields", "Loss"]
 
@@ -58,14 +55,6 @@ class DroppedFields:
         self._losses.move_to_end(key)
         if len(self._losses) > self._most:
             self._losses.popitem(last=False)
-
-    def report(self, ctx: Context, name: str) -> None:
-        """Remembers what a write lost, whether it succeeded or not, and warns whoever wrote."""
-        fields = tuple(dict.fromkeys(ctx.dropped))
-        if not ctx.dry_run:
-            self.note(ctx.resource.group, ctx.resource.kind, ctx.namespace, name, ctx.now, fields)
-        if self.warns:
-            ctx.warnings += [field.warning for field in fields]
 
     def losses(self, kind: str = "", namespace: str = "", name: str = "") -> list[Loss]:
         """Those of a kind, of a namespace, of a name; the latest first."""

@@ -11,42 +11,36 @@ managers have no time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from apiserver.api.fielderrors import FieldError
 from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.status import conflict, invalid
-from apiserver.registry.body.convert import Forms, api_version, copy_of, read
+from apiserver.registry.body.convert import api_version, copy_of, forms_of, read
 from apiserver.registry.fields.managers import FieldTracker, Manager, Managers, Owned, decode_strictly, encode
 from apiserver.registry.fields.set import contains, difference, of_paths
-from apiserver.registry.verbs.results import Unsaved
+from apiserver.registry.results import Unsaved
 
 if TYPE_CHECKING:
     from apiserver.registry.context import Context
-    from apiserver.registry.resource import Resource
+    from apiserver.registry.resource import Projection
     from apiserver.storage.cache import Entry
 
-__all__ = ["Projection"]
+__all__ = ["Projector"]
 
 Json = dict[str, Any]
 
 
-class Projection:
-    """`kind` says what the body is (nothing of it is stored), `field` where both objects have what they share (dotted,
-    a leaf).
-    `show(obj)` gives the projection of an object in hub form, `validate(shown)` what is wrong with a changed one."""
+class Projector:
+    """Reads and writes objects as one of their projections. `forms` are the versions that its managers may speak."""
 
-    def __init__(
-        self, kind: Resource, field: str, show: Callable[[Json], Json], validate: Callable[[Json], list[FieldError]]
-    ) -> None:
-        self.kind, self.version = kind, kind.versions[0]
-        self.show, self.validate = show, validate
-        self.forms = Forms((kind,))
-        self._steps = tuple(field.split("."))
+    def __init__(self, projection: Projection) -> None:
+        self.kind, self.version = projection.kind, projection.version
+        self.show, self.validate = projection.show, projection.validate
+        self.forms = forms_of((projection.kind,))
+        self._steps = tuple(projection.field.split("."))
         self._elements = tuple(f"f:{step}" for step in self._steps)
-        self._field = of_paths(field)
+        self._field = of_paths(projection.field)
         self._tracker = FieldTracker(self.forms.get, lambda _: ())
 
     @property

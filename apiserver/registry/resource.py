@@ -17,15 +17,16 @@ from apiserver.api.features import RELEASES
 from apiserver.api.schema import Struct
 
 if TYPE_CHECKING:
+    from apiserver.api.fielderrors import FieldError
     from apiserver.messages import Request, Response
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
-    from apiserver.registry.projection import Projection
-    from apiserver.registry.store import Store
     from apiserver.registry.strategy import Strategy
 
 Json = dict[str, Any]
 Release = tuple[int, int]
+#: The store of a resource (`apiserver.registry.store.Store`): stores know resources, so resources cannot name its type.
+ItsStore = Any
 
 #: Verbs of an ordinary resource, in discovery's (alphabetical) order.
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -69,6 +70,23 @@ class Column:
     description: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """How a subresource shows a part of an object as another kind (scale). `kind` says what its body is (nothing of it
+    is stored), `field` where both objects have what they share (dotted, a leaf), `show(obj)` gives the projection of an
+    object in hub form, `validate(shown)` what is wrong with a changed one.
+    """
+
+    kind: Resource
+    field: str
+    show: Callable[[Json], Json]
+    validate: Callable[[Json], list[FieldError]]
+
+    @property
+    def version(self) -> Version:
+        return self.kind.versions[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subresource:
     """`status`, `binding`, `scale` …: `verbs` in discovery's order, `kind`/`group`/`version` of its body when it is
@@ -86,8 +104,8 @@ class Subresource:
     schema: Struct | None = None
     #: Other apiVersions in which its body is taken.
     accepts: tuple[str, ...] = ()
-    create: Callable[[Store, Context, Json, WriteOptions], Awaitable[Json]] | None = None
-    connect: Callable[[Store, Context, Request], Awaitable[Response]] | None = None
+    create: Callable[[ItsStore, Context, Json, WriteOptions], Awaitable[Json]] | None = None
+    connect: Callable[[ItsStore, Context, Request], Awaitable[Response]] | None = None
     projection: Projection | None = None
     #: it can be shown as a Table.
     tables: bool = True
@@ -134,9 +152,9 @@ class Resource:
     #: A feature gate without which the resource is not served.
     gate: str = ""
     #: Serves POST of a resource that stores nothing of its own (bindings), as a Subresource's `create` does.
-    create: Callable[[Store, Context, Json, WriteOptions], Awaitable[Json]] | None = None
+    create: Callable[[ItsStore, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     #: Last word on a new or changed object (None: no old one) before its kind's rules, by who writes it; raises 403.
-    guard: Callable[[Store, Context, Json, Json | None], None] | None = None
+    guard: Callable[[ItsStore, Context, Json, Json | None], None] | None = None
     #: Conditions of an object's row in the Table form (a finished pod), usually none.
     row_conditions: Callable[[Json], list[Json]] | None = None
     #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind"

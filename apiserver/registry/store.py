@@ -17,13 +17,13 @@ import orjson
 
 from apiserver.api.objects import Shared
 from apiserver.api.status import unavailable
-from apiserver.registry.body.convert import Forms
-from apiserver.registry.body.decode import ExpectedBody, Kinds
-from apiserver.registry.body.normalize import normalizer_of
+from apiserver.registry.body.convert import ExpectedBody, Form, normalizer_of
+from apiserver.registry.body.decode import Kinds
 from apiserver.registry.context import Context
 from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.metadata import new_suffix
+from apiserver.registry.projection import Projector
 from apiserver.registry.resource import Resource, same_form
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import FutureRevision, StorageUnavailable, Write, WriteRefused
@@ -141,7 +141,9 @@ class Store:
     about invalid objects name it.
     """
 
-    def __init__(self, registry: Registry, resource: Resource, cache: Cache, forms: Forms, kind_group: str) -> None:
+    def __init__(
+        self, registry: Registry, resource: Resource, cache: Cache, forms: Mapping[str, Form], kind_group: str
+    ) -> None:
         self.registry, self.resource, self.cache, self.strategy = registry, resource, cache, resource.strategy
         self.forms, self.kind_group = forms, kind_group
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
@@ -152,6 +154,9 @@ class Store:
         self.normalize = normalizer_of(
             next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema
         )
+        self.projectors = {
+            sub.name: Projector(sub.projection) for sub in resource.subresources if sub.projection is not None
+        }
         #: what a body has to be, by version and subresource.
         self.bodies: Mapping[tuple[str, str], ExpectedBody] = {
             (version.name, "" if subresource is None else subresource.name): ExpectedBody(

@@ -11,8 +11,7 @@ from apiserver.api.selectors import SelectorError, from_labels, from_object
 from apiserver.api.status import bad_request
 from apiserver.api.types.autoscaling import Scale
 from apiserver.registry.metadata import validate_metadata
-from apiserver.registry.projection import Projection
-from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.resource import Column, Projection, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE
 from apiserver.resources.workloads import nonnegative

@@ -16,7 +16,7 @@ from apiserver.api.types.core.nodes import Node
 from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.core.services import Service
 from apiserver.api.types.resource import v1
-from apiserver.registry.body.normalize import written
+from apiserver.registry.body.convert import written
 from apiserver.registry.body.unstructured import misfit
 from tests.conformance.vectors import Case, Skipped, expect
 

@@ -26,7 +26,7 @@ from apiserver.http.formats.protobuf import Frames
 from apiserver.http.formats.rendering import View
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.body.decode import SCHEME, Kinds
-from apiserver.registry.verbs.results import WatchEvent
+from apiserver.registry.results import WatchEvent
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
 from tests.support.server import serve

@@ -26,6 +26,7 @@ from apiserver.messages import Request, User
 from apiserver.registry.catalog import add_resources
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
 from apiserver.registry.store import Registry, Store
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.verbs.create import create
@@ -33,7 +34,6 @@ from apiserver.registry.verbs.delete import delete, delete_collection
 from apiserver.registry.verbs.get import get
 from apiserver.registry.verbs.list import list_
 from apiserver.registry.verbs.patch import patch
-from apiserver.registry.verbs.results import DeleteResult, Listing, Result, WatchEvent
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
 from apiserver.storage import open_log

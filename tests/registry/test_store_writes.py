@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
-from apiserver.registry.body.normalize import normalizer_of
+from apiserver.registry.body.convert import normalizer_of
 from apiserver.registry.metadata import generate_name, new_suffix
 
 Json = dict[str, Any]

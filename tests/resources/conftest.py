@@ -12,7 +12,7 @@ import pytest
 from apiserver.api.codec import decode
 from apiserver.api.features import Features
 from apiserver.messages import User
-from apiserver.registry.body.normalize import normalizer_of
+from apiserver.registry.body.convert import normalizer_of
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, same_form
 from apiserver.resources import CATALOG

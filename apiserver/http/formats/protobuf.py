@@ -22,7 +22,7 @@ from apiserver.registry.body.convert import read, to_version
 if TYPE_CHECKING:
     from apiserver.http.formats.negotiation import Form
     from apiserver.http.formats.rendering import View
-    from apiserver.registry.verbs.results import WatchEvent
+    from apiserver.registry.results import WatchEvent
     from apiserver.storage.entry import Entry
 
 _DOCUMENTS: Final = {

@@ -19,8 +19,8 @@ from apiserver.http.formats.gathering import gather, in_turns
 from apiserver.http.formats.negotiation import Form
 from apiserver.registry.body.convert import api_version, read, to_version
 from apiserver.registry.resource import Resource, Version, same_form
+from apiserver.registry.results import Listing, WatchEvent
 from apiserver.registry.table import row_of, row_of_entry, table_of
-from apiserver.registry.verbs.results import Listing, WatchEvent
 from apiserver.storage.entry import Batch, Entry
 
 _OPENING: Final = b'{"metadata":{'

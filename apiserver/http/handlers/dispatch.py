@@ -37,13 +37,13 @@ from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream, User
 from apiserver.registry.body.options import is_watch
 from apiserver.registry.context import Context
+from apiserver.registry.results import Listing, Result, WatchEvent
 from apiserver.registry.store import Store
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.delete import delete, delete_collection
 from apiserver.registry.verbs.get import get, get_present
 from apiserver.registry.verbs.list import list_, list_present
 from apiserver.registry.verbs.patch import patch
-from apiserver.registry.verbs.results import Listing, Result, WatchEvent
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
 from apiserver.storage.entry import Entry
@@ -279,10 +279,8 @@ class Dispatcher:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_MAX_BODY}")
         if verb == "get":
             entry = await get(store, ctx, request)
-            projection = route.subresources[ctx.subresource].projection if ctx.subresource else None
-            return self._object(
-                request, form, view, ctx, 200, entry if projection is None else projection.answer(entry)
-            )
+            projector = store.projectors.get(ctx.subresource)
+            return self._object(request, form, view, ctx, 200, entry if projector is None else projector.answer(entry))
         if verb == "list":
             return await self._list(request, form, view, await list_(store, ctx, request))
         if verb == "watch":

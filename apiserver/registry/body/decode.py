@@ -17,8 +17,8 @@ from apiserver.api.objects import Hub
 from apiserver.api.schema import RAW, ListOf, Struct, field
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.types.meta import TYPE_META, ListMeta
-from apiserver.registry.body.convert import api_version
-from apiserver.registry.resource import Resource, Subresource, Version, go_package
+from apiserver.registry.body.convert import ExpectedBody, api_version, to_hub
+from apiserver.registry.resource import Resource, go_package
 
 if TYPE_CHECKING:
     from apiserver.api.protobuf import Envelope
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BODY_TYPES",
     "SCHEME",
-    "ExpectedBody",
     "Kinds",
     "decode_body",
     "media_type",
-    "to_hub",
     "unsupported_media_type",
     "warnings_of",
 ]
@@ -101,42 +99,6 @@ def check_media_type(content_type: str) -> str:
     return media
 
 
-class ExpectedBody:
-    """What a body has to be: kind, group, version and schema of an object or of a subresource's own kind."""
-
-    __slots__ = (
-        "accepts",
-        "api_version",
-        "defaults",
-        "group",
-        "kind",
-        "of",
-        "projection",
-        "schema",
-        "subresource",
-        "to_hub",
-        "version",
-    )
-
-    def __init__(self, resource: Resource, version: Version, subresource: Subresource | None = None) -> None:
-        #: what is written: the version of the object, or of the other kind as which a subresource shows it.
-        self.subresource, self.projection = subresource, None if subresource is None else subresource.projection
-        self.of = version if self.projection is None else self.projection.version
-        self.to_hub, self.defaults = version.to_hub, version.default
-        self.accepts = subresource.accepts if subresource is not None else ()
-        self.kind, self.group, self.version, self.schema = resource.kind, resource.group, version.name, version.schema
-        if subresource is not None and subresource.schema is not None and subresource.kind:
-            self.kind, self.schema = subresource.kind, subresource.schema
-            self.group = resource.group if subresource.group is None else subresource.group
-            self.version = subresource.version or version.name
-            self.to_hub, self.defaults = _same, None
-        self.api_version = api_version(self.group, self.version)
-
-
-def _same(obj: Json) -> Json:
-    return obj
-
-
 def load_body(body: bytes, media: str) -> Body:
     """A body's value. What is no JSON fails where upstream looks for apiVersion and kind. Raises DecodeError."""
     try:
@@ -198,17 +160,6 @@ def _resets_managers(raw: Any) -> bool:
     """An empty list of managedFields, which no normal form keeps, asks to forget all managers."""
     metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
     return isinstance(metadata, Mapping) and metadata.get("managedFields") == []
-
-
-def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
-    """Defaults and converts a decoded object. Raises DecodeError where it has no stored form."""
-    obj.pop("kind", None)
-    obj.pop("apiVersion", None)
-    if reset:
-        obj["metadata"]["managedFields"] = [{}]
-    if expected.defaults is not None:
-        expected.defaults(obj, ctx.now)
-    return Hub(expected.to_hub(obj))
 
 
 def summary(body: bytes) -> str:

@@ -17,11 +17,10 @@ from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_
 from apiserver.api.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
-from apiserver.registry.metadata import manager_name, validate_manager
+from apiserver.registry.metadata import validate_manager
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
-    from apiserver.registry.context import Context
 
 __all__ = [
     "DeleteOptions",
@@ -255,20 +254,15 @@ def _watch_errors(match: str, token: str, initial: bool | None, watch_list: bool
 # Writing
 
 
-def write_options(ctx: Context, request: Request, kind: str) -> WriteOptions:
-    """The options of a create ("CreateOptions") or update ("UpdateOptions"), of which manager and dryRun go into the
-    context.
-    """
-    options = _write_options(request.params, kind) if request.query else _PLAIN_WRITE
-    ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
-    ctx.dry_run = options.dry_run
-    return options
+def write_options(request: Request, kind: str) -> WriteOptions:
+    """The options of a create ("CreateOptions") or update ("UpdateOptions")."""
+    return _write_options(request.params, kind) if request.query else _PLAIN_WRITE
 
 
-def patch_options(ctx: Context, request: Request, *, apply: bool) -> WriteOptions:
-    """As `write_options`; an apply has to name its manager, and it alone may force."""
+def patch_options(request: Request, *, apply: bool) -> WriteOptions:
+    """The options of a patch; an apply has to name its manager, and it alone may force."""
     if not request.query and not apply:
-        return write_options(ctx, request, "PatchOptions")
+        return _PLAIN_WRITE
     errors = []
     force = _flag(request.params, "force")
     if apply:
@@ -276,10 +270,7 @@ def patch_options(ctx: Context, request: Request, *, apply: bool) -> WriteOption
             errors.append(required(Path("fieldManager"), "is required for apply patch"))
     elif force is not None:
         errors.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
-    options = _write_options(request.params, "PatchOptions", errors, force)
-    ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
-    ctx.dry_run = options.dry_run
-    return options
+    return _write_options(request.params, "PatchOptions", errors, force)
 
 
 def _write_options(

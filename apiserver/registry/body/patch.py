@@ -24,8 +24,8 @@ from apiserver.api.patch.goformat import go_format
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.registry.body.convert import api_version, to_version
-from apiserver.registry.body.decode import SCHEME, ExpectedBody, to_hub, warnings_of
+from apiserver.registry.body.convert import ExpectedBody, api_version, to_hub, to_version
+from apiserver.registry.body.decode import SCHEME, warnings_of
 from apiserver.registry.body.unstructured import Misfit, restored_changes
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ Texts and rules are those of k8s.io/apimachinery (pkg/util/managedfields) and st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -18,8 +19,8 @@ from apiserver.api.fielderrors import go_quote
 from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError, bad_request
-from apiserver.registry.body.convert import Forms, copy_of, exact_copy
-from apiserver.registry.body.decode import ExpectedBody, to_hub, warnings_of
+from apiserver.registry.body.convert import ExpectedBody, Form, copy_of, exact_copy, to_hub
+from apiserver.registry.body.decode import warnings_of
 from apiserver.registry.body.patch import repeated_fields
 from apiserver.registry.body.unstructured import Misfit, restored
 from apiserver.registry.fields.managers import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
@@ -49,7 +50,7 @@ class _Conflicts(Exception):
 
 
 def apply_func(
-    forms: Forms,
+    forms: Mapping[str, Form],
     resets: tuple[str, ...],
     ctx: Context,
     expected: ExpectedBody,
@@ -119,7 +120,7 @@ class _Applier:
     """One apply. `schema` and `api_version` are the request's; live and applied objects are in that version."""
 
     def __init__(
-        self, forms: Forms, resets: tuple[str, ...], ctx: Context, expected: ExpectedBody, applied: Json
+        self, forms: Mapping[str, Form], resets: tuple[str, ...], ctx: Context, expected: ExpectedBody, applied: Json
     ) -> None:
         self.forms, self.ctx, self.expected, self.applied = forms, ctx, expected, applied
         self.schema: Struct = expected.schema

@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.api.status import StatusError
-from apiserver.registry.body.convert import Form
-from apiserver.registry.body.normalize import written
+from apiserver.registry.body.convert import Form, written
 from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, without
 from apiserver.registry.fields.walk import NamelessItem, compare
 from apiserver.registry.metadata import timestamp

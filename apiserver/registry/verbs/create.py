@@ -25,15 +25,16 @@ from apiserver.registry.metadata import (
     fill_system_fields,
     generate_name,
     is_terminating,
+    manager_name,
     validate_metadata,
     wipe_system_fields,
 )
-from apiserver.registry.verbs.results import Result, Unsaved
+from apiserver.registry.results import Result, Unsaved
 from apiserver.storage.types import KeyExists, Write
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
-    from apiserver.registry.body.decode import ExpectedBody
+    from apiserver.registry.body.convert import ExpectedBody
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
     from apiserver.registry.store import Store
@@ -48,7 +49,9 @@ NAME_ATTEMPTS: Final = 8
 async def create(store: Store, ctx: Context, request: Request) -> Result:
     """POST of an object, or of ctx.subresource (binding, eviction, token). Raises StatusError."""
     check_media_type(request.headers.get("content-type", ""))
-    options = write_options(ctx, request, "CreateOptions")
+    options = write_options(request, "CreateOptions")
+    ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
+    ctx.dry_run = options.dry_run
     expected = store.bodies[ctx.version, ctx.subresource]
     obj = decode_body(ctx, expected, store.registry.kinds, request, options.field_validation)
     if expected.subresource is not None or store.resource.create is not None:
@@ -60,7 +63,7 @@ async def create(store: Store, ctx: Context, request: Request) -> Result:
     finally:
         if ctx.dropped:
             made = entry.key.rpartition("/")[2] if entry is not None else metadata.get("generateName", "")
-            store.registry.dropped.report(ctx, ctx.name or metadata.get("name") or made)
+            ctx.report_dropped(store.registry.dropped, ctx.name or metadata.get("name") or made)
 
 
 async def _answer_unstored(

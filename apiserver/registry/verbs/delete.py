@@ -20,8 +20,8 @@ from apiserver.registry.body.convert import encode_stored, read
 from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body
 from apiserver.registry.body.options import DeleteOptions, ListOptions, Preconditions, delete_options, list_options
 from apiserver.registry.metadata import FOREGROUND, ORPHAN, timestamp
+from apiserver.registry.results import DeleteResult, Listing, Unsaved
 from apiserver.registry.verbs.list import list_entries
-from apiserver.registry.verbs.results import DeleteResult, Listing, Unsaved
 from apiserver.storage.types import KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:

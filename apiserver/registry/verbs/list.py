@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.status import StatusError, bad_request, expired
 from apiserver.registry.body.options import ListOptions, list_options
+from apiserver.registry.results import Listing
 from apiserver.registry.verbs.continuation import decode_token, encode_token
-from apiserver.registry.verbs.results import Listing
 from apiserver.registry.verbs.revisions import parse_version, reached, too_large
 from apiserver.registry.verbs.selection import Selection, select
 from apiserver.storage.types import Compacted, Expired, FutureRevision

@@ -10,8 +10,8 @@ from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.status import conflict
 from apiserver.registry.body.options import patch_options
 from apiserver.registry.body.patch import APPLY, patch_func, patch_type
-from apiserver.registry.metadata import ensure_namespace
-from apiserver.registry.verbs.results import Result
+from apiserver.registry.metadata import ensure_namespace, manager_name
+from apiserver.registry.results import Result
 from apiserver.registry.verbs.update import check_name, update_object
 
 if TYPE_CHECKING:
@@ -26,16 +26,18 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     """PATCH of an object or of ctx.subresource; an apply makes it when it is missing. Raises StatusError."""
     media = patch_type(request.headers.get("content-type", ""))
     apply = media == APPLY
-    options = patch_options(ctx, request, apply=apply)
+    options = patch_options(request, apply=apply)
+    ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
+    ctx.dry_run = options.dry_run
     expected = store.bodies[ctx.version, ctx.subresource]
-    projection = expected.projection
-    about = ctx if projection is None else projection.context(ctx)
+    projector = store.projectors.get(ctx.subresource)
+    about = ctx if projector is None else projector.context(ctx)
     if apply:
         from apiserver.registry.fields.apply import apply_func
 
         forms, resets = store.forms, store.strategy.reset_fields_of(ctx.subresource)
-        if projection is not None:
-            forms, resets = projection.forms, ()
+        if projector is not None:
+            forms, resets = projector.forms, ()
         patched: UpdateFunc = apply_func(forms, resets, about, expected, request.body, options)
     else:
         patched = patch_func(about, expected, media, request.body, options)

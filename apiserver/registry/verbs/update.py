@@ -25,12 +25,13 @@ from apiserver.registry.metadata import (
     deduplicate_owners,
     ensure_namespace,
     fill_system_fields,
+    manager_name,
     validate_metadata,
     validate_metadata_update,
 )
+from apiserver.registry.results import Result, Unsaved
 from apiserver.registry.verbs.create import prepare_new
 from apiserver.registry.verbs.delete import removable
-from apiserver.registry.verbs.results import Result, Unsaved
 from apiserver.storage.types import KeyExists, KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ __all__ = ["check_name", "replace_object", "update", "update_object"]
 
 async def update(store: Store, ctx: Context, request: Request) -> Result:
     """PUT of the object or of ctx.subresource. Raises StatusError."""
-    options = write_options(ctx, request, "UpdateOptions")
+    options = write_options(request, "UpdateOptions")
+    ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
+    ctx.dry_run = options.dry_run
     expected = store.bodies[ctx.version, ctx.subresource]
     decoded: list[Hub] = [decode_body(ctx, expected, store.registry.kinds, request, options.field_validation)]
     metadata = decoded[0]["metadata"]
@@ -90,18 +93,18 @@ async def update_object(
     """Writes what `func` makes of the object ctx.name. `uid` is the one that the request names, `create` whether a
     missing object is made; `tracked`: `func` keeps managed fields itself. Raises StatusError.
     """
-    projection = store.bodies[ctx.version, ctx.subresource].projection
+    projector = store.projectors.get(ctx.subresource)
     try:
-        if projection is None:
+        if projector is None:
             created = create and not ctx.subresource
             return await _update(store, ctx, func, options, ctx.subresource, uid, create=created, tracked=tracked)
-        func = projection.of_object(ctx, func, tracked=tracked)
+        func = projector.of_object(ctx, func, tracked=tracked)
         result = await _update(store, ctx, func, options, "", uid, create=False, tracked=True)
         assert result.entry is not None, "an update has an object"
-        return Result(projection.answer(result.entry))
+        return Result(projector.answer(result.entry))
     finally:
         if ctx.dropped:
-            store.registry.dropped.report(ctx, ctx.name)
+            ctx.report_dropped(store.registry.dropped, ctx.name)
 
 
 async def _update(

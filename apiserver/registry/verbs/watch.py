@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from apiserver.api.status import StatusError, unavailable
 from apiserver.registry.body.options import list_options
-from apiserver.registry.verbs.results import WatchEvent
+from apiserver.registry.results import WatchEvent
 from apiserver.registry.verbs.revisions import parse_version, reached
 from apiserver.registry.verbs.selection import Selection, select
 from apiserver.storage.entry import Batch, Event
