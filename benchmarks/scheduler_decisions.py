@@ -20,7 +20,7 @@ from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.framework import Cycle
 from controllers.scheduler.nodes import Cache
-from controllers.scheduler.plugins import default_plugins
+from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.reach import DeviceReach
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
@@ -45,7 +45,7 @@ class Decisions:
         claims = ClaimCache(allocator.allocated)
         self.devices = DynamicResources(allocator, claims, RealClock(), conditions=True)
         reach = DeviceReach(allocator.allocated)
-        plugins = default_plugins(self.cache, self.devices, lambda _: {})
+        plugins = default_plugins(Parts(cache=self.cache, devices=self.devices))
         self.evaluator = Evaluator(self.cache, plugins, reach, random.Random(0))
         allocator.inventory.upsert_class({**a_class(), "spec": {"selectors": selector(CLASS)}})
         for number in range(nodes):

@@ -108,6 +108,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "ResourceHealthStatusMessage": _gate("36:b+", "ResourceHealthStatus"),
     "SELinuxMountReadWriteOncePod": _gate("25:a- 27:b- 28:b+ 36:gL"),
     "SchedulerAsyncAPICalls": _gate("34:b-"),
+    "SchedulerPopFromBackoffQ": _gate("33:b+"),
     "SchedulerQueueingHints": _gate("28:b- 32:b+ 34:gL"),
     "ServiceAccountNodeAudienceRestriction": _gate("32:b- 33:b+"),
     "ServiceAccountTokenPodNodeInfo": _gate("29:a- 30:b+ 32:gL"),

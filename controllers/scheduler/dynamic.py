@@ -12,6 +12,7 @@ Facts: Kubernetes 1.36, plugin dynamicresources.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import perf_counter
@@ -76,9 +77,16 @@ class DynamicState:
 class DynamicResources:
     """The plugin. `conditions` says whether binding conditions are on."""
 
-    def __init__(self, allocator: Allocator, claims: ClaimCache, clock: Clock, conditions: bool) -> None:
+    def __init__(
+        self,
+        allocator: Allocator,
+        claims: ClaimCache,
+        clock: Clock,
+        conditions: bool,
+        filter_timeout: timedelta | None = FILTER_TIMEOUT,
+    ) -> None:
         self._allocator, self._claims, self._clock = allocator, claims, clock
-        self.conditions = conditions
+        self.conditions, self._filter_timeout = conditions, filter_timeout
         self.hints: Hints = {
             ClusterEvent.NODE_ADD: None,
             ClusterEvent.NODE_LABEL: None,
@@ -166,7 +174,7 @@ class DynamicResources:
         if state.allocator is None:
             return None
         try:
-            solution = state.allocator.solve(node.node or {}, _Deadline())
+            solution = state.allocator.solve(node.node or {}, self._deadline())
         except AllocationInterrupted as error:
             raise PluginError(f"node {node.name}: timed out trying to allocate devices") from error
         except AllocationError as error:
@@ -174,6 +182,13 @@ class DynamicResources:
                 return Rejection(NAME, (error.text,))
             raise PluginError(error.text) from error
         return CANNOT_ALLOCATE if solution is None else solution
+
+    def _deadline(self) -> Callable[[], str | None]:
+        """Tells a search when it has taken too long. Real time: the search does not wait, it works."""
+        if self._filter_timeout is None:
+            return lambda: None
+        end = perf_counter() + self._filter_timeout.total_seconds()
+        return lambda: "context deadline exceeded" if perf_counter() > end else None
 
     def reachable(self, state: DynamicState, node: NodeInfo) -> Rejection | None:
         """Whether the node can use the claims that are allocated already."""
@@ -237,16 +252,6 @@ class DynamicResources:
         """Gives the allocations made in Reserve up again."""
         for position in state.allocations:
             self._claims.release(state.claims[position])
-
-
-class _Deadline:
-    """Tells a search when it has taken too long. Real time: the search does not wait, it works."""
-
-    def __init__(self) -> None:
-        self._end = perf_counter() + FILTER_TIMEOUT.total_seconds()
-
-    def __call__(self) -> str | None:
-        return "context deadline exceeded" if perf_counter() > self._end else None
 
 
 def _selector(allocation: Json | None) -> NodeSelector | None:

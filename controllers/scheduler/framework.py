@@ -218,17 +218,17 @@ class Plugin:
 _EVERY_EVENT: Hints = dict.fromkeys(ClusterEvent)
 
 
-def hints_of(plugin: Plugin) -> Hints:
+def hints_of(plugin: Plugin, asked: bool = True) -> Hints:
     """The events that may change the plugin's mind: its own hints, or those that follow from what it reads.
 
+    `asked` is whether hints are asked at all (the gate SchedulerQueueingHints): if not, each of these events wakes.
     Who wants to know of new nodes also hears of changed taints: a node may have been added while a taint of it was in
     the way of an earlier plugin.
     """
-    if plugin.hints is None:
-        return _derived(plugin.reads)
-    if ClusterEvent.NODE_ADD in plugin.hints and ClusterEvent.NODE_TAINT not in plugin.hints:
-        return {**plugin.hints, ClusterEvent.NODE_TAINT: None}
-    return plugin.hints
+    hints = plugin.hints if plugin.hints is not None else _derived(plugin.reads)
+    if ClusterEvent.NODE_ADD in hints and ClusterEvent.NODE_TAINT not in hints:
+        hints = {**hints, ClusterEvent.NODE_TAINT: None}
+    return hints if asked else dict.fromkeys(hints)
 
 
 def _derived(reads: Reads) -> Hints:

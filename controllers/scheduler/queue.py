@@ -69,8 +69,11 @@ _Heap = list[tuple[Any, int, QueuedPod]]
 class SchedulingQueue:
     """All pods without a node that this scheduler is responsible for."""
 
-    def __init__(self, clock: Clock, pre_enqueue: PreEnqueue, hints: Mapping[str, Hints]) -> None:
+    def __init__(
+        self, clock: Clock, pre_enqueue: PreEnqueue, hints: Mapping[str, Hints], *, pop_from_backoff: bool = True
+    ) -> None:
         self._clock, self._pre_enqueue, self._hints = clock, pre_enqueue, hints
+        self._early = pop_from_backoff
         self._pods: dict[str, QueuedPod] = {}
         self._active: _Heap = []
         self._backoff: _Heap = []
@@ -220,12 +223,11 @@ class SchedulingQueue:
 
     def _requeue(self, pod: QueuedPod) -> None:
         """A rejected pod may be tried again."""
-        if self._backing_off(pod):
-            plugin = self._pre_enqueue(pod.info)
-            if plugin is None:
-                self._back_off(pod, Place.BACKOFF)
-                return
-        self._enqueue(pod)
+        # Who can be taken out early must be let in beforehand.
+        if self._backing_off(pod) and (not self._early or self._pre_enqueue(pod.info) is None):
+            self._back_off(pod, Place.BACKOFF)
+        else:
+            self._enqueue(pod)
 
     def _back_off(self, pod: QueuedPod, place: Place) -> None:
         pod.place = place
@@ -258,7 +260,7 @@ class SchedulingQueue:
 
     def _top(self) -> _Heap | None:
         """The heap whose first pod is next."""
-        for heap in (self._active, self._backoff):
+        for heap in (self._active, self._backoff) if self._early else (self._active,):
             while heap and heap[0][2].ticket != heap[0][1]:
                 heapq.heappop(heap)
             if heap:
@@ -301,11 +303,17 @@ class SchedulingQueue:
                     break
                 heapq.heappop(heap)
                 if pod.ticket == ticket:
-                    pod.place = Place.ACTIVE
-                    self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
-                    self._wake()
+                    self._expired(pod)
         if self._backoff or self._errors:
             self._start_flushing()
+
+    def _expired(self, pod: QueuedPod) -> None:
+        if not self._early:
+            self._enqueue(pod)
+            return
+        pod.place = Place.ACTIVE
+        self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
+        self._wake()
 
     def _check(self) -> None:
         """Every 30 seconds: who has waited too long is tried again, whatever happened."""

@@ -29,12 +29,12 @@ from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS, SERVICE
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.claimwrites import ClaimWriter
-from controllers.scheduler.dynamic import DynamicResources
+from controllers.scheduler.dynamic import FILTER_TIMEOUT, DynamicResources
 from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, hints_of
 from controllers.scheduler.groups import NO_GROUPS, PodGroups
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
-from controllers.scheduler.plugins import default_plugins
+from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding
 from controllers.scheduler.plugins.preemption import Preemption
 from controllers.scheduler.podinfo import PodInfo
@@ -68,25 +68,27 @@ class Scheduler:
         self.claims = ClaimCache(
             self.allocator.allocated, PodGroups(informers, self.cache.is_assumed) if with_groups else NO_GROUPS
         )
-        self.devices = DynamicResources(self.allocator, self.claims, clock, features.binding_conditions)
+        timeout = FILTER_TIMEOUT if gates.enabled("DRASchedulerFilterTimeout") else None
+        self.devices = DynamicResources(self.allocator, self.claims, clock, features.binding_conditions, timeout)
         self._pods, self._namespaces, self._services = (informers.of(kind) for kind in (PODS, NAMESPACES, SERVICES))
         self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
         self.recorder = EventRecorder(client, clock, SCHEDULER_NAME, options.host)
         self._pod_writer = PodWriter(client, clock)
         choice = random.Random(options.seed)  # noqa: S311 - no secret
         claim_writer = ClaimWriter(client, clock, self.claims, self.devices, RESOURCE_CLAIMS)
-        self.plugins: tuple[Plugin, ...] = (
-            *default_plugins(
-                self.cache,
-                self.devices,
-                self._namespace_labels,
-                self._spread_by,
-                ClaimBinding(claim_writer, self.recorder),
-                Preemption(client, clock, self.cache, self.nominator, self.recorder, choice),
-            ),
-            *extra,
+        parts = Parts(
+            cache=self.cache,
+            devices=self.devices,
+            namespace_labels=self._namespace_labels,
+            default_selector=self._spread_by,
+            binding=ClaimBinding(claim_writer, self.recorder),
+            preemption=Preemption(client, clock, self.cache, self.nominator, self.recorder, choice),
+            enabled=gates.enabled,
         )
-        self.queue = SchedulingQueue(clock, self._keeps_out, {p.name: hints_of(p) for p in self.plugins})
+        self.plugins: tuple[Plugin, ...] = (*default_plugins(parts), *extra)
+        hints = {p.name: hints_of(p, gates.enabled("SchedulerQueueingHints")) for p in self.plugins}
+        early = gates.enabled("SchedulerPopFromBackoffQ")
+        self.queue = SchedulingQueue(clock, self._keeps_out, hints, pop_from_backoff=early)
         self.evaluator = Evaluator(self.cache, self.plugins, self.reach, choice, self.nominator)
         self._watching = Watching(
             informers,

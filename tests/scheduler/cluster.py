@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from apiserver.api.features import Features
 from controllers.allocator import Allocator
 from controllers.runtime.clock import VirtualClock
 from controllers.scheduler.claims import ClaimCache
@@ -15,7 +17,7 @@ from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.framework import Cycle, Plugin
 from controllers.scheduler.nodes import Cache
-from controllers.scheduler.plugins import default_plugins
+from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.status import FitError
@@ -24,14 +26,21 @@ Json = dict[str, Any]
 
 
 class Cluster:
-    """What decides about a pod. `extra` plugins come after upstream's."""
+    """What decides about a pod. `extra` plugins come after upstream's; `gates` are those that are not as in 1.36."""
 
-    def __init__(self, *nodes: Json, seed: int = 0, extra: tuple[Plugin, ...] = ()) -> None:
+    def __init__(
+        self, *nodes: Json, seed: int = 0, extra: tuple[Plugin, ...] = (), gates: Mapping[str, bool] | None = None
+    ) -> None:
         self.cache, self.allocator = Cache(), Allocator()
         self.claims = ClaimCache(self.allocator.allocated)
         self.devices = DynamicResources(self.allocator, self.claims, VirtualClock(), conditions=True)
         self.reach = DeviceReach(self.allocator.allocated)
-        plugins = (*default_plugins(self.cache, self.devices, lambda _: {}), *extra)
+        given, usual = gates or {}, Features()
+
+        def enabled(name: str) -> bool:
+            return given.get(name, usual.enabled(name))
+
+        plugins = (*default_plugins(Parts(cache=self.cache, devices=self.devices, enabled=enabled)), *extra)
         self.evaluator = Evaluator(self.cache, plugins, self.reach, random.Random(seed))
         for node in nodes:
             self.cache.set_node(node)

@@ -239,7 +239,7 @@ def rich_pod() -> Json:
         "p", labels={"app": "x"}, nodeName="n", requests={"cpu": "1", "memory": "1Gi", "example.com/x": "1"},
         tolerations=[{"key": "k", "operator": "Equal", "value": "v"}], nodeSelector={"kubernetes.io/hostname": "n"},
         affinity={"nodeAffinity": affinity}, ports=[{"containerPort": 1, "hostPort": 80}], priority=3,
-        resourceClaims=[{"name": "g", "resourceClaimName": "claim"}],
+        resourceClaims=[{"name": "g", "resourceClaimName": "claim"}], hostNetwork=True, hostUsers=False,
     )  # fmt: skip
 
 

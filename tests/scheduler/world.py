@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from types import TracebackType
@@ -35,9 +35,12 @@ class World:
         release: str = "1.36",
         gates: str = "",
         plugins: Sequence[Plugin] = (),
+        component_gates: Mapping[str, bool] | None = None,
     ) -> None:
-        """`plugins`: further ones for a scheduler."""
-        self._components, self._plugins = components, plugins
+        """`plugins`: further ones for a scheduler; `component_gates`: those of the components, if they differ from the
+        server's.
+        """
+        self._components, self._plugins, self._component_gates = components, plugins, component_gates or {}
         self._settings = read(
             [
                 "--storage",
@@ -54,7 +57,9 @@ class World:
         features = self._settings.features
         self.release = features.release
         self.client = Client(InProcess(self.server.handle, ADMIN), self.clock, "test", release=features.release)
-        options = Options(seed=1, emulated_version=features.release, gates=features.settings)
+        options = Options(
+            seed=1, emulated_version=features.release, gates={**features.settings, **self._component_gates}
+        )
         self.manager = Manager(self.client, self.clock, options, self._components)
         if self._plugins:
             scheduler = Scheduler(self.client, self.manager.informers, self.clock, options, self._plugins)

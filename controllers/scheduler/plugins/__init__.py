@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from apiserver.api.features import Features
 from apiserver.api.selectors import LabelSelector
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.events import ClusterEvent, is_own
@@ -13,6 +15,7 @@ from controllers.scheduler.plugins.dynamicresources import ClaimBinding, dynamic
 from controllers.scheduler.plugins.interpod import NamespaceLabels, inter_pod_affinity
 from controllers.scheduler.plugins.placement import (
     NODE_AFFINITY,
+    NODE_DECLARED_FEATURES,
     NODE_NAME,
     NODE_PORTS,
     NODE_UNSCHEDULABLE,
@@ -31,16 +34,24 @@ SCHEDULING_GATES = Plugin(
 )
 
 
-def default_plugins(
-    cache: Cache,
-    devices: DynamicResources,
-    namespace_labels: NamespaceLabels,
-    default_selector: Callable[[PodInfo], LabelSelector | None] = lambda _: None,
-    binding: ClaimBinding | None = None,
-    preemption: Preemption | None = None,
-) -> tuple[Plugin, ...]:
-    """The list. Without `binding` and `preemption` the plugins decide and write nothing."""
-    return (
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What plugins are made of. Without `binding` and `preemption` they decide and write nothing."""
+
+    cache: Cache
+    devices: DynamicResources
+    namespace_labels: NamespaceLabels = lambda _: {}
+    default_selector: Callable[[PodInfo], LabelSelector | None] = lambda _: None
+    binding: ClaimBinding | None = None
+    preemption: Preemption | None = None
+    enabled: Callable[[str], bool] = Features().enabled
+    """Feature gates by name."""
+
+
+def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
+    """The list. A gate that is off takes its plugin out: the pod is scheduled as if there were none."""
+    enabled = parts.enabled
+    plugins: list[Plugin | None] = [
         SCHEDULING_GATES,
         NODE_UNSCHEDULABLE,
         NODE_NAME,
@@ -48,10 +59,14 @@ def default_plugins(
         NODE_AFFINITY,
         NODE_PORTS,
         NODE_RESOURCES_FIT,
-        pod_topology_spread(cache, default_selector),
-        inter_pod_affinity(cache, namespace_labels),
-        dynamic_resources(devices, binding),
-        *((default_preemption(preemption),) if preemption is not None else ()),
+        pod_topology_spread(parts.cache, parts.default_selector),
+        inter_pod_affinity(parts.cache, parts.namespace_labels),
+        dynamic_resources(parts.devices, parts.binding, scores=enabled("DRAPrioritizedList"))
+        if enabled("DynamicResourceAllocation")
+        else None,
+        default_preemption(parts.preemption) if parts.preemption is not None else None,
         BALANCED_ALLOCATION,
-        image_locality(cache),
-    )
+        image_locality(parts.cache),
+        NODE_DECLARED_FEATURES if enabled("NodeDeclaredFeatures") else None,
+    ]
+    return tuple(plugin for plugin in plugins if plugin is not None)

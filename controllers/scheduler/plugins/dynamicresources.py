@@ -58,8 +58,8 @@ def _shape(state: Any) -> bytes | None:
     return None if state.some_allocated else state.shape
 
 
-def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = None) -> Plugin:
-    """The plugin; without `binding` it decides and writes nothing."""
+def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = None, *, scores: bool = True) -> Plugin:
+    """The plugin; without `binding` it decides and writes nothing. `scores`: earlier alternatives are preferred."""
 
     def reserve(_: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
         return None if devices.reserve(state, node) else CANNOT_ALLOCATE
@@ -72,7 +72,7 @@ def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = 
         pre_filter=devices.prefilter,
         shape=_shape,
         filter=lambda _, state, node: devices.rejection(state, node),
-        pre_score=lambda _, state: state if state is not None and state.scores else SKIP,
+        pre_score=lambda _, state: state if scores and state is not None and state.scores else SKIP,
         score=lambda _, state, node: devices.score(state, node),
         normalize=normalized_up,
         weight=2,

@@ -1,5 +1,5 @@
 """Plugins that compare a pod with one node's own fields: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity,
-NodePorts."""
+NodePorts, NodeDeclaredFeatures."""
 
 from __future__ import annotations
 
@@ -188,4 +188,37 @@ NODE_PORTS = Plugin(
     pre_filter=lambda pod: pod.ports or SKIP,
     filter=_ports_taken,
     hints={ClusterEvent.NODE_ADD: None, ClusterEvent.POD_DELETE: _frees_port},
+)
+
+
+# NodeDeclaredFeatures
+
+LACKS_FEATURES = Rejection("NodeDeclaredFeatures", ("node(s) didn't match Pod's required features",))
+
+
+def required_features(pod: PodInfo) -> list[str]:
+    """The features that a kubelet has to declare for the pod."""
+    spec = pod.spec
+    found = []
+    containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+    rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())
+    if any(rule.get("action") == "RestartAllContainers" for rule in rules):
+        found.append("RestartAllContainersOnContainerExits")
+    if spec.get("hostNetwork") and spec.get("hostUsers") is False:
+        found.append("UserNamespacesHostNetworkSupport")
+    return found
+
+
+def _lacks_features(_: PodInfo, wanted: list[str], node: NodeInfo) -> Rejection | None:
+    declared = ((node.node or {}).get("status") or {}).get("declaredFeatures") or ()
+    return None if all(name in declared for name in wanted) else LACKS_FEATURES
+
+
+NODE_DECLARED_FEATURES = Plugin(
+    name="NodeDeclaredFeatures",
+    reads=Reads(
+        pod=(PodField("required features", required_features),), node=(node_field("status", "declaredFeatures"),)
+    ),
+    pre_filter=lambda pod: required_features(pod) or SKIP,
+    filter=_lacks_features,
 )

@@ -1,0 +1,113 @@
+"""A gate that is off takes away what it stands for, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from controllers.runtime.clock import VirtualClock
+from controllers.runtime.kinds import PODS
+from controllers.scheduler.events import ClusterEvent, Event
+from controllers.scheduler.framework import hints_of
+from controllers.scheduler.plugins import NODE_RESOURCES_FIT
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.queue import Place, SchedulingQueue
+from tests.scheduler.cluster import Cluster
+from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
+from tests.scheduler.world import World, run
+
+Json = dict[str, Any]
+FIT = NODE_RESOURCES_FIT.name
+CLAIMING = {"resourceClaims": [{"name": "g", "resourceClaimName": "nowhere"}]}
+
+
+def test_without_dynamic_resource_allocation_a_pod_with_claims_is_scheduled_as_if_it_had_none() -> None:
+    async def scenario() -> None:
+        names = ("DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList", "DRASchedulerFilterTimeout")
+        gates = dict.fromkeys(names, False)
+        async with World("scheduler", release="1.34", component_gates=gates) as world:
+            await world.add_nodes(a_node("n"))
+            await world.create(PODS, a_pod("p", **CLAIMING))
+            assert (await world.bound("p"))["spec"]["nodeName"] == "n"
+            await world.create(PODS, a_pod("big", requests={"cpu": "99"}, **CLAIMING))
+            # Nothing of devices is in the text either.
+            assert await world.unschedulable("big") == (
+                "0/1 nodes are available: 1 Insufficient cpu. "
+                "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+            )
+
+    run(scenario)
+
+
+def test_with_it_the_pod_waits_for_its_claim() -> None:
+    refusal = Cluster(a_node("n")).refusal(PodInfo(a_pod("p", **CLAIMING)))
+    assert refusal == '0/1 nodes are available: could not find ResourceClaim "ns/nowhere".'
+    assert Cluster(a_node("n"), gates={"DynamicResourceAllocation": False}).place(PodInfo(a_pod(**CLAIMING))) == "n"
+
+
+def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -> None:
+    pod = info(hostNetwork=True, hostUsers=False)
+    node = a_node("n")
+    refused = "0/1 nodes are available: 1 node(s) didn't match Pod's required features."
+    assert Cluster(node).refusal(pod) == refused
+    assert Cluster(node, gates={"NodeDeclaredFeatures": False}).place(pod) == "n"
+    able = {**node, "status": {**node["status"], "declaredFeatures": ["UserNamespacesHostNetworkSupport"]}}
+    assert Cluster(able).place(pod) == "n"
+    restarting = a_pod()
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    restarting["spec"]["containers"][0]["restartPolicyRules"] = [rule]
+    assert Cluster(able).refusal(PodInfo(restarting)) == refused
+
+
+def prioritized(cluster: Cluster) -> PodInfo:
+    """A pod that would rather have a big device, which only n1 has."""
+    cluster.allocator.inventory.upsert_class(a_class())
+    for name, size in (("n0", "small"), ("n1", "big")):
+        item = a_slice(name, 1, attributes={"size": {"string": size}})
+        cluster.allocator.inventory.upsert_slice(item)
+        cluster.reach.set_slice(item)
+
+    def alternative(size: str) -> Json:
+        selector = {"cel": {"expression": f"device.attributes['gpu.example.com'].size == '{size}'"}}
+        return {"name": size, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1,
+                "selectors": [selector]}  # fmt: skip
+
+    claim = a_claim("claim")
+    claim["spec"]["devices"]["requests"] = [{"name": "r", "firstAvailable": [alternative("big"), alternative("small")]}]
+    cluster.claims.added(claim)
+    return info(resourceClaims=[{"name": "g", "resourceClaimName": "claim"}])
+
+
+def test_earlier_alternatives_are_preferred_if_the_gate_is_on() -> None:
+    nodes = (a_node("n0"), a_node("n1"))
+    with_gate, without = Cluster(*nodes), Cluster(*nodes, gates={"DRAPrioritizedList": False})
+    totals = with_gate.totals(prioritized(with_gate))
+    assert totals["n1"] - totals["n0"] == 2 * (100 - 700 // 8)
+    totals = without.totals(prioritized(without))
+    assert totals["n1"] == totals["n0"]
+
+
+def test_without_queueing_hints_every_event_that_a_plugin_registered_wakes_its_pods() -> None:
+    assert hints_of(NODE_RESOURCES_FIT, asked=False) == dict.fromkeys(hints_of(NODE_RESOURCES_FIT))
+
+
+def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() -> None:
+    async def scenario(early: bool) -> bool:
+        clock = VirtualClock()
+        hints = {FIT: hints_of(NODE_RESOURCES_FIT)}
+        queue = SchedulingQueue(clock, lambda _: None, hints, pop_from_backoff=early)
+        queue.add(info("p", requests={"cpu": "2"}))
+        pod = await queue.pop()
+        queue.put_back(pod, (FIT,))
+        queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
+        assert pod.place is Place.BACKOFF
+        waiting = asyncio.create_task(queue.pop())
+        await asyncio.sleep(0)
+        at_first = waiting.done()
+        await clock.advance(timedelta(seconds=3))
+        assert (await waiting) is pod
+        return at_first
+
+    assert asyncio.run(scenario(True))
+    assert not asyncio.run(scenario(False))
