@@ -77,7 +77,7 @@ class Decisions:
             cycle = Cycle(pod)
             node = await self.evaluator.place(cycle)
             self.cache.assume(pod, node.name)
-            assert self.devices.reserve(cycle.active("DynamicResources"), node)
+            assert self.devices.reserve(pod, cycle.active("DynamicResources"), node)
             longest = max(longest, time.perf_counter() - begun)
         return longest
 

@@ -8,13 +8,17 @@ Both reach the allocator's state at once, so it is never rebuilt.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from controllers.allocator import Allocated
 from controllers.claims import ClaimReferenceError, claim_reference
+from controllers.runtime.clock import Clock
 from controllers.runtime.kinds import key_of
+from controllers.scheduler.extended import owner_of_special
 from controllers.scheduler.groups import NO_GROUPS, PodGroups
 
 Json = dict[str, Any]
@@ -43,9 +47,30 @@ class ClaimCache:
         self._written: dict[str, Json] = {}
         self.pending: dict[str, Pending] = {}
         """By the claim's uid."""
+        self._special: dict[str, str] = {}
+        """The keys of claims for extended resources, by the uid of their pod."""
+        self._awaited: dict[str, list[asyncio.Future[None]]] = {}
 
     def get(self, key: str) -> Json | None:
         return self._written.get(key) or self._observed.get(key)
+
+    def special_of(self, uid: str) -> Json | None:
+        """The claim that was written for the extended resources of a pod."""
+        key = self._special.get(uid)
+        return self.get(key) if key is not None else None
+
+    async def observed(self, claim: Json, clock: Clock, limit: timedelta) -> None:
+        """Returns once the watch has shown a claim that was created, or after a while."""
+        key = key_of(claim)
+        if key in self._observed:
+            return
+        waiting = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(key, []).append(waiting)
+        timer = clock.call_later(limit, lambda: None if waiting.done() else waiting.set_result(None))
+        try:
+            await waiting
+        finally:
+            timer.cancel()
 
     # What the watch says
 
@@ -60,12 +85,19 @@ class ClaimCache:
         visible = self.get(key)
         self._observed.pop(key, None)
         self._written.pop(key, None)
+        if (owner := owner_of_special(claim)) is not None:
+            self._special.pop(owner, None)
         self._allocated.remove_claim(claim)
         self.changed(visible, None)
 
     def _observe(self, key: str, claim: Json) -> None:
         visible = self.get(key)
         self._observed[key] = claim
+        if (owner := owner_of_special(claim)) is not None:
+            self._special[owner] = key
+        for waiting in self._awaited.pop(key, ()):
+            if not waiting.done():
+                waiting.set_result(None)
         written = self._written.get(key)
         if written is not None:
             if _version(claim) < _version(written) and _uid(claim) == _uid(written):

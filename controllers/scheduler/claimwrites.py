@@ -1,9 +1,10 @@
 """What the scheduler writes to claims, and in which order.
 
 Before a pod is bound each of its claims gets the finalizer (PUT), then in one status write the allocation, the pod in
-reservedFor and the time. A conflict is tried again with the claim as it is then, up to five times. Facts: Kubernetes
-1.36, plugin dynamicresources. Pods that share a claim take turns, each with what the one before wrote: upstream lets
-them run into each other's conflicts, which costs most of them a backoff.
+reservedFor and the time. A conflict is tried again with the claim as it is then, up to five times. The claim for
+extended resources is created first, and deleted if the pod cannot be bound. Pods that share a claim take turns, each
+with what the one before wrote: upstream lets them run into each other's conflicts, which costs most of them a backoff.
+Facts: Kubernetes 1.36, plugin dynamicresources.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from controllers.runtime.transport import TransportError
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.claimstate import has_binding_conditions, readiness
 from controllers.scheduler.dynamic import DynamicResources, DynamicState
+from controllers.scheduler.extended import IN_MEMORY
 from controllers.scheduler.framework import PluginError
 from controllers.scheduler.podinfo import PodInfo
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
 _TRIES, _PAUSE = 5, timedelta(milliseconds=10)
+_WATCH_PATIENCE = timedelta(seconds=120)
 _POLL, _PATIENCE = timedelta(seconds=5), timedelta(seconds=600)
 
 
@@ -44,18 +47,34 @@ class ClaimWriter:
     async def bind(self, pod: PodInfo, state: DynamicState) -> None:
         """Allocates and reserves all claims for the pod. Raises PluginError; what was written stays in the state."""
         for position, claim in enumerate(state.claims):
-            if not self._groups.is_reserved(pod.pod, claim):
+            if position == state.special:
+                await self._bind_special(state, position)
+            elif not self._groups.is_reserved(pod.pod, claim):
                 name = key_of(claim)
                 async with self._turns.setdefault(name, asyncio.Lock()):
                     known = self._claims.get(name)
                     newest = (
                         known if known is not None and known["metadata"]["uid"] == claim["metadata"]["uid"] else claim
                     )
-                    state.claims[position] = await self._bind_claim(
-                        newest, name, state.consumers[position], state.allocations.get(position)
-                    )
+                    _, allocation = state.reserved.get(position, (None, None))
+                    state.claims[position] = await self._bind_claim(newest, state.consumers[position], allocation)
 
-    async def _bind_claim(self, claim: Json, name: str, consumer: Json, allocation: Json | None) -> Json:
+    async def _bind_special(self, state: DynamicState, position: int) -> None:
+        """Creates the claim for extended resources, allocated. Its devices stay reserved until the watch shows it."""
+        claim, allocation = state.reserved[position]
+        kept = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
+        try:
+            created = await self._client.create(self._kind, {**claim, "metadata": kept})
+        except (StatusError, TransportError) as error:
+            raise PluginError(f"create claim for extended resources {kept['namespace']}/: {error}") from error
+        state.claims[position] = created
+        written = state.claims[position] = await self._bind_claim(created, state.consumers[position], allocation)
+        await self._claims.observed(written, self._clock, _WATCH_PATIENCE)
+        self._claims.wrote(written)
+        self._claims.confirm(claim)
+
+    async def _bind_claim(self, claim: Json, consumer: Json, allocation: Json | None) -> Json:
+        name = key_of(claim)
         what = "allocation and reservation" if allocation is not None else "reservation"
         for attempt in range(_TRIES):
             if attempt:
@@ -147,9 +166,36 @@ class ClaimWriter:
         reserved for a group stays so.
         """
         self._devices.unreserve(state)
-        for claim in state.claims:
-            if (claim.get("status") or {}).get("allocation") and is_reserved_for_pod(pod.pod, claim):
+        for position, claim in enumerate(state.claims):
+            if position == state.special:
+                await self._give_up_special(claim)
+            elif (claim.get("status") or {}).get("allocation") and is_reserved_for_pod(pod.pod, claim):
                 await self._remove_consumer(claim, pod.uid)
+
+    async def _give_up_special(self, claim: Json) -> None:
+        if claim["metadata"]["name"] == IN_MEMORY:
+            return
+        try:
+            await self._delete(claim)
+        except (StatusError, TransportError) as error:
+            log.warning("cannot delete claim %s: %s", key_of(claim), error)
+
+    async def _delete(self, claim: Json) -> None:
+        """Takes the finalizer off, then deletes. Raises StatusError, TransportError."""
+        metadata = claim["metadata"]
+        name, namespace = metadata["name"], metadata["namespace"]
+        for left in reversed(range(_TRIES)):
+            metadata = claim["metadata"]
+            finalizers = [item for item in metadata.get("finalizers") or () if item != FINALIZER]
+            try:
+                await self._client.update(self._kind, {**claim, "metadata": {**metadata, "finalizers": finalizers}})
+                break
+            except StatusError as error:
+                if error.reason != "Conflict" or not left:
+                    raise
+            await self._clock.sleep(_PAUSE)
+            claim = await self._client.get(self._kind, name, namespace)
+        await self._client.delete(self._kind, name, namespace)
 
     async def _remove_consumer(self, claim: Json, uid: str) -> bool:
         """Takes a user out of reservedFor. Says whether that worked; what did not is tried again with the pod."""
@@ -171,6 +217,8 @@ class ClaimWriter:
         """
         for position in sorted(state.unavailable):
             claim = state.claims[position]
+            if position == state.special:
+                continue
             consumers = (claim.get("status") or {}).get("reservedFor") or ()
             if all(consumer["uid"] == pod.uid for consumer in consumers) and len(consumers) <= 1:
                 status = {
@@ -180,6 +228,9 @@ class ClaimWriter:
                 }
                 await self._client.update_status(self._kind, {**claim, "status": status})
                 return "deallocation of ResourceClaim completed"
+        if state.special is not None and state.is_stale:
+            await self._delete(state.claims[state.special])
+            return "deletion of ResourceClaim completed"
         return await self._unreserve_group(pod) or "still not schedulable"
 
     async def _unreserve_group(self, pod: PodInfo) -> str:

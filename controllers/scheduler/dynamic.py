@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from time import perf_counter
 from typing import Any
+from uuid import uuid4
 
 import orjson
 
@@ -28,6 +29,14 @@ from controllers.runtime.kinds import key_of
 from controllers.scheduler.claims import ClaimCache, ClaimWalkError
 from controllers.scheduler.claimstate import has_binding_conditions, is_deallocation, readiness, results_of
 from controllers.scheduler.events import ClusterEvent, Event, Hints
+from controllers.scheduler.extended import (
+    IN_MEMORY,
+    ClassNames,
+    RequestBuilder,
+    containers_shape,
+    is_device_resource,
+    special_claim,
+)
 from controllers.scheduler.framework import SKIP, PluginError, Skip
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
@@ -37,9 +46,28 @@ Json = dict[str, Any]
 NAME = "DynamicResources"
 CANNOT_ALLOCATE = Rejection(NAME, ("cannot allocate all claims",))
 NOT_ON_NODE = Rejection(NAME, ("resourceclaim not available on the node",))
+CANNOT_FIT = Rejection(NAME, ("cannot fit resource",))
+STALE_SPECIAL = Rejection(NAME, ("cannot schedule extended resource claim",))
+NOTHING_SERVED: frozenset[str] = frozenset()
 _ALTERNATIVES = 8
 FILTER_TIMEOUT = timedelta(seconds=10)
 BINDING_TIMEOUT = timedelta(seconds=600)
+
+
+@dataclass(slots=True)
+class Variant:
+    """What has to be allocated on some nodes: the claims of the pod, and the special one as those nodes need it."""
+
+    allocator: PodAllocator | None
+    """None: there is nothing to allocate."""
+    positions: list[int]
+    """The claims to allocate."""
+    prioritized: list[bool]
+    """For each of their requests whether its choice counts for the score."""
+    special: Json | None = None
+    """The special claim with its requests."""
+    mappings: list[Json] = field(default_factory=list)
+    """Which container gets the devices of which request of it."""
 
 
 @dataclass(slots=True)
@@ -47,31 +75,42 @@ class DynamicState:
     """One attempt for one pod with claims."""
 
     claims: list[Json]
+    """The special one last."""
     consumers: list[Json]
     """For whom each claim is to be reserved: the pod, or its group."""
     selectors: list[NodeSelector | None]
     """Where the claims that are allocated can be used."""
     pending: list[int]
-    """Claims to allocate, by position."""
-    allocator: PodAllocator | None
+    """The pod's own claims to allocate, by position."""
+    special: int | None = None
+    """The position of the claim for extended resources."""
+    extended: dict[str, int] = field(default_factory=dict)
+    """The extended resources that the pod asks for."""
+    variants: dict[frozenset[str], Variant] = field(default_factory=dict)
+    """By the extended resources that devices have to serve."""
+    chosen: Variant | None = None
+    """The one of the node, since Reserve."""
     fixed_score: int = 0
     """What the allocated claims add to the score of every node."""
-    shape: bytes = b""
-    """Equal for claims to allocate that every node treats alike."""
-    prioritized: list[bool] = field(default_factory=list)
-    """For each request to allocate whether its choice counts for the score."""
+    shape: bytes | None = b""
+    """Equal for claims to allocate that every node treats alike; None: verdicts must not be remembered."""
     unavailable: set[int] = field(default_factory=set)
     """Allocated claims that some node could not use, by position."""
-    allocations: dict[int, Json] = field(default_factory=dict)
-    """Made in Reserve, by position."""
+    reserved: dict[int, tuple[Json, Json]] = field(default_factory=dict)
+    """Claims and allocations made in Reserve, by position."""
 
     @property
     def some_allocated(self) -> bool:
-        return len(self.pending) < len(self.claims)
+        return len(self.pending) + (self.special is not None) < len(self.claims)
 
     @property
     def scores(self) -> bool:
-        return bool(self.fixed_score) or any(self.prioritized)
+        return bool(self.fixed_score) or any(any(variant.prioritized) for variant in self.variants.values())
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the special claim is left from an earlier attempt."""
+        return self.special is not None and self.claims[self.special]["metadata"]["name"] != IN_MEMORY
 
 
 class DynamicResources:
@@ -84,9 +123,12 @@ class DynamicResources:
         clock: Clock,
         conditions: bool,
         filter_timeout: timedelta | None = FILTER_TIMEOUT,
+        classes: ClassNames | None = None,
     ) -> None:
+        """`classes` None: devices serve no extended resources."""
         self._allocator, self._claims, self._clock = allocator, claims, clock
         self.conditions, self._filter_timeout = conditions, filter_timeout
+        self.classes = classes
         self.hints: Hints = {
             ClusterEvent.NODE_ADD: None,
             ClusterEvent.NODE_LABEL: None,
@@ -133,16 +175,15 @@ class DynamicResources:
 
     def prefilter(self, pod: PodInfo) -> DynamicState | Rejection | Skip:
         """The state of an attempt; SKIP if the pod has no claims. Raises PluginError."""
-        if not pod.has_claims:
+        extended = self._extended(pod)
+        if not pod.has_claims and not extended:
             return SKIP
         try:
             claims = self._claims.walk(pod.pod)
             consumers = self._claims.consumers(pod.pod)
         except ClaimWalkError as error:
             return Rejection(NAME, (str(error),))
-        if not claims:
-            return SKIP
-        state = DynamicState(claims, consumers, [], [], None)
+        state = DynamicState(claims, consumers, [], [])
         for position, claim in enumerate(claims):
             allocation = (claim.get("status") or {}).get("allocation")
             state.selectors.append(_selector(allocation))
@@ -154,27 +195,88 @@ class DynamicResources:
                 text = f"resource claim {metadata['namespace']}/{metadata['name']} is in the process of being allocated"
                 return Rejection(NAME, (text,))
             state.pending.append(position)
-        return self._to_allocate(state)
+        if extended:
+            self._add_special(state, pod, extended)
+        return self._to_allocate(state, pod) if state.claims else SKIP
 
-    def _to_allocate(self, state: DynamicState) -> DynamicState | Rejection:
-        if not state.pending:
-            return state
-        state.allocator = self._allocator.for_pod([state.claims[position] for position in state.pending])
-        refused = state.allocator.prefilter()
-        if refused is not None:
+    def _extended(self, pod: PodInfo) -> dict[str, int]:
+        """The extended resources that the pod asks for, if devices may serve at least one."""
+        classes = self.classes
+        if classes is None or not any(classes.get(name) for name in pod.requests if is_device_resource(name)):
+            return {}
+        return {name: value for name, value in pod.requests.items() if is_device_resource(name)}
+
+    def _add_special(self, state: DynamicState, pod: PodInfo, extended: dict[str, int]) -> None:
+        stale = self._claims.special_of(pod.uid)
+        state.special, state.extended = len(state.claims), extended
+        state.claims.append(stale or special_claim(pod.pod, str(uuid4())))
+        state.consumers.append({"resource": "pods", "name": pod.name, "uid": pod.uid})
+        state.selectors.append(None)
+
+    def _to_allocate(self, state: DynamicState, pod: PodInfo) -> DynamicState | Rejection:
+        variant = self._variant(state, pod, frozenset())
+        if variant.allocator is not None and (refused := variant.allocator.prefilter()) is not None:
             if not refused.unresolvable:
                 raise PluginError(refused.text)
             return Rejection(NAME, (refused.text,))
-        state.prioritized = [request.prioritized for request in state.allocator.plan.requests]
-        state.shape = orjson.dumps([state.claims[position].get("spec") for position in state.pending])
+        if state.some_allocated or state.is_stale:
+            state.shape = None
+        else:
+            containers = containers_shape(pod) if state.special is not None else None
+            specs = [state.claims[position].get("spec") for position in state.pending]
+            state.shape = orjson.dumps([specs, containers])
         return state
 
-    def solve(self, state: DynamicState, node: NodeInfo) -> Solution | Rejection | None:
+    def _variant(self, state: DynamicState, pod: PodInfo, served: frozenset[str]) -> Variant:
+        """What has to be allocated where devices serve these resources."""
+        found = state.variants.get(served)
+        if found is None:
+            found = state.variants[served] = self._make_variant(state, pod, served)
+        return found
+
+    def _make_variant(self, state: DynamicState, pod: PodInfo, served: frozenset[str]) -> Variant:
+        claims = [state.claims[position] for position in state.pending]
+        variant = Variant(None, list(state.pending), [])
+        if served:
+            assert state.special is not None
+            assert self.classes is not None
+            builder = RequestBuilder(pod, self.classes.get)
+            for resource in sorted(served):
+                builder.add(resource)
+            builder.finish()
+            variant.special = {**state.claims[state.special], "spec": {"devices": {"requests": builder.requests}}}
+            variant.mappings = builder.mappings
+            variant.positions.append(state.special)
+            claims.append(variant.special)
+        if claims:
+            variant.allocator = self._allocator.for_pod(claims)
+            variant.prioritized = [request.prioritized for request in variant.allocator.plan.requests]
+        return variant
+
+    def _for_node(self, state: DynamicState, pod: PodInfo, node: NodeInfo) -> Variant | Rejection:
+        """What has to be allocated on a node: it may list some of the extended resources itself."""
+        if state.special is None:
+            return state.variants[NOTHING_SERVED]
+        if state.is_stale:
+            return STALE_SPECIAL
+        assert self.classes is not None
+        served = []
+        for name in state.extended:
+            if not node.allocatable.get(name) and self.classes.get(name) is not None:
+                served.append(name)
+            elif name not in node.allocatable:
+                return CANNOT_FIT
+        return self._variant(state, pod, frozenset(served))
+
+    def solve(self, state: DynamicState, pod: PodInfo, node: NodeInfo) -> Solution | Rejection | None:
         """How the claims can be allocated on the node (None: there are none to allocate). Raises PluginError."""
-        if state.allocator is None:
+        variant = self._for_node(state, pod, node)
+        if isinstance(variant, Rejection):
+            return variant
+        if variant.allocator is None:
             return None
         try:
-            solution = state.allocator.solve(node.node or {}, self._deadline())
+            solution = variant.allocator.solve(node.node or {}, self._deadline())
         except AllocationInterrupted as error:
             raise PluginError(f"node {node.name}: timed out trying to allocate devices") from error
         except AllocationError as error:
@@ -212,46 +314,52 @@ class DynamicResources:
         stamp = claim["status"]["allocation"].get("allocationTimestamp")
         return bool(stamp) and parse_time(stamp) + BINDING_TIMEOUT < self._clock.now()
 
-    def rejection(self, state: DynamicState, node: NodeInfo) -> Rejection | None:
+    def rejection(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
         """Filter. Raises PluginError."""
-        found = self.solve(state, node)
+        found = self.solve(state, pod, node)
         if isinstance(found, Rejection):
             return found
         return self.reachable(state, node) if state.some_allocated else None
 
-    def score(self, state: DynamicState, node: NodeInfo) -> int:
-        """How well the node meets the preferences of the pod's requests. Raises PluginError."""
-        solution = self.solve(state, node)
-        return self._points(state, None if isinstance(solution, Rejection) else solution)
-
-    @staticmethod
-    def _points(state: DynamicState, solution: Solution | None) -> int:
-        """8 for each request whose first alternative was chosen, 7 for the second, and so on."""
-        if solution is None:
+    def score(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> int:
+        """How well the node meets the preferences of the pod's requests: 8 for each request whose first alternative was
+        chosen, 7 for the second, and so on. Raises PluginError."""
+        variant, solution = self._for_node(state, pod, node), self.solve(state, pod, node)
+        if solution is None or isinstance(solution, Rejection) or isinstance(variant, Rejection):
             return state.fixed_score
-        chosen = zip(state.prioritized, solution.choices, strict=True)
+        chosen = zip(variant.prioritized, solution.choices, strict=True)
         return state.fixed_score + sum(_ALTERNATIVES - choice for counts, choice in chosen if counts)
 
-    def reserve(self, state: DynamicState, node: NodeInfo) -> bool:
+    def reserve(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> bool:
         """Makes the allocations for the node; False if another pod has taken the devices meanwhile."""
-        if state.allocator is None:
+        variant = self._for_node(state, pod, node)
+        if isinstance(variant, Rejection):
+            return False
+        state.chosen = variant
+        if state.special is not None and variant.special is None:
+            # The node has the resources itself: no claim is needed.
+            for items in (state.claims, state.consumers, state.selectors):
+                items.pop()
+            state.special = None
+        if variant.allocator is None:
             return True
-        raw = node.node or {}
         try:
-            results = state.allocator.allocate(raw)
+            results = variant.allocator.allocate(node.node or {})
         except AllocationError as error:
             raise PluginError(error.text) from error
         if results is None:
             return False
-        for position, allocation in zip(state.pending, results, strict=True):
-            state.allocations[position] = allocation
-            self._claims.allocate(state.claims[position], allocation)
+        for position, allocation in zip(variant.positions, results, strict=True):
+            claim = variant.special if position == state.special else state.claims[position]
+            assert claim is not None
+            state.reserved[position] = (claim, allocation)
+            self._claims.allocate(claim, allocation)
         return True
 
     def unreserve(self, state: DynamicState) -> None:
         """Gives the allocations made in Reserve up again."""
-        for position in state.allocations:
-            self._claims.release(state.claims[position])
+        for claim, _ in state.reserved.values():
+            self._claims.release(claim)
 
 
 def _selector(allocation: Json | None) -> NodeSelector | None:

@@ -13,8 +13,9 @@ from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.clock import Clock, go_time
 from controllers.runtime.conditions import condition_patch
-from controllers.runtime.kinds import PODS
+from controllers.runtime.kinds import PODS, key_of
 from controllers.runtime.transport import TransportError
+from controllers.scheduler.framework import PluginError
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -49,7 +50,26 @@ class PodWriter:
         if (pod.get("status") or {}).get("nominatedNodeName") != node:
             await self._patch(pod, {"nominatedNodeName": node})
 
+    async def state_extended(self, pod: Json, claim: str, mappings: list[Json]) -> None:
+        """States which claim serves the extended resources of which containers. Raises PluginError."""
+        if not mappings:
+            raise PluginError(
+                f"nil or empty request mappings, no update of pod {key_of(pod)} ExtendedResourceClaimStatus"
+            )
+        status = {"extendedResourceClaimStatus": {"requestMappings": mappings, "resourceClaimName": claim}}
+        try:
+            await self._send(pod, status)
+        except (StatusError, TransportError) as error:
+            raise PluginError(f"update pod {key_of(pod)} ExtendedResourceClaimStatus: {error}") from error
+
     async def _patch(self, pod: Json, status: Json) -> None:
+        try:
+            await self._send(pod, status)
+        except (StatusError, TransportError) as error:
+            log.info("cannot update pod %s: %s", key_of(pod), error)
+
+    async def _send(self, pod: Json, status: Json) -> None:
+        """Patches the status, again if that may help. Raises StatusError, TransportError."""
         if not status:
             return
         metadata = pod["metadata"]
@@ -62,12 +82,11 @@ class PodWriter:
             except (StatusError, TransportError) as error:
                 again = isinstance(error, TransportError) or error.code == 429 or error.code >= 500
                 if not (left and again):
-                    log.info("cannot update pod %s/%s: %s", metadata["namespace"], metadata["name"], error)
-                    return
-                await self._clock.sleep(pause)
-                pause *= _FACTOR
+                    raise
             else:
                 return
+            await self._clock.sleep(pause)
+            pause *= _FACTOR
 
     async def bind(self, pod: Json, node: str) -> None:
         metadata = pod["metadata"]

@@ -31,6 +31,7 @@ from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.claimwrites import ClaimWriter
 from controllers.scheduler.dynamic import FILTER_TIMEOUT, DynamicResources
 from controllers.scheduler.evaluate import Evaluator
+from controllers.scheduler.extended import ClassNames
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, hints_of
 from controllers.scheduler.groups import NO_GROUPS, PodGroups
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
@@ -69,7 +70,10 @@ class Scheduler:
             self.allocator.allocated, PodGroups(informers, self.cache.is_assumed) if with_groups else NO_GROUPS
         )
         timeout = FILTER_TIMEOUT if gates.enabled("DRASchedulerFilterTimeout") else None
-        self.devices = DynamicResources(self.allocator, self.claims, clock, features.binding_conditions, timeout)
+        self.classes = ClassNames() if gates.enabled("DRAExtendedResource") else None
+        self.devices = DynamicResources(
+            self.allocator, self.claims, clock, features.binding_conditions, timeout, self.classes
+        )
         self._pods, self._namespaces, self._services = (informers.of(kind) for kind in (PODS, NAMESPACES, SERVICES))
         self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
         self.recorder = EventRecorder(client, clock, SCHEDULER_NAME, options.host)
@@ -81,7 +85,7 @@ class Scheduler:
             devices=self.devices,
             namespace_labels=self._namespace_labels,
             default_selector=self._spread_by,
-            binding=ClaimBinding(claim_writer, self.recorder),
+            binding=ClaimBinding(claim_writer, self._pod_writer, self.recorder),
             preemption=Preemption(client, clock, self.cache, self.nominator, self.recorder, choice),
             enabled=gates.enabled,
         )

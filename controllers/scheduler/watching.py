@@ -22,6 +22,7 @@ from controllers.runtime.kinds import (
 from controllers.scheduler.claims import claim_keys
 from controllers.scheduler.claimstate import is_deallocation
 from controllers.scheduler.events import ClusterEvent, Event, node_events, pod_events
+from controllers.scheduler.extended import owner_of_special
 from controllers.scheduler.framework import ANYTHING, Plugin, differ
 from controllers.scheduler.podinfo import PodInfo, is_finished
 
@@ -39,6 +40,7 @@ class Watching:
         self._scheduler = scheduler
         self._cache, self._queue = scheduler.cache, scheduler.queue
         self._inventory, self._reach = scheduler.allocator.inventory, scheduler.reach
+        self._classes = scheduler.classes
         nodes, pods = informers.of(NODES), informers.of(PODS)
         self._informers = [nodes, pods, informers.of(NAMESPACES)]
         self._waiting_for_claim: Index = pods.index("unbound pods by claim", _claims_of_unbound)
@@ -105,17 +107,24 @@ class Watching:
     # Devices
 
     def _class_added(self, item: Json) -> None:
-        self._inventory.upsert_class(item)
-        self._reach.touch_all()
+        self._take_class(item)
         self._queue.notify(Event(ClusterEvent.CLASS_ADD, None, item))
 
     def _class_updated(self, old: Json, item: Json) -> None:
-        self._inventory.upsert_class(item)
-        self._reach.touch_all()
+        self._take_class(item)
         self._queue.notify(Event(ClusterEvent.CLASS_UPDATE, old, item))
 
+    def _take_class(self, item: Json) -> None:
+        self._inventory.upsert_class(item)
+        if self._classes is not None:
+            self._classes.upsert(item)
+        self._reach.touch_all()
+
     def _class_deleted(self, item: Json) -> None:
-        self._inventory.remove_class(item["metadata"]["name"])
+        name = item["metadata"]["name"]
+        self._inventory.remove_class(name)
+        if self._classes is not None:
+            self._classes.remove(name)
         self._reach.touch_all()
 
     def _slice_added(self, item: Json) -> None:
@@ -144,6 +153,7 @@ class Watching:
     def claim_changed(self, old: Json | None, new: Json | None) -> None:
         """A claim as the scheduler sees it changed. Only its own pods care, unless devices became free."""
         if new is None:
+            self._claim_gone(old)
             return
         kind = ClusterEvent.CLAIM_ADD if old is None else ClusterEvent.CLAIM_UPDATE
         only = None
@@ -153,6 +163,17 @@ class Watching:
                 return
             only = frozenset(pod["metadata"]["uid"] for pod in own)
         self._queue.notify(Event(kind, old, new, only))
+
+    def _claim_gone(self, old: Json | None) -> None:
+        """A claim that goes while it is allocated frees its devices; a pod waits for the end of the one that was made
+        for its extended resources in an earlier attempt.
+        """
+        if old is None:
+            return
+        if (old.get("status") or {}).get("allocation") is not None:
+            self._queue.notify(Event(ClusterEvent.CLAIM_UPDATE, old, {**old, "status": {}}))
+        elif (owner := owner_of_special(old)) is not None:
+            self._queue.notify(Event(ClusterEvent.CLAIM_UPDATE, old, None, frozenset((owner,))))
 
     # Pods
 

@@ -15,6 +15,7 @@ from controllers.runtime.clock import VirtualClock
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
+from controllers.scheduler.extended import ClassNames
 from controllers.scheduler.framework import Cycle, Plugin
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.plugins import Parts, default_plugins
@@ -33,7 +34,10 @@ class Cluster:
     ) -> None:
         self.cache, self.allocator = Cache(), Allocator()
         self.claims = ClaimCache(self.allocator.allocated)
-        self.devices = DynamicResources(self.allocator, self.claims, VirtualClock(), conditions=True)
+        self.classes = ClassNames()
+        self.devices = DynamicResources(
+            self.allocator, self.claims, VirtualClock(), conditions=True, classes=self.classes
+        )
         self.reach = DeviceReach(self.allocator.allocated)
         given, usual = gates or {}, Features()
 

@@ -252,7 +252,7 @@ def test_a_reserved_device_is_taken_until_it_is_given_back() -> None:
     cycle = Cycle(with_claim("one"))
     node = asyncio.run(cluster.evaluator.place(cycle))
     state = cycle.active("DynamicResources")
-    assert cluster.devices.reserve(state, node)
+    assert cluster.devices.reserve(cycle.pod, state, node)
     assert cluster.refusal(with_claim("two")) == "0/1 nodes are available: 1 cannot allocate all claims."
     assert (
         cluster.refusal(with_claim("one"))

@@ -10,7 +10,7 @@ from controllers.runtime.clock import VirtualClock
 from controllers.runtime.kinds import PODS
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
-from controllers.scheduler.plugins import NODE_RESOURCES_FIT
+from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.queue import Place, SchedulingQueue
 from tests.scheduler.cluster import Cluster
@@ -18,7 +18,8 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, in
 from tests.scheduler.world import World, run
 
 Json = dict[str, Any]
-FIT = NODE_RESOURCES_FIT.name
+PLUGIN = node_resources_fit()
+FIT = PLUGIN.name
 CLAIMING = {"resourceClaims": [{"name": "g", "resourceClaimName": "nowhere"}]}
 
 
@@ -89,13 +90,13 @@ def test_earlier_alternatives_are_preferred_if_the_gate_is_on() -> None:
 
 
 def test_without_queueing_hints_every_event_that_a_plugin_registered_wakes_its_pods() -> None:
-    assert hints_of(NODE_RESOURCES_FIT, asked=False) == dict.fromkeys(hints_of(NODE_RESOURCES_FIT))
+    assert hints_of(PLUGIN, asked=False) == dict.fromkeys(hints_of(PLUGIN))
 
 
 def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() -> None:
     async def scenario(early: bool) -> bool:
         clock = VirtualClock()
-        hints = {FIT: hints_of(NODE_RESOURCES_FIT)}
+        hints = {FIT: hints_of(PLUGIN)}
         queue = SchedulingQueue(clock, lambda _: None, hints, pop_from_backoff=early)
         queue.add(info("p", requests={"cpu": "2"}))
         pod = await queue.pop()

@@ -10,14 +10,15 @@ from typing import Any
 from controllers.runtime.clock import VirtualClock
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
-from controllers.scheduler.plugins import NODE_RESOURCES_FIT, SCHEDULING_GATES
+from controllers.scheduler.plugins import SCHEDULING_GATES
+from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.queue import Place, QueuedPod, SchedulingQueue
 from tests.scheduler.objects import a_node, a_pod, info
 
 SECOND = timedelta(seconds=1)
 FIT = ("NodeResourcesFit",)
-HINTS = {plugin.name: hints_of(plugin) for plugin in (SCHEDULING_GATES, NODE_RESOURCES_FIT)}
+HINTS = {plugin.name: hints_of(plugin) for plugin in (SCHEDULING_GATES, node_resources_fit())}
 
 
 def keeps_gated_out(pod: PodInfo) -> str | None:

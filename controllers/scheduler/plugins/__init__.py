@@ -22,7 +22,7 @@ from controllers.scheduler.plugins.placement import (
     TAINT_TOLERATION,
 )
 from controllers.scheduler.plugins.preemption import Preemption, default_preemption
-from controllers.scheduler.plugins.resources import BALANCED_ALLOCATION, NODE_RESOURCES_FIT, image_locality
+from controllers.scheduler.plugins.resources import BALANCED_ALLOCATION, image_locality, node_resources_fit
 from controllers.scheduler.plugins.spread import pod_topology_spread
 from controllers.scheduler.podinfo import PodInfo
 
@@ -58,7 +58,7 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         TAINT_TOLERATION,
         NODE_AFFINITY,
         NODE_PORTS,
-        NODE_RESOURCES_FIT,
+        node_resources_fit(parts.devices.classes),
         pod_topology_spread(parts.cache, parts.default_selector),
         inter_pod_affinity(parts.cache, parts.namespace_labels),
         dynamic_resources(parts.devices, parts.binding, scores=enabled("DRAPrioritizedList"))

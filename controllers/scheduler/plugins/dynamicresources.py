@@ -15,6 +15,7 @@ from controllers.scheduler.dynamic import CANNOT_ALLOCATE, NAME, DynamicResource
 from controllers.scheduler.framework import SKIP, Cycle, Plugin, PluginError, PostFilterResult, Reads, node_field
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.podwrites import PodWriter
 from controllers.scheduler.scores import normalized_up
 from controllers.scheduler.status import Diagnosis, Rejection
 
@@ -24,12 +25,15 @@ Json = dict[str, Any]
 class ClaimBinding:
     """What happens to claims on the server, before the pod is bound and when it cannot be."""
 
-    def __init__(self, writer: ClaimWriter, recorder: EventRecorder) -> None:
-        self._writer, self._recorder = writer, recorder
+    def __init__(self, writer: ClaimWriter, pods: PodWriter, recorder: EventRecorder) -> None:
+        self._writer, self._pods, self._recorder = writer, pods, recorder
 
     async def pre_bind(self, pod: PodInfo, state: DynamicState, node: str) -> None:
         """Writes the claims and waits until the devices are ready. Raises PluginError."""
         await self._writer.bind(pod, state)
+        if state.special is not None and state.chosen is not None:
+            name = state.claims[state.special]["metadata"]["name"]
+            await self._pods.state_extended(pod.pod, name, state.chosen.mappings)
         if self._writer.waits_for_devices(state):
             note = f"waiting for binding conditions for device on node {node}"
             self._recorder.record(pod.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
@@ -53,27 +57,26 @@ class ClaimBinding:
 
 def _shape(state: Any) -> bytes | None:
     """Verdicts about claims that are allocated already follow the claims, not the node: they are not remembered."""
-    if state is SKIP:
-        return b""
-    return None if state.some_allocated else state.shape
+    shape: bytes | None = b"" if state is SKIP else state.shape
+    return shape
 
 
 def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = None, *, scores: bool = True) -> Plugin:
     """The plugin; without `binding` it decides and writes nothing. `scores`: earlier alternatives are preferred."""
 
-    def reserve(_: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
-        return None if devices.reserve(state, node) else CANNOT_ALLOCATE
+    def reserve(pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
+        return None if devices.reserve(pod, state, node) else CANNOT_ALLOCATE
 
     return Plugin(
         name=NAME,
-        # Of the pod only its claims count: their content is the shape of the state.
-        reads=Reads(node=(node_field("metadata", "labels"),), devices=True),
+        # Of the pod only its claims count, and what becomes one: their content is the shape of the state.
+        reads=Reads(node=(node_field("metadata", "labels"), node_field("status", "allocatable")), devices=True),
         pre_enqueue=lambda pod: not pod.has_claims or devices.problem(pod.pod) is None,
         pre_filter=devices.prefilter,
         shape=_shape,
-        filter=lambda _, state, node: devices.rejection(state, node),
+        filter=devices.rejection,
         pre_score=lambda _, state: state if scores and state is not None and state.scores else SKIP,
-        score=lambda _, state, node: devices.score(state, node),
+        score=devices.score,
         normalize=normalized_up,
         weight=2,
         reserve=reserve,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controllers.scheduler.events import ClusterEvent, Event, is_own
+from controllers.scheduler.events import ClusterEvent, Event, Hint, is_own
+from controllers.scheduler.extended import IMPLICIT_PREFIX, ClassNames
 from controllers.scheduler.framework import SKIP, Plugin, PodField, Reads, node_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
@@ -20,8 +21,8 @@ ASSUMED_REQUESTS = PodField("requests that scoring assumes", lambda pod: pod.ass
 _ALLOCATABLE = node_field("status", "allocatable")
 
 
-def unfit(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
-    """Every resource that is short is named."""
+def unfit(pod: PodInfo, node: NodeInfo, classes: ClassNames | None) -> Rejection | None:
+    """Every resource that is short is named. What the node does not list may be served by devices of a class."""
     short: list[str] = []
     unresolvable = False
     if len(node.pods) + 1 > node.max_pods:
@@ -30,6 +31,8 @@ def unfit(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
     for name, value in pod.requests.items():
         capacity = allocatable.get(name, 0)
         if value > capacity - requested.get(name, 0):
+            if _left_to_devices(name, node, classes):
+                continue
             short.append(f"Insufficient {name}")
             unresolvable |= value > capacity
     if not short:
@@ -37,6 +40,10 @@ def unfit(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
     if len(short) > 1:
         short.sort(key=_order)
     return Rejection(FIT, tuple(short), Code.UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE)
+
+
+def _left_to_devices(name: str, node: NodeInfo, classes: ClassNames | None) -> bool:
+    return classes is not None and not node.allocatable.get(name) and classes.get(name) is not None
 
 
 def _order(reason: str) -> tuple[int, str]:
@@ -65,13 +72,29 @@ def _info(node: Json | None) -> NodeInfo | None:
     return info
 
 
-def _fits_empty(pod: PodInfo, event: Event) -> bool:
-    new, old = _info(event.new), _info(event.old)
-    if new is None or unfit(pod, None, new) is not None:
+def _fits_empty(classes: ClassNames | None) -> Hint:
+    def hint(pod: PodInfo, event: Event) -> bool:
+        new, old = _info(event.new), _info(event.old)
+        if new is None or unfit(pod, new, classes) is not None:
+            return False
+        if old is None or new.max_pods > old.max_pods:
+            return True
+        return any(
+            new.allocatable.get(name, 0) > old.allocatable.get(name, 0) or _left_to_devices(name, new, classes)
+            for name in pod.requests
+        )
+
+    return hint
+
+
+def _names_class(pod: PodInfo, event: Event) -> bool:
+    """Whether a class came, or got a name, for a resource that the pod asks for."""
+    if event.new is None:
         return False
-    if old is None or new.max_pods > old.max_pods:
-        return True
-    return any(new.allocatable.get(name, 0) > old.allocatable.get(name, 0) for name in pod.requests)
+    explicit = event.new["spec"].get("extendedResourceName")
+    if event.old is not None:
+        return explicit != event.old["spec"].get("extendedResourceName") and explicit in pod.requests
+    return explicit in pod.requests or IMPLICIT_PREFIX + event.new["metadata"]["name"] in pod.requests
 
 
 def _least_allocated(pod: PodInfo, _: Any, node: NodeInfo) -> int:
@@ -85,18 +108,26 @@ def _least_allocated(pod: PodInfo, _: Any, node: NodeInfo) -> int:
     return total // weights if weights else 0
 
 
-NODE_RESOURCES_FIT = Plugin(
-    name=FIT,
-    reads=Reads(pod=(REQUESTS, ASSUMED_REQUESTS), node=(_ALLOCATABLE,), pods_on_node=True),
-    filter=unfit,
-    score=_least_allocated,
-    hints={
-        ClusterEvent.NODE_ADD: _fits_empty,
-        ClusterEvent.NODE_ALLOCATABLE: _fits_empty,
+def node_resources_fit(classes: ClassNames | None = None) -> Plugin:
+    """The plugin. `classes` None: devices serve no extended resources."""
+    hints: dict[ClusterEvent, Hint | None] = {
+        ClusterEvent.NODE_ADD: _fits_empty(classes),
+        ClusterEvent.NODE_ALLOCATABLE: _fits_empty(classes),
         ClusterEvent.POD_DELETE: _was_placed,
         ClusterEvent.POD_SCALE_DOWN: _frees_resources,
-    },
-)
+    }
+    if classes is not None:
+        hints |= {ClusterEvent.CLASS_ADD: _names_class, ClusterEvent.CLASS_UPDATE: _names_class}
+    return Plugin(
+        name=FIT,
+        # Which class serves what counts as devices: it changes with the classes.
+        reads=Reads(
+            pod=(REQUESTS, ASSUMED_REQUESTS), node=(_ALLOCATABLE,), pods_on_node=True, devices=classes is not None
+        ),
+        filter=lambda pod, _, node: unfit(pod, node, classes),
+        score=_least_allocated,
+        hints=hints,
+    )
 
 
 # NodeResourcesBalancedAllocation

@@ -1,0 +1,344 @@
+"""Extended resources that devices serve: from `example.com/gpu: 1` to a claim of the pod's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Client
+from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
+from controllers.scheduler.events import ClusterEvent, Event
+from controllers.scheduler.extended import ClassNames, RequestBuilder, special_claim
+from controllers.scheduler.framework import Plugin
+from controllers.scheduler.plugins.resources import node_resources_fit
+from controllers.scheduler.podinfo import PodInfo
+from tests.scheduler.cluster import Cluster
+from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
+from tests.scheduler.world import World, run
+
+Json = dict[str, Any]
+GPU = "example.com/gpu"
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
+NO_DEVICES = (
+    "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
+    "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+)
+
+
+def named_class(name: str = "gpu", resource: str | None = GPU, created: str = "2026-01-01T00:00:00Z") -> Json:
+    item = a_class(name)
+    item["metadata"]["creationTimestamp"] = created
+    return {**item, "spec": {"extendedResourceName": resource} if resource else {}}
+
+
+def asking(amount: int = 1, resource: str = GPU, name: str = "", **spec: Any) -> Json:
+    """A pod whose container asks for an extended resource, as the API has it: limits equal to requests."""
+    pod = a_pod(name, **spec)
+    pod["spec"]["containers"][0]["resources"] = {field: {resource: str(amount)} for field in ("requests", "limits")}
+    return pod
+
+
+def with_class(*nodes: Json, devices: int = 1, device_class: Json | None = None) -> Cluster:
+    cluster = Cluster(*nodes)
+    chosen = device_class or named_class()
+    cluster.allocator.inventory.upsert_class(chosen)
+    cluster.classes.upsert(chosen)
+    for node in nodes:
+        item = a_slice(node["metadata"]["name"], devices)
+        cluster.allocator.inventory.upsert_slice(item)
+        cluster.reach.set_slice(item)
+    return cluster
+
+
+# Which class serves a name
+
+
+def test_a_class_serves_its_explicit_name_and_its_own_behind_the_prefix() -> None:
+    names = ClassNames()
+    names.upsert(named_class())
+    assert (names.get(GPU), names.get(IMPLICIT), names.get("example.com/other")) == ("gpu", "gpu", None)
+    names.upsert(named_class(resource="example.com/other"))
+    assert (names.get(GPU), names.get("example.com/other")) == (None, "gpu")
+    names.remove("gpu")
+    assert (names.get("example.com/other"), names.get(IMPLICIT)) == (None, None)
+
+
+def test_of_two_classes_with_a_name_the_newer_serves_it_and_the_older_when_that_is_gone() -> None:
+    names = ClassNames()
+    for item in (named_class("b"), named_class("a"), named_class("old", created="2025-01-01T00:00:00Z")):
+        names.upsert(item)
+    assert names.get(GPU) == "a"
+    names.upsert(named_class("new", created="2026-02-01T00:00:00Z"))
+    assert names.get(GPU) == "new"
+    for gone, next_one in (("new", "a"), ("a", "b"), ("b", "old")):
+        names.remove(gone)
+        assert names.get(GPU) == next_one
+
+
+# From a pod to requests
+
+
+def container(name: str, **requests: int) -> Json:
+    return {"name": name, "resources": {"requests": {f"example.com/{key}": str(v) for key, v in requests.items()}}}
+
+
+def built(init: list[Json], regular: list[Json], *resources: str) -> tuple[dict[str, int], list[tuple[str, str, str]]]:
+    pod = a_pod()
+    pod["spec"] = {"initContainers": init, "containers": regular}
+    builder = RequestBuilder(PodInfo(pod), lambda name: name.rpartition("/")[2])
+    for resource in sorted(resources):
+        builder.add(f"example.com/{resource}")
+    builder.finish()
+    requests = {request["name"]: request["exactly"]["count"] for request in builder.requests}
+    assert all(request["exactly"]["allocationMode"] == "ExactCount" for request in builder.requests)
+    fields = ("containerName", "resourceName", "requestName")
+    mappings: Any = [tuple(mapping[field] for field in fields) for mapping in builder.mappings]
+    return requests, mappings
+
+
+def test_every_container_gets_a_request_named_by_its_place_and_the_resources() -> None:
+    requests, mappings = built([], [container("a", x=1), container("b", y=2, x=3)], "x", "y")
+    assert requests == {"container-0-request-0": 1, "container-1-request-0": 3, "container-1-request-1": 2}
+    assert mappings == [
+        ("a", "example.com/x", "container-0-request-0"),
+        ("b", "example.com/x", "container-1-request-0"),
+        ("b", "example.com/y", "container-1-request-1"),
+    ]
+
+
+def test_init_containers_reuse_what_later_containers_ask_for_and_share_the_rest() -> None:
+    sidecar = {**container("sidecar", x=1), "restartPolicy": "Always"}
+    init = [container("first", x=2), sidecar, container("second", x=7), container("third", x=1)]
+    requests, mappings = built(init, [container("main", x=4)], "x")
+    # second needs 7 and can have main's 4 (not the sidecar's, which runs already): 3 more.
+    assert requests == {"container-1-request-0": 1, "container-2-request-0": 3, "container-4-request-0": 4}
+    assert mappings == [
+        ("sidecar", "example.com/x", "container-1-request-0"),
+        ("main", "example.com/x", "container-4-request-0"),
+        ("first", "example.com/x", "container-1-request-0"),
+        ("first", "example.com/x", "container-4-request-0"),
+        ("second", "example.com/x", "container-4-request-0"),
+        ("second", "example.com/x", "container-2-request-0"),
+        ("third", "example.com/x", "container-4-request-0"),
+    ]
+
+
+def test_of_what_init_containers_need_beyond_only_the_most_becomes_a_request() -> None:
+    requests, mappings = built([container("a", x=2), container("b", x=5), container("c", x=5)], [container("m")], "x")
+    assert requests == {"container-1-request-0": 5}
+    assert [(name, request) for name, _, request in mappings] == [
+        (name, "container-1-request-0") for name in ("a", "b", "c")
+    ]
+
+
+# Which node can take the pod
+
+
+def test_devices_serve_what_the_node_does_not_list() -> None:
+    cluster = with_class(a_node("n"), devices=2)
+    assert cluster.place(PodInfo(asking(2))) == "n"
+    assert cluster.place(PodInfo(asking(1, IMPLICIT))) == "n"
+    assert cluster.refusal(PodInfo(asking(3))) == "0/1 nodes are available: 1 cannot allocate all claims."
+    other = PodInfo(asking(1, "example.com/other"))
+    assert cluster.refusal(other) == "0/1 nodes are available: 1 Insufficient example.com/other."
+
+
+def test_what_the_node_lists_is_counted_as_ever_and_takes_no_devices() -> None:
+    cluster = with_class(a_node("n", extra={GPU: "1"}), devices=5)
+    assert cluster.place(PodInfo(asking(1))) == "n"
+    assert cluster.refusal(PodInfo(asking(2))) == f"0/1 nodes are available: 1 Insufficient {GPU}."
+    cluster = with_class(a_node("n", extra={GPU: "0"}), devices=2)
+    assert cluster.place(PodInfo(asking(2))) == "n"
+
+
+def test_with_the_gate_off_only_nodes_serve_extended_resources() -> None:
+    async def scenario() -> None:
+        async with World("scheduler", component_gates={"DRAExtendedResource": False}) as world:
+            await cluster_with_devices(world)
+            await world.create(PODS, asking(name="p"))
+            assert f"1 Insufficient {GPU}" in await world.unschedulable("p")
+
+    run(scenario)
+
+
+def test_pods_of_one_shape_share_verdicts_and_others_do_not() -> None:
+    cluster = with_class(a_node("n"), devices=2)
+    assert cluster.place(PodInfo(asking(2))) == "n"
+    assert "cannot allocate" in cluster.refusal(PodInfo(asking(3)))
+    pod = asking(1)
+    pod["spec"]["containers"].append({**pod["spec"]["containers"][0], "name": "d"})
+    assert cluster.place(PodInfo(pod)) == "n"
+
+
+def test_a_claim_left_from_an_earlier_attempt_stands_in_the_way() -> None:
+    cluster = with_class(a_node("n"))
+    pod = asking(name="p")
+    left = special_claim(pod, "left")
+    left["metadata"] |= {"name": "p-extended-resources-abcde", "resourceVersion": "7"}
+    left["spec"] = a_claim("x")["spec"]
+    cluster.claims.added(left)
+    assert cluster.refusal(PodInfo(pod)) == "0/1 nodes are available: 1 cannot schedule extended resource claim."
+    cluster.claims.deleted(left)
+    assert cluster.place(PodInfo(pod)) == "n"
+
+
+FIT: Plugin = node_resources_fit(ClassNames())
+HINTS = [
+    ("the name comes with a class", None, named_class(), True),
+    ("the class of the implicit name comes", None, named_class(resource=None), True),
+    ("another class comes", None, named_class("other", None), False),
+    ("a class gets the name", named_class("x", None), named_class("x"), True),
+    ("a class that has the name changes", named_class("x"), named_class("x"), False),
+    ("a class gets another name", named_class("x", None), named_class("x", "example.com/z"), False),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "wakes"), [case[1:] for case in HINTS], ids=[case[0] for case in HINTS])
+def test_classes_wake_pods_that_ask_for_what_they_serve(old: Json | None, new: Json, wakes: bool) -> None:
+    pod = info(requests={GPU: "1", IMPLICIT: "1"})
+    assert FIT.hints is not None
+    hint = FIT.hints[ClusterEvent.CLASS_ADD if old is None else ClusterEvent.CLASS_UPDATE]
+    assert hint is not None
+    assert hint(pod, Event(ClusterEvent.CLASS_ADD, old, new)) == wakes
+
+
+# On a server
+
+
+async def cluster_with_devices(world: World, devices: int = 1, **node: Any) -> None:
+    await world.create(DEVICE_CLASSES, {**a_class(), "spec": {"extendedResourceName": GPU}})
+    await world.add_nodes(a_node("n", **node))
+    await world.create(RESOURCE_SLICES, a_slice("n", devices))
+
+
+async def claims(world: World) -> list[Json]:
+    found: list[Json] = (await world.client.request("GET", RESOURCE_CLAIMS.path("ns"), "", None))["items"]
+    return found
+
+
+def test_the_claim_is_made_when_the_pod_is_bound_and_its_status_says_which_container_has_what() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await cluster_with_devices(world, 2)
+            await world.create(PODS, asking(2, name="p"))
+            pod = await world.bound("p")
+            (claim,) = await claims(world)
+            metadata, uid = claim["metadata"], pod["metadata"]["uid"]
+            assert metadata["name"].startswith("p-extended-resources-")
+            assert metadata["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
+            assert metadata["ownerReferences"] == [owner]
+            assert metadata["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+            (request,) = claim["spec"]["devices"]["requests"]
+            exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}
+            assert request == {"name": "container-0-request-0", "exactly": exactly}
+            results = claim["status"]["allocation"]["devices"]["results"]
+            assert [result["device"] for result in results] == ["gpu-0", "gpu-1"]
+            assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
+            mapping = {"containerName": "c", "resourceName": GPU, "requestName": "container-0-request-0"}
+            expected = {"requestMappings": [mapping], "resourceClaimName": metadata["name"]}
+            assert pod["status"]["extendedResourceClaimStatus"] == expected
+
+    run(scenario)
+
+
+def test_a_pod_waits_for_devices_and_gets_those_of_a_finished_one_whose_claim_the_controller_removes() -> None:
+    async def scenario() -> None:
+        async with World("scheduler", "resourceclaim-controller", "garbage-collector-controller") as world:
+            await cluster_with_devices(world)
+            await world.create(PODS, asking(name="first"))
+            first = await world.bound("first")
+            await world.create(PODS, asking(name="second"))
+            assert await world.unschedulable("second") == NO_DEVICES
+            done = {**first["status"], "phase": "Succeeded"}
+            await world.client.update_status(PODS, {**first, "status": done})
+            await world.bound("second")
+            names = {claim["metadata"]["ownerReferences"][0]["name"] for claim in await claims(world)}
+            assert "second" in names
+
+    run(scenario)
+
+
+def test_a_class_that_gets_the_name_later_wakes_the_pod() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n"))
+            await world.create(RESOURCE_SLICES, a_slice("n", 1))
+            await world.create(PODS, asking(name="p"))
+            assert f"1 Insufficient {GPU}. no new claims to deallocate, preemption" in await world.unschedulable("p")
+            await world.create(DEVICE_CLASSES, {**a_class(), "spec": {"extendedResourceName": GPU}})
+            await world.bound("p")
+
+    run(scenario)
+
+
+def test_a_pod_with_a_claim_of_its_own_on_a_node_that_has_the_resource_gets_no_further_claim() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await cluster_with_devices(world, extra={GPU: "4"})
+            await world.create(RESOURCE_CLAIMS, a_claim("own"))
+            own = {"resourceClaims": [{"name": "g", "resourceClaimName": "own"}]}
+            await world.create(PODS, asking(name="p", **own))
+            pod = await world.bound("p")
+            assert [claim["metadata"]["name"] for claim in await claims(world)] == ["own"]
+            assert "extendedResourceClaimStatus" not in pod["status"]
+
+    run(scenario)
+
+
+def test_a_pod_that_cannot_be_bound_leaves_no_claim_and_its_devices_are_free_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: Any) -> None:
+        raise StatusError(403, "Forbidden", "not here")
+
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await cluster_with_devices(world)
+            with monkeypatch.context() as patched:
+                patched.setattr(Client, "bind", refuse)
+                await world.create(PODS, asking(name="p"))
+                assert await world.unschedulable("p") == 'running Bind plugin "DefaultBinder": not here'
+                assert await claims(world) == []
+            await world.create(PODS, asking(name="q"))
+            await world.bound("q")
+
+    run(scenario)
+
+
+def test_a_claim_that_could_not_be_made_is_the_pods_problem_in_upstreams_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = Client.create
+
+    async def refuse(self: Client, kind: Kind, obj: Json, **more: Any) -> Json:
+        if kind == RESOURCE_CLAIMS:
+            raise StatusError(403, "Forbidden", "no claims today")
+        return await create(self, kind, obj, **more)
+
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await cluster_with_devices(world)
+            monkeypatch.setattr(Client, "create", refuse)
+            await world.create(PODS, asking(name="p"))
+            text = 'running PreBind plugin "DynamicResources": create claim for extended resources ns/: no claims today'
+            assert await world.unschedulable("p") == text
+
+    run(scenario)
+
+
+def test_a_claim_left_from_an_earlier_attempt_is_deleted_and_the_pod_bound_with_another() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await cluster_with_devices(world)
+            pod = await world.create(PODS, asking(name="p", schedulingGates=[{"name": "g"}]))
+            left = special_claim(pod, "")
+            del left["metadata"]["name"], left["metadata"]["uid"]
+            left["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+            made = await world.client.create(RESOURCE_CLAIMS, {**left, "spec": a_claim("x")["spec"]})
+            await world.client.patch(PODS, "p", {"spec": {"schedulingGates": None}}, "ns", type="merge")
+            await world.bound("p")
+            (claim,) = await claims(world)
+            assert claim["metadata"]["uid"] != made["metadata"]["uid"]
+
+    run(scenario)
