@@ -211,21 +211,26 @@ class Process:
         from apiserver.http.handlers.authentication import ADMIN
         from apiserver.inprocess import InProcess
         from controllers.manager import Manager
-        from controllers.options import Options
+        from controllers.node.dra.checkpoint import CheckpointError
+        from controllers.options import Options, PluginDirs
         from controllers.runtime.client import Client
         from controllers.runtime.clock import RealClock
 
         clock, features = RealClock(), settings.features
+        plugins, registry = settings.plugin_dir, settings.registry_dir
         options = Options(
             host=socket.gethostname(),
             nodes=settings.nodes,
             devices=settings.devices,
+            plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,
             emulated_version=features.release,
             gates=features.settings,
         )
-        manager = Manager(
-            Client(InProcess(server.handle, ADMIN), clock, release=features.release), clock, options, self._components
-        )
+        client = Client(InProcess(server.handle, ADMIN), clock, release=features.release)
+        try:
+            manager = Manager(client, clock, options, self._components)
+        except CheckpointError as error:
+            raise SettingsError(f"--plugin-dir {plugins}: {error}") from error
         server.after_reset = manager.begin_anew
         server.metrics.include(manager.metrics)
         return manager

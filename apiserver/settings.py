@@ -54,6 +54,8 @@ class Settings:
     controllers: tuple[str, ...]
     nodes: int
     devices: str
+    plugin_dir: Path | None
+    registry_dir: Path | None
     compaction_interval: float
     announce: bool
     attached: bool
@@ -191,6 +193,18 @@ def parser() -> argparse.ArgumentParser:
         help="what each of them publishes: 8 GPUs of this driver, or none",
     )
     own.add_argument(
+        "--plugin-dir",
+        type=Path,
+        metavar="DIR",
+        help="the first node has real drivers, and the kubelet's files there",
+    )
+    own.add_argument(
+        "--registry-dir",
+        type=Path,
+        metavar="DIR",
+        help="where drivers announce themselves (default: registry in the plugin directory)",
+    )
+    own.add_argument(
         "--warn-dropped-fields",
         action="store_true",
         help="tell whoever writes a field that a disabled feature gate drops, in a Warning header",
@@ -221,6 +235,7 @@ def read(arguments: Sequence[str]) -> Settings:
     enable, disable = _names(given.enable_admission_plugins), _names(given.disable_admission_plugins)
     modes = _modes(given.authorization_mode)
     data_dir = given.data_dir.absolute()
+    plugin_dir = given.plugin_dir.absolute() if given.plugin_dir else None
     return Settings(
         features=features,
         runtime_config=parse_runtime_config(",".join(given.runtime_config)),
@@ -240,6 +255,8 @@ def read(arguments: Sequence[str]) -> Settings:
         controllers=tuple(filter(None, given.controllers.split(","))) if given.controllers != "none" else (),
         nodes=given.nodes,
         devices=given.devices,
+        plugin_dir=plugin_dir,
+        registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
         compaction_interval=_seconds("--etcd-compaction-interval", given.etcd_compaction_interval),
         announce=given.announce,
         attached=given.attached,
@@ -284,6 +301,10 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
     """What cannot stand together. Raises SettingsError."""
     if not 0 <= given.port <= 65535:
         raise SettingsError(f"--port {given.port}: a port is between 0 and 65535")
+    if given.registry_dir is not None and given.plugin_dir is None:
+        raise SettingsError("--registry-dir goes with --plugin-dir")
+    if given.plugin_dir is not None and not given.nodes:
+        raise SettingsError("--plugin-dir is the first node's: give --nodes, or use kubedra up")
     if given.nodes < 0:
         raise SettingsError(f"--nodes {given.nodes}: cannot be negative")
     if (given.tls_cert_file is None) != (given.tls_private_key_file is None):

@@ -11,15 +11,17 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from controllers.flags import FlagError, Given, read
 from controllers.instance import CredentialsError, Instance
+from controllers.node.dra.checkpoint import CheckpointError
 from controllers.runtime.client import Client
 from controllers.runtime.clock import RealClock
 from controllers.runtime.election import LeaseLostError
 from controllers.runtime.health import answering
 from controllers.runtime.http import HttpTransport
+from controllers.runtime.kubeconfig import KubeconfigError
 
 
 async def serve(given: Given) -> None:
@@ -59,27 +61,35 @@ async def serve(given: Given) -> None:
         await client.close()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    prog = os.environ.get("KUBEDRA_PROG", "python -m controllers")
+def run(read_flags: Callable[[], Given], prog: str) -> int:
+    """Reads the flags and serves; the exit code."""
     runner = asyncio.run
     with contextlib.suppress(ImportError):
         import uvloop
 
         runner = uvloop.run
     try:
-        given = read(arguments)
+        try:
+            given = read_flags()
+        except (KubeconfigError, OSError) as error:
+            raise FlagError(" ".join(str(error).split())) from error
         logging.basicConfig(
             level=(logging.WARNING, logging.INFO, logging.DEBUG)[min(given.verbosity, 2)],
             format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
         )
+        logging.getLogger("hpack").setLevel(logging.INFO)
         runner(serve(given))
     except (FlagError, CredentialsError) as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return 2
-    except LeaseLostError as error:
+    except (LeaseLostError, CheckpointError) as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return 1
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run(lambda: read(arguments), os.environ.get("KUBEDRA_PROG", "python -m controllers"))
 
 
 if __name__ == "__main__":

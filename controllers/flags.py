@@ -54,7 +54,7 @@ class Given:
     verbosity: int
 
 
-class _Parser(argparse.ArgumentParser):
+class OneLineParser(argparse.ArgumentParser):
     """argparse whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
@@ -63,20 +63,14 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     prog = os.environ.get("KUBEDRA_PROG", "python -m controllers")
-    parser = _Parser(
+    parser = OneLineParser(
         prog=prog,
         description=_DESCRIPTION,
         epilog=_EPILOG,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    where = parser.add_argument_group("where")
-    either = where.add_mutually_exclusive_group(required=True)
-    either.add_argument("--server", metavar="URL", help="the API server")
-    either.add_argument("--kubeconfig", metavar="FILE", type=Path, help="server and credentials of its current context")
-    where.add_argument("--token", default="", help="bearer token, with --server")
-    where.add_argument("--certificate-authority", metavar="FILE", type=Path, help="PEM, with --server https://…")
-    where.add_argument("--insecure-skip-tls-verify", action="store_true", help="accept any certificate, with --server")
+    add_cluster(parser)
     what = parser.add_argument_group("what")
     what.add_argument(
         "--controllers",
@@ -111,6 +105,17 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
     _add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
     return parser
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """The flags that say which server it is, and as whom."""
+    where = parser.add_argument_group("where")
+    either = where.add_mutually_exclusive_group(required=True)
+    either.add_argument("--server", metavar="URL", help="the API server")
+    either.add_argument("--kubeconfig", metavar="FILE", type=Path, help="server and credentials of its current context")
+    where.add_argument("--token", default="", help="bearer token, with --server")
+    where.add_argument("--certificate-authority", metavar="FILE", type=Path, help="PEM, with --server https://…")
+    where.add_argument("--insecure-skip-tls-verify", action="store_true", help="accept any certificate, with --server")
 
 
 def _add_election(group: argparse._ArgumentGroup) -> None:
@@ -169,13 +174,13 @@ def read(arguments: Sequence[str] | None) -> Given:
         options = Options(
             host=host,
             seed=given.seed,
-            gates=_gates(given.feature_gates),
-            emulated_version=_version(given.emulated_version),
+            gates=gates(given.feature_gates),
+            emulated_version=release(given.emulated_version),
             nodes=given.nodes,
             devices=given.devices,
         )
         return Given(
-            cluster=_cluster(given),
+            cluster=cluster(given),
             options=options,
             names=names,
             election=_election(given, names, host),
@@ -186,40 +191,43 @@ def read(arguments: Sequence[str] | None) -> Given:
         raise FlagError(" ".join(str(error).split())) from error
 
 
-def _cluster(given: argparse.Namespace) -> Cluster:
+def cluster(given: argparse.Namespace) -> Cluster:
+    """The server that the flags of `add_cluster` mean. Raises FlagError, KubeconfigError, OSError."""
     if given.kubeconfig:
-        cluster = load_kubeconfig(given.kubeconfig)
+        found = load_kubeconfig(given.kubeconfig)
     else:
         authority = given.certificate_authority.read_bytes() if given.certificate_authority else b""
-        cluster = Cluster(
+        found = Cluster(
             server=given.server.rstrip("/"),
             authority=authority,
             insecure=given.insecure_skip_tls_verify,
             token=given.token,
         )
     source = given.kubeconfig or "--server"
-    if not cluster.server.startswith(("http://", "https://")):
-        raise FlagError(f"{source}: {cluster.server} is not an http:// or https:// address")
+    if not found.server.startswith(("http://", "https://")):
+        raise FlagError(f"{source}: {found.server} is not an http:// or https:// address")
     try:
-        cluster.tls_context()
+        found.tls_context()
     except (ssl.SSLError, UnicodeDecodeError) as error:
         raise FlagError(
             f"{given.kubeconfig or given.certificate_authority}: not a usable certificate: {error}"
         ) from error
-    return cluster
+    return found
 
 
-def _gates(text: str) -> dict[str, bool]:
-    gates: dict[str, bool] = {}
+def gates(text: str) -> dict[str, bool]:
+    """`NAME=true,…`. Raises FlagError."""
+    given: dict[str, bool] = {}
     for item in filter(None, text.split(",")):
         name, _, value = item.partition("=")
         if value.lower() not in ("true", "false"):
             raise FlagError(f'--feature-gates: "{item}" is not NAME=true or NAME=false')
-        gates[name.strip()] = value.lower() == "true"
-    return gates
+        given[name.strip()] = value.lower() == "true"
+    return given
 
 
-def _version(text: str) -> tuple[int, int]:
+def release(text: str) -> tuple[int, int]:
+    """`1.36`. Raises FlagError."""
     major, _, minor = text.partition(".")
     if not (major.isdigit() and minor.isdigit()):
         raise FlagError(f'--emulated-version: "{text}" is not of the form 1.36')
@@ -240,7 +248,7 @@ def _election(given: argparse.Namespace, names: Sequence[str], host: str) -> Ele
         else "-".join(("kubedra", *(name.removesuffix("-controller") for name in names)))
     )
     times = {
-        name: _duration(f"--leader-elect-{name}", getattr(given, f"leader_elect_{name.replace('-', '_')}"))
+        name: duration(f"--leader-elect-{name}", getattr(given, f"leader_elect_{name.replace('-', '_')}"))
         for name in _TIMES
     }
     try:
@@ -260,7 +268,8 @@ def _election(given: argparse.Namespace, names: Sequence[str], host: str) -> Ele
 _TIMES = ("lease-duration", "renew-deadline", "retry-period")
 
 
-def _duration(flag: str, text: str) -> timedelta:
+def duration(flag: str, text: str) -> timedelta:
+    """`1m30s`; `flag` is who is blamed. Raises FlagError."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise FlagError(f'{flag}: "{text}" is not a duration such as 15s or 1m30s')

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 
 from apiserver.api.features import Features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PluginDirs:
+    """Where a node meets its drivers: `plugins` holds the kubelet's own files, drivers announce themselves in
+    `registry`.
+    """
+
+    plugins: Path
+    registry: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`host` names the place in events and leases; `seed` makes free choices (equal nodes, generated suffixes)
-    repeatable;
-    `gates` are the feature gates that were given explicitly (name to on or off), on top of the emulated release's.
-    `nodes` emulated nodes are
-    created at start, each with `devices_per_node` example GPUs of the driver that `devices` names ("none": no devices,
-    no class)."""
+    repeatable; `gates` are the feature gates that were given explicitly (name to on or off), on top of the emulated
+    release's.
+
+    `nodes` emulated nodes are created at start, each with `devices_per_node` example GPUs of the driver that `devices`
+    names ("none": no devices, no class); the first of them has real drivers where `plugin_dirs` is given. `node`
+    instead: the node agent is the kubelet of this one node, whoever else is there. `sync_frequency` is how often a
+    kubelet looks again at what cannot go on.
+    """
 
     nodes: int = 0
     devices: str = "none"
     devices_per_node: int = 8
+    node: str = ""
+    plugin_dirs: PluginDirs | None = None
+    sync_frequency: timedelta = timedelta(seconds=60)
     host: str = "kubedra"
     seed: int | None = None
     emulated_version: tuple[int, int] = (1, 36)
@@ -29,3 +47,8 @@ class Options:
     def features(self) -> Features:
         """The gates that are on."""
         return Features(self.emulated_version, self.gates)
+
+    @property
+    def plugin_node(self) -> str:
+        """The node that has real drivers; "" where none has."""
+        return (self.node or "node-1") if self.plugin_dirs is not None else ""

@@ -1,5 +1,5 @@
-"""The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `credentials`,
-`data`, `health`, `cel`, `completion`.
+"""The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `node run`,
+`credentials`, `data`, `health`, `cel`, `completion`.
 
 `up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve
 --help` lists them.
@@ -42,6 +42,7 @@ usage: kubedra COMMAND [FLAGS]
   down          stop it
   controllers   controllers and scheduler alone, against any Kubernetes API server
   node add      an emulated node, with devices from slice files or the example driver
+  node run      the kubelet of one node with real drivers, against any Kubernetes API server
   credentials   a certificate, tokens and kubeconfigs for a server that others reach
   data          check a data directory for damage, or repair it
   health        whether a server or the controllers are ready, for health checks
@@ -106,12 +107,17 @@ def fail(message: str) -> int:
 
 
 def node(args: Sequence[str]) -> int:
-    """`kubedra node add NAME [--devices N] [--slices FILE…]`."""
+    """`kubedra node add NAME [--devices N] [--slices FILE…]`, `kubedra node run NAME --plugin-dir DIR`."""
+    if args and args[0] == "run":
+        become("controllers.node", *args[1:], prog="kubedra node run")
     from kubedra.client import ApiError, Client
     from kubedra.nodes import add_node
 
     parser = Parser(prog="kubedra node", description="Emulated nodes of a running control plane.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="add")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="add|run")
+    commands.add_parser(
+        "run", help="the kubelet of one node with real drivers, as a process of its own", add_help=False
+    )
     add = commands.add_parser("add", help="create an emulated node with its devices")
     add.add_argument("name", help="the Node's name")
     add.add_argument(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from kubedra.client import Client
     from kubedra.control_plane import ControlPlane
+    from kubedra.node_process import NodeProcess
 
 Json = dict[str, Any]
 
@@ -38,6 +39,7 @@ class Kube:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
+        self._nodes: dict[str, NodeProcess] = {}
         self._client: Client | None = None
 
     @property
@@ -78,12 +80,27 @@ class Kube:
         devices: int = 0,
         slices: Iterable[Any] = (),
         labels: Mapping[str, str] | None = None,
+        plugin_dir: Path | str | None = None,
+        registry_dir: Path | str | None = None,
         **options: Any,
     ) -> Json:
-        """An emulated node; see `kubedra.nodes.add_node`."""
+        """An emulated node; see `kubedra.nodes.add_node`. With a plugin directory it is a process of its own with real
+        drivers, which `node` gives; see `kubedra.node_process`.
+        """
+        if plugin_dir is not None:
+            from kubedra.node_process import NodeProcess
+
+            self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir)
+            node.start()
+            made = self.wait(f"node/{name}", "condition=Ready")
+            return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else made
         from kubedra.nodes import add_node
 
         return add_node(self.client(), name, devices=devices, slices=slices, labels=labels, **options)
+
+    def node(self, name: str) -> NodeProcess:
+        """The process of a node that was added with a plugin directory."""
+        return self._nodes[name]
 
     def dump(self) -> str:
         """Every object in one line, then every event: what a failing test's report shows."""
@@ -92,6 +109,8 @@ class Kube:
         return dump(self.client())
 
     def close(self) -> None:
+        for node in self._nodes.values():
+            node.close()
         if self._client is not None:
             self._client.close()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
+from zlib import crc32
 
 Json = dict[str, Any]
 
@@ -13,11 +14,12 @@ Json = dict[str, Any]
 class Pool:
     """Hands out a network's addresses, each to one owner; the lowest free one after the last handed out."""
 
-    def __init__(self, network: str) -> None:
+    def __init__(self, network: str, start: str = "") -> None:
+        """`start` is anything: different ones begin at different places."""
         self._hosts = IPv4Network(network)
         self._owner_of: dict[str, str] = {}
         self._address_of: dict[str, str] = {}
-        self._next = 1
+        self._next = crc32(start.encode()) % (self._hosts.num_addresses - 2) if start else 1
 
     def note(self, owner: str, address: str) -> None:
         """An address found in use."""
@@ -46,8 +48,8 @@ class Pool:
 class PodAddresses:
     """The addresses of one agent's pods, by uid."""
 
-    def __init__(self) -> None:
-        self._pool = Pool("10.244.0.0/16")
+    def __init__(self, start: str = "") -> None:
+        self._pool = Pool("10.244.0.0/16", start)
 
     def note(self, pod: Json) -> None:
         """A pod that was found; one that has ended needs its address no more."""

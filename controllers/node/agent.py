@@ -1,4 +1,6 @@
-"""The node agent: a kubelet for every emulated node of a cluster.
+"""The node agent: a kubelet for every emulated node of a cluster, or the kubelet of one node.
+
+A node with plugin directories has real drivers (`PluginHost`), the others emulated ones.
 
 Keys are `node:NAME`, `pod:NS/NAME` and, for a pod that is gone while its claims are held, `gone:UID`.
 """
@@ -7,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from apiserver.api.metrics import Family
 from apiserver.api.status import StatusError
@@ -18,7 +22,7 @@ from controllers.node.dra.checkpoint import NoCheckpoint
 from controllers.node.dra.emulated import EmulatedDrivers
 from controllers.node.dra.manager import DraFeatures, DraManager
 from controllers.node.dra.metrics import DraMetrics
-from controllers.node.kubelet import Host, Kubelet
+from controllers.node.kubelet import TERMINAL, Host, Kubelet, Timings
 from controllers.node.registration import Registration
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -27,6 +31,9 @@ from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json, key_of
+
+if TYPE_CHECKING:
+    from controllers.node.grpc.host import PluginHost
 
 NAME = "node-agent"
 
@@ -38,29 +45,38 @@ class NodeAgent(ControllerComponent):
 
     def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
         self._client = client.named("kubelet")
-        self._clock, self._features = clock, options.features
-        self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
-        self._claims = informers.device_kind(RESOURCE_CLAIMS, options.features)
+        self._clock, self._options, self._features = clock, options, options.features
+        if options.node:
+            self._nodes = informers.of(NODES, field_selector=f"metadata.name={options.node}")
+            self._pods = informers.of(PODS, field_selector=f"spec.nodeName={options.node}")
+        else:
+            self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
         self._pods_of_node = self._pods.index(
             "node", lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ()
         )
         self._pods_of_claim = self._pods.index("claims", _claim_keys)
+        #: A kubelet of one node reads claims one by one, as it is allowed to.
+        self._claims = None if options.node else informers.device_kind(RESOURCE_CLAIMS, options.features)
         self._registration = Registration(client, informers, clock, options)
-        self._addresses = PodAddresses()
+        self._addresses = PodAddresses(options.node)
         self._dra_metrics = DraMetrics()
+        self._plugins = self._plugin_host(options.plugin_node) if options.plugin_dirs is not None else None
         self._kubelets: dict[str, _Running] = {}
         self._gone: dict[str, Json] = {}
         self._group: asyncio.TaskGroup | None = None
         self._controller = Controller(NAME, self.reconcile, clock, workers=8)
         for informer in (self._nodes, self._pods, self._claims, self._registration.slices):
-            self._controller.require(informer)
+            if informer is not None:
+                self._controller.require(informer)
         self._nodes.on(self._node_changed, lambda _, node: self._node_changed(node), self._node_gone)
         self._pods.on(self._pod_changed, self._pod_updated, self._pod_gone)
-        self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim))
+        if self._claims is not None:
+            self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim))
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return (*self._controller.metrics, *self._dra_metrics.families)
+        plugins = self._plugins.metrics if self._plugins is not None else ()
+        return (*self._controller.metrics, *self._dra_metrics.families, *plugins)
 
     async def run(self) -> None:
         await self._registration.provision()
@@ -74,7 +90,7 @@ class NodeAgent(ControllerComponent):
 
     def _node_changed(self, node: Json) -> None:
         self._registration.note(node)
-        if is_emulated(node):
+        if self._is_mine(node):
             self._controller.queue.add(f"node:{key_of(node)}")
             for pod in self._pods_of_node.get(key_of(node)):
                 self._controller.queue.add(f"pod:{key_of(pod)}")
@@ -83,7 +99,7 @@ class NodeAgent(ControllerComponent):
         self._registration.forget(node)
         running = self._kubelets.pop(key_of(node), None)
         if running is not None:
-            running.task.cancel()
+            running.stop()
 
     def _pod_changed(self, pod: Json) -> None:
         if pod["spec"].get("nodeName"):
@@ -111,13 +127,18 @@ class NodeAgent(ControllerComponent):
         kind, _, name = key.partition(":")
         if kind == "node":
             node = self._nodes.get(name)
-            return await self._registration.keep(node) if node is not None and is_emulated(node) else None
+            if node is None or not self._is_mine(node):
+                return None
+            if name == self._options.plugin_node:
+                # Drivers register with the node, whether it has pods or not.
+                self._kubelet(name)
+            return await self._registration.keep(node)
         return await (self._release(name) if kind == "gone" else self._sync(name))
 
     async def _sync(self, name: str) -> timedelta | None:
         pod = self._pods.get(name)
         node = self._nodes.get(pod["spec"]["nodeName"]) if pod is not None else None
-        if pod is None or node is None or not is_emulated(node):
+        if pod is None or node is None or not self._is_mine(node):
             return None
         try:
             return await self._kubelet(key_of(node)).sync(pod, node)
@@ -141,38 +162,86 @@ class NodeAgent(ControllerComponent):
             del self._gone[uid]
         return again
 
+    def _is_mine(self, node: Json) -> bool:
+        return key_of(node) == self._options.node if self._options.node else is_emulated(node)
+
     def _kubelet(self, node: str) -> Kubelet:
         """The node's kubelet; its events come from the node."""
         running = self._kubelets.get(node)
         if running is None:
             recorder = CoreEventRecorder(self._client, self._clock, "kubelet", node)
-            features = DraFeatures(
-                self._features.enabled("DRAExtendedResource"), self._features.enabled("DRAWorkloadResourceClaims")
-            )
-            manager = DraManager(EmulatedDrivers(), self._read_claim, NoCheckpoint(), features, self._dra_metrics)
+            frequency = self._options.sync_frequency
+            timings = Timings(frequency, min(Timings().backoff, frequency))
+            host = Host(self._client, self._clock, self._addresses, timings)
             assert self._group is not None
-            kubelet = Kubelet(Host(self._client, self._clock, self._addresses), manager, recorder)
-            running = self._kubelets[node] = _Running(kubelet, self._group.create_task(recorder.run()))
+            tasks = [self._group.create_task(recorder.run())]
+            plugins = self._plugins if node == self._options.plugin_node else None
+            if plugins is None:
+                features, metrics = self._dra_features(), self._dra_metrics
+                manager = DraManager(EmulatedDrivers(), self._read_claim, NoCheckpoint(), features, metrics)
+                kubelet = Kubelet(host, manager, recorder)
+            else:
+                kubelet = Kubelet(host, plugins.claims, recorder, plugins.with_health)
+                tasks.append(self._group.create_task(plugins.run()))
+            running = self._kubelets[node] = _Running(kubelet, tasks)
         return running.kubelet
+
+    def _plugin_host(self, node: str) -> PluginHost:
+        """Raises CheckpointError where the kubelet's files cannot be used."""
+        from controllers.node.grpc.host import HostOptions, PluginHost
+
+        dirs, enabled = self._options.plugin_dirs, self._features.enabled
+        assert dirs is not None
+        options = HostOptions(
+            node,
+            dirs.plugins,
+            dirs.registry,
+            self._dra_features(),
+            enabled("ResourceHealthStatus"),
+            enabled("ResourceHealthStatusMessage"),
+            reconcile=self._options.sync_frequency,
+        )
+
+        def active() -> set[str]:
+            pods = self._pods_of_node.get(node)
+            return {pod["metadata"]["uid"] for pod in pods if pod.get("status", {}).get("phase") not in TERMINAL}
+
+        def changed(uids: set[str]) -> None:
+            for pod in self._pods_of_node.get(node):
+                if pod["metadata"]["uid"] in uids:
+                    self._controller.queue.add(f"pod:{key_of(pod)}")
+
+        return PluginHost(self._client, self._read_live, options, self._dra_metrics, active, changed)
+
+    def _dra_features(self) -> DraFeatures:
+        enabled = self._features.enabled
+        return DraFeatures(enabled("DRAExtendedResource"), enabled("DRAWorkloadResourceClaims"))
+
+    async def _read_live(self, pod: Json, name: str) -> Json:
+        return await self._client.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])
 
     async def _read_claim(self, pod: Json, name: str) -> Json:
         """The claim as it was last seen, where that serves the pod; else as it is."""
-        namespace = pod["metadata"]["namespace"]
-        claim = self._claims.get(f"{namespace}/{name}")
+        claim = self._claims.get(f"{pod['metadata']['namespace']}/{name}") if self._claims is not None else None
         if (
             claim is not None
             and (claim.get("status") or {}).get("allocation")
             and is_reserved_for_pod(pod, claim, self._features.enabled("DRAWorkloadResourceClaims"))
         ):
             return claim
-        return await self._client.get(RESOURCE_CLAIMS, name, namespace)
+        return await self._read_live(pod, name)
 
 
+@dataclass(frozen=True, slots=True)
 class _Running:
-    """A kubelet, and the task that writes its events."""
+    """A kubelet, and the tasks that write its events and speak to its drivers."""
 
-    def __init__(self, kubelet: Kubelet, task: asyncio.Task[None]) -> None:
-        self.kubelet, self.task = kubelet, task
+    kubelet: Kubelet
+    tasks: Sequence[asyncio.Task[None]]
+
+    def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
 
 
 def _claim_keys(pod: Json) -> Iterator[str]:

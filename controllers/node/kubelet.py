@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -23,6 +23,8 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import PODS, Json
 
 log = logging.getLogger(__name__)
+#: A pod and its container statuses → these with the health of their devices.
+WithHealth = Callable[[Json, Sequence[Json]], list[Json]]
 TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
@@ -50,8 +52,11 @@ class Host:
 class Kubelet:
     """Everything that one node does for its pods."""
 
-    def __init__(self, host: Host, claims: DraManager, recorder: CoreEventRecorder) -> None:
-        self._host, self._recorder = host, recorder
+    def __init__(
+        self, host: Host, claims: DraManager, recorder: CoreEventRecorder, with_health: WithHealth | None = None
+    ) -> None:
+        """`with_health` adds the health of devices to container statuses; None where nobody reports it."""
+        self._host, self._recorder, self._with_health = host, recorder, with_health
         self.claims = claims
 
     async def sync(self, pod: Json, node: Json) -> timedelta | None:
@@ -83,7 +88,10 @@ class Kubelet:
         for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
             self._events_of_start(pod, container)
         address = node_address(node) if pod["spec"].get("hostNetwork") else self._host.addresses.assign(pod)
-        pod = await self._report(pod, podstatus.running(pod, self._now(), address))
+        status = podstatus.running(pod, self._now(), address)
+        if self._with_health is not None:
+            status["containerStatuses"] = self._with_health(pod, status["containerStatuses"])
+        pod = await self._report(pod, status)
         return exit_after(pod)
 
     def _events_of_start(self, pod: Json, container: Json) -> None:
@@ -97,12 +105,20 @@ class Kubelet:
         """Ends a pod whose time has come; pods without `exit-after` run on."""
         if not _running(pod):
             return await self._end(pod, podstatus.exit_code_of(pod))
+        await self._report_health(pod)
         after = exit_after(pod)
         if after is None:
             return None
         started = (status["state"]["running"]["startedAt"] for status in _running(pod))
         left = after - (self._host.clock.now() - parse_time(max(started)))
         return left if left > timedelta() else await self._end(pod, exit_code(pod))
+
+    async def _report_health(self, pod: Json) -> None:
+        present = pod["status"].get("containerStatuses") or ()
+        if self._with_health is not None:
+            statuses = self._with_health(pod, present)
+            if statuses != list(present):
+                await self._report(pod, {"containerStatuses": statuses})
 
     async def _terminate(self, pod: Json, phase: str) -> timedelta | None:
         for status in _running(pod):

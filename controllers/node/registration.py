@@ -36,8 +36,9 @@ class Registration:
         self._kubelet = client.named("kubelet")
         self._driver = client.named("dra-example-driver")
         self._clock, self._options = clock, options
-        self.slices = informers.device_kind(RESOURCE_SLICES, options.features)
-        self._addresses = Pool("172.18.0.0/16")
+        # A kubelet of one node has no example driver, and may not read the slices of others.
+        self.slices = None if options.node else informers.device_kind(RESOURCE_SLICES, options.features)
+        self._addresses = Pool("172.18.0.0/16", options.node)
         self._lease_due: dict[str, datetime] = {}
 
     def note(self, node: Json) -> None:
@@ -55,6 +56,9 @@ class Registration:
         """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without
         devices have none.
         """
+        if self._options.node:
+            await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._options.node}})
+            return
         driver = "" if self._options.devices == "none" else self._options.devices
         if driver and self._options.nodes:
             try:
@@ -69,11 +73,10 @@ class Registration:
                 )
                 driver = ""
         for number in range(1, self._options.nodes + 1):
-            annotations = {
-                EMULATED: "true",
-                **({DEVICES: f"{driver}={self._options.devices_per_node}"} if driver else {}),
-            }
-            meta = {"name": f"node-{number}", "annotations": annotations}
+            name, annotations = f"node-{number}", {EMULATED: "true"}
+            if driver and name != self._options.plugin_node:
+                annotations[DEVICES] = f"{driver}={self._options.devices_per_node}"
+            meta = {"name": name, "annotations": annotations}
             await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
 
     async def _create(self, kind: Kind, obj: Json) -> None:
@@ -93,7 +96,7 @@ class Registration:
 
     async def _publish(self, node: Json) -> None:
         wanted = devices_of(node)
-        if wanted is None:
+        if wanted is None or self.slices is None:
             return
         driver, count = wanted
         name = node["metadata"]["name"]

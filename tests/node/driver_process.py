@@ -33,6 +33,7 @@ class DriverProcess:
         self.log_file, self.script_file = root / f"{driver}.log", root / f"{driver}.json"
         directory = root / driver
         directory.mkdir(exist_ok=True)
+        registry.mkdir(parents=True, exist_ok=True)
         self._command = [
             sys.executable,
             str(PROGRAM),

@@ -110,7 +110,7 @@ def test_a_deleted_nodes_kubelet_stops_writing_events() -> None:
             await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Running")
             running = agent_of(world)._kubelets["worker"]
             await world.client.delete(NODES, "worker")
-            await become(running.task.cancelled)
+            await become(lambda: all(task.cancelled() for task in running.tasks))
             assert not agent_of(world)._kubelets
 
     run(scenario)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from apiserver.api.metrics import Family, Gauge
-from controllers.node.dra.checkpoint import FileCheckpoint
+from controllers.node.dra.checkpoint import CheckpointError, FileCheckpoint
 from controllers.node.dra.drivers import DriverCallError
 from controllers.node.dra.health import HealthCache, container_statuses, pods_of, report
 from controllers.node.dra.manager import DraFeatures, DraManager, ReadClaim
@@ -67,6 +67,11 @@ class PluginHost:
             self.plugins, read_claim, FileCheckpoint(options.plugin_dir), options.features, metrics
         )
         self.health = HealthCache(options.plugin_dir)
+        if options.registry_dir is not None:
+            try:
+                options.registry_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
+            except OSError as error:
+                raise CheckpointError(f"registry directory {options.registry_dir}: {error.strerror}") from error
         self._registry = None if options.registry_dir is None else Registry(options.registry_dir, self.plugins)
 
     @property

@@ -57,8 +57,7 @@ class Registry:
         self._busy: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises OSError where the directory cannot be made."""
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        """Until it is cancelled."""
         try:
             while True:
                 self._look()

@@ -1,0 +1,112 @@
+"""A node as a process of its own, with real drivers: `kubedra node run` from Python.
+
+node = NodeProcess("n1", plane.kubeconfig, tmp_path)
+node.start()
+… start a driver that registers in node.registry_dir …
+node.kill(); node.start()
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kubedra import process
+
+#: Seconds that a node has to end.
+STOP_TIMEOUT = 10.0
+
+
+class NodeProcess:
+    """The kubelet of one node. It ends with the process that started it.
+
+    Drivers announce themselves in `registry_dir`; the path of a socket has at most 107 bytes, so that `plugin_dir`
+    should be short.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kubeconfig: Path,
+        plugin_dir: Path | str,
+        registry_dir: Path | str | None = None,
+        *,
+        args: Sequence[str] = (),
+    ) -> None:
+        self.name, self.plugin_dir = name, Path(plugin_dir).absolute()
+        self.registry_dir = Path(registry_dir).absolute() if registry_dir else self.plugin_dir / "registry"
+        self._flags = [
+            name,
+            f"--kubeconfig={kubeconfig}",
+            f"--plugin-dir={self.plugin_dir}",
+            f"--registry-dir={self.registry_dir}",
+            "--sync-frequency=1s",
+            "--attached",
+            *args,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.NamedTemporaryFile(prefix=f"kubedra-{name}-", suffix=".log")  # noqa: SIM115 - as long as this
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process. The node is Ready when its Node says so."""
+        if self.running:
+            raise RuntimeError(f"node {self.name} runs already")
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            process.command("controllers.node", *self._flags),
+            env={**process.environment(), "KUBEDRA_PROG": "kubedra node run"},
+            stdin=subprocess.PIPE,
+            stderr=self._log,
+        )
+
+    def stop(self) -> None:
+        """End it as `kubedra node run` ends on Ctrl-C. Drivers, pods and claims stay as they are."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it on the spot, as a crash does."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Kill it and start it again."""
+        self.kill()
+        self.start()
+
+    def prepared(self) -> dict[str, list[str]]:
+        """The claims (namespace/name) that are held on the node, with their pods' uids: its checkpoint."""
+        try:
+            outer = json.loads((self.plugin_dir / "dra_manager_state").read_bytes())
+        except FileNotFoundError:
+            return {}
+        entries: list[dict[str, Any]] = json.loads(outer["Data"])["ClaimInfoStateList"] or []
+        return {f"{entry['Namespace']}/{entry['ClaimName']}": sorted(entry["PodUIDs"]) for entry in entries}
+
+    def log(self) -> str:
+        """What it wrote so far."""
+        return Path(self._log.name).read_text(errors="replace")
+
+    def close(self) -> None:
+        """End it if it runs, and forget its log."""
+        self.kill()
+        self._log.close()
+
+    def _end(self, number: int) -> None:
+        running, self._process = self._process, None
+        if running is None:
+            return
+        running.send_signal(number)
+        try:
+            running.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+        if running.stdin is not None:
+            running.stdin.close()

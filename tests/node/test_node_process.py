@@ -1,0 +1,297 @@
+"""A node as a process with real drivers: what happens when the driver, the node or a pod goes at any moment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubedra.node_process import NodeProcess
+from kubedra.pytest_plugin import Kube
+from tests.node.driver_process import DriverProcess, eventually
+
+Json = dict[str, Any]
+DRIVER = "gpu.example.com"
+CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+}
+CLAIM_SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one"},
+    "spec": {"spec": CLAIM_SPEC},
+}
+
+
+def a_slice(node: str = "n1", devices: int = 2) -> Json:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool}
+    spec["devices"] = [{"name": f"device-{number}"} for number in range(devices)]
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
+
+
+def a_pod(name: str = "p", **annotations: str) -> Json:
+    spec = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+    }
+    marks = {f"kubedra.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": marks}, "spec": spec}
+
+
+class Cluster:
+    """A control plane, a node process and its driver."""
+
+    def __init__(self, kube: Kube, root: Path) -> None:
+        self.kube, self.root = kube, root
+        kube.add_node("n1", plugin_dir=root)
+        self.driver = DriverProcess(root, self.node.registry_dir, DRIVER)
+
+    @property
+    def node(self) -> NodeProcess:
+        return self.kube.node("n1")
+
+    def publish(self) -> None:
+        """What a driver does after it registered: the node wipes slices at its start."""
+        self.driver.heard("registered")
+        self.kube.apply([CLASS, TEMPLATE])
+        self.kube.client().apply(a_slice())
+
+    def phase(self, pod: str = "p") -> str:
+        return str(self.kube.get(f"pod/{pod}")["status"]["phase"])
+
+    def event(self, reason: str) -> str:
+        def found() -> str:
+            events = self.kube.list("events")
+            return next((str(e["message"]) for e in events if e["reason"] == reason), "")
+
+        return str(eventually(found, f"an event {reason}"))
+
+    def released(self) -> None:
+        eventually(lambda: not self.node.prepared(), "all claims are released")
+
+
+@pytest.fixture
+def cluster(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(kube, tmp_path_factory.mktemp("n"))
+    with made.driver:
+        made.publish()
+        yield made
+
+
+def test_a_pod_runs_with_its_claim_prepared_and_ends_when_it_is_released(cluster: Cluster) -> None:
+    cluster.kube.apply(a_pod())
+    cluster.kube.wait("pod/p", "phase=Running")
+    assert next(iter(cluster.node.prepared())).startswith("default/p-gpu-")
+    cluster.kube.delete("pod/p")
+    cluster.kube.wait("pod/p", "delete")
+    cluster.released()
+    assert [call["method"] for call in cluster.driver.calls("prepare", "unprepare")] == ["prepare", "unprepare"]
+
+
+def test_a_pod_waits_for_a_driver_that_is_not_registered(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> None:
+    cluster = Cluster(kube, tmp_path_factory.mktemp("n"))
+    kube.apply([CLASS, TEMPLATE, a_slice(), a_pod()])
+    said = cluster.event("FailedPrepareDynamicResources")
+    want = f"Failed to prepare dynamic resources: prepare dynamic resources: DRA driver {DRIVER} is not registered"
+    assert said == want
+    assert cluster.phase() == "Pending"
+    with cluster.driver:
+        kube.wait("pod/p", "phase=Running")
+
+
+def test_a_claim_that_is_refused_is_tried_again(cluster: Cluster) -> None:
+    cluster.driver.script(error="no such device")
+    cluster.kube.apply(a_pod())
+    assert "NodePrepareResources failed for ResourceClaim p-gpu-" in cluster.event("FailedPrepareDynamicResources")
+    assert cluster.phase() == "Pending"
+    cluster.driver.script()
+    cluster.kube.wait("pod/p", "phase=Running")
+
+
+def test_a_pod_is_not_reported_as_ended_before_its_claim_is_released(cluster: Cluster) -> None:
+    cluster.kube.apply(a_pod(exit_after="0"))
+    cluster.driver.heard("prepare")
+    cluster.driver.script(error="busy")
+    cluster.driver.heard("unprepare", 2)
+    assert cluster.phase() == "Running"
+    cluster.driver.script()
+    cluster.kube.wait("pod/p", "phase=Succeeded")
+    cluster.released()
+
+
+def test_a_deleted_pod_stays_while_its_driver_is_away(cluster: Cluster) -> None:
+    cluster.kube.apply(a_pod())
+    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.driver.kill()
+    cluster.kube.delete("pod/p")
+    eventually(lambda: "cannot end yet" in cluster.node.log(), "the node tries")
+    assert cluster.kube.get("pod/p")["metadata"]["deletionTimestamp"]
+    cluster.driver.start()
+    cluster.kube.wait("pod/p", "delete")
+    assert len(cluster.driver.calls("unprepare")) == 1
+
+
+def test_a_running_pod_is_not_prepared_again_when_the_node_was_killed(cluster: Cluster) -> None:
+    cluster.kube.apply(a_pod())
+    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.node.restart()
+    cluster.driver.heard("registered", 2)
+    cluster.kube.delete("pod/p")
+    cluster.kube.wait("pod/p", "delete")
+    assert [call["method"] for call in cluster.driver.calls("prepare", "unprepare")] == ["prepare", "unprepare"]
+
+
+def test_a_node_killed_while_the_driver_prepares_prepares_again_and_releases_once(cluster: Cluster) -> None:
+    cluster.driver.script(block=True)
+    cluster.kube.apply(a_pod())
+    cluster.driver.heard("prepare")
+    assert cluster.node.prepared()
+    cluster.node.kill()
+    cluster.driver.script()
+    cluster.node.start()
+    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.kube.delete("pod/p")
+    cluster.kube.wait("pod/p", "delete")
+    methods = [call["method"] for call in cluster.driver.calls("prepare", "unprepare")]
+    assert methods == ["prepare", "prepare", "unprepare"]
+
+
+def test_a_node_killed_while_the_driver_releases_releases_again(cluster: Cluster) -> None:
+    cluster.kube.apply(a_pod())
+    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.driver.script(block=True)
+    cluster.kube.delete("pod/p")
+    cluster.driver.heard("unprepare")
+    cluster.node.kill()
+    assert cluster.node.prepared()
+    cluster.driver.script()
+    cluster.node.start()
+    cluster.kube.wait("pod/p", "delete")
+    cluster.released()
+
+
+def test_a_pod_deleted_by_force_while_the_node_is_down_is_released_at_its_start(cluster: Cluster) -> None:
+    cluster.kube.apply(a_pod())
+    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.node.kill()
+    cluster.kube.delete("pod/p", grace_period=0)
+    cluster.node.start()
+    cluster.driver.heard("unprepare")
+    cluster.released()
+
+
+def test_a_pod_deleted_while_the_node_is_down_is_not_prepared(cluster: Cluster) -> None:
+    cluster.node.kill()
+    pod = a_pod()
+    pod["spec"]["nodeName"] = "n1"
+    cluster.kube.apply(pod)
+    cluster.kube.delete("pod/p")
+    cluster.node.start()
+    cluster.kube.wait("pod/p", "delete")
+    assert cluster.driver.calls("prepare") == []
+
+
+def test_health_of_devices_shows_in_the_pods_status(cluster: Cluster) -> None:
+    cluster.kube.apply(a_pod())
+    cluster.kube.wait("pod/p", "phase=Running")
+
+    def shows(health: str) -> None:
+        def found(pod: Json) -> bool:
+            status = pod["status"]["containerStatuses"][0].get("allocatedResourcesStatus") or [{"resources": []}]
+            return any(item["health"] == health for item in status[0]["resources"])
+
+        cluster.kube.wait("pod/p", found)
+
+    for state in ("HEALTHY", "UNHEALTHY", "HEALTHY"):
+        cluster.driver.script(health=state)
+        shows(state.title())
+
+
+def test_a_torn_checkpoint_ends_the_node_with_one_line(kube: Kube, tmp_path: Path) -> None:
+    (tmp_path / "dra_manager_state").write_text('{"Data":"')
+    node = NodeProcess("n1", kube.kubeconfig, tmp_path)
+    node.start()
+    eventually(lambda: not node.running, "it ends")
+    (line,) = node.log().splitlines()
+    start = "kubedra node run: create ResourceClaim cache: GetOrCreate() on checkpoint state: failed to get checkpoint"
+    assert line.startswith(start)
+    node.close()
+
+
+def test_a_plugin_directory_that_cannot_be_made_ends_the_node_with_one_line(kube: Kube, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    node = NodeProcess("n1", kube.kubeconfig, tmp_path / "file" / "below")
+    node.start()
+    eventually(lambda: not node.running, "it ends")
+    (line,) = node.log().splitlines()
+    assert "could not initialize checkpoint manager" in line
+    node.close()
+
+
+TOKENS = """admin-token,admin,1,"system:masters"
+node-token,system:node:n1,2,"system:nodes"
+"""
+
+
+def test_a_node_needs_no_more_than_a_nodes_own_credentials(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from kubedra import ControlPlane
+
+    root = tmp_path_factory.mktemp("n")
+    tokens, kubeconfig = root / "tokens.csv", root / "kubeconfig"
+    tokens.write_text(TOKENS)
+    flags = (
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+    )
+    with ControlPlane(args=flags) as plane:
+        cluster = {"clusters": [{"name": "k", "cluster": {"server": plane.url}}], "current-context": "k"}
+        users = {"users": [{"name": "k", "user": {"token": "node-token"}}]}
+        contexts = {"contexts": [{"name": "k", "context": {"cluster": "k", "user": "k"}}]}
+        kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **cluster, **users, **contexts}))
+        node = NodeProcess("n1", kubeconfig, root)
+        node.start()
+        try:
+            with plane.client() as client, DriverProcess(root, node.registry_dir, DRIVER) as driver:
+                client.wait("node/n1", "condition=Ready")
+                driver.heard("registered")
+                client.apply([CLASS, TEMPLATE, a_slice(), a_pod()])
+                client.wait("pod/p", "phase=Running")
+                assert client.wait("lease/n1", "create", namespace="kube-node-lease")
+                client.delete("pod/p")
+                client.wait("pod/p", "delete")
+                assert len(driver.calls("unprepare")) == 1
+        finally:
+            node.close()
+
+
+@pytest.mark.parametrize("flags", [("--registry-dir=x",), ("--plugin-dir=x", "--nodes=0")])
+def test_directories_without_a_node_are_a_mistake(flags: tuple[str, ...]) -> None:
+    from apiserver.settings import SettingsError, read
+
+    with pytest.raises(SettingsError, match="--plugin-dir"):
+        read(flags)
+
+
+def test_the_first_node_of_up_has_real_drivers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from kubedra import ControlPlane
+
+    root = tmp_path_factory.mktemp("n")
+    plane = ControlPlane(nodes=1, args=(f"--plugin-dir={root}",))
+    driver = DriverProcess(root, root / "registry", DRIVER, node="node-1")
+    with plane, plane.client() as client, driver:
+        client.wait("node/node-1", "condition=Ready")
+        driver.heard("registered")
+        client.apply([CLASS, TEMPLATE, a_slice("node-1"), a_pod()])
+        client.wait("pod/p", "phase=Running")
+        assert len(driver.calls("prepare")) == 1
