@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from apiserver.api.fielderrors import go_quote
 
@@ -31,10 +31,13 @@ class Stage(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """`stages` by release from which they hold; `needs` the gates that must be on with it."""
+    """`stages` by release from which they hold; `needs` the gates that must be on with it. A gate of kubedra's `own` is
+    in no release of Kubernetes: its fields exist only while it is on, and AllAlpha and AllBeta leave it alone.
+    """
 
     stages: tuple[tuple[Release, Stage], ...]
     needs: tuple[str, ...] = ()
+    own: bool = False
 
     def at(self, release: Release) -> Stage | None:
         """The stage in a release; None before the gate existed."""
@@ -60,7 +63,11 @@ GATES: Final[Mapping[str, Gate]] = {
     "AuthorizeWithSelectors": _gate("31:a- 32:b+ 34:gL"),
     "CSIServiceAccountTokenSecrets": _gate("35:b+ 36:gL"),
     "ClearingNominatedNodeNameAfterBinding": _gate("34:a- 35:b+"),
+    "ClusterTrustBundle": _gate("27:a- 33:b-"),
+    "ClusterTrustBundleProjection": _gate("29:a- 33:b-", "ClusterTrustBundle"),
     "ConstrainedImpersonation": _gate("35:a- 36:b+"),
+    "ContainerRestartRules": _gate("34:a- 35:b+"),
+    "CoordinatedLeaderElection": _gate("31:a- 33:b-"),
     "CrossNamespaceVolumeDataSource": _gate("26:a-"),
     "ContainerStopSignals": _gate("33:a-"),
     "DRAAdminAccess": _gate("32:a- 34:b+ 36:gL", *_DRA),
@@ -74,7 +81,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "DRAPartitionableDevices": _gate("33:a- 36:b+", *_DRA),
     "DRAPrioritizedList": _gate("33:a- 34:b+ 36:g+", *_DRA),
     # KEP-5194; upstream has no release with it yet.
-    "DRAReservedForWorkloads": _gate("36:a-", *_DRA),
+    "DRAReservedForWorkloads": _gate("36:a-", *_DRA)._replace(own=True),
     "DRAResourceClaimDeviceStatus": _gate("32:a- 33:b+"),
     "DRAResourceClaimGranularStatusAuthorization": _gate("36:b+", *_DRA, "DRAResourceClaimDeviceStatus"),
     "DRAResourcePoolStatus": _gate("36:a-", *_DRA),
@@ -84,16 +91,23 @@ GATES: Final[Mapping[str, Gate]] = {
     "DeclarativeValidationBeta": _gate("36:b+", "DeclarativeValidation"),
     "DeploymentReplicaSetTerminatingReplicas": _gate("33:a- 35:b+"),
     "DynamicResourceAllocation": _gate("26:a- 32:b- 34:g+ 35:gL"),
+    "EnvFiles": _gate("34:a- 35:b+"),
     "GangScheduling": _gate("35:a-", "GenericWorkload"),
     "GenericWorkload": _gate("35:a-"),
-    "ImageVolumeWithDigest": _gate("35:a-"),
-    "InPlacePodLevelResourcesVerticalScaling": _gate("35:a- 36:b+", "NodeDeclaredFeatures"),
-    "InPlacePodVerticalScalingInitContainers": _gate("36:b+", "NodeDeclaredFeatures"),
+    "HostnameOverride": _gate("34:a- 35:b+"),
+    "ImageVolume": _gate("31:a- 33:b- 35:b+ 36:gL"),
+    "ImageVolumeWithDigest": _gate("35:a-", "ImageVolume"),
+    "InPlacePodLevelResourcesVerticalScaling": _gate(
+        "35:a- 36:b+", "InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"
+    ),
+    "InPlacePodVerticalScaling": _gate("27:a- 33:b+ 35:gL"),
+    "InPlacePodVerticalScalingInitContainers": _gate("36:b+", "InPlacePodVerticalScaling", "NodeDeclaredFeatures"),
     "JobManagedBy": _gate("30:a- 32:b+ 35:gL"),
     "JobPodReplacementPolicy": _gate("28:a- 29:b+ 34:gL"),
     "KubeletPodResourcesDynamicResources": _gate("27:a- 34:b+ 36:gL"),
     "KubeletPodResourcesGet": _gate("27:a- 34:b+ 36:gL"),
     "KubeletServiceAccountTokenForCredentialProviders": _gate("33:a- 34:b+"),
+    "MatchLabelKeysInPodTopologySpread": _gate("25:a- 27:b+"),
     "MaxUnavailableStatefulSet": _gate("24:a- 35:b-"),
     "MutableCSINodeAllocatableCount": _gate("33:a- 34:b- 35:b+ 36:gL"),
     "MutablePVNodeAffinity": _gate("35:a-"),
@@ -102,19 +116,27 @@ GATES: Final[Mapping[str, Gate]] = {
     "NodeDeclaredFeatures": _gate("35:a- 36:b+"),
     "NominatedNodeNameForExpectation": _gate("34:a- 35:b+"),
     "PodCertificateRequest": _gate("34:a- 35:b-", "AuthorizeNodeWithSelectors"),
+    "PodLevelResources": _gate("32:a- 34:b+"),
+    "PodLifecycleSleepAction": _gate("29:a- 30:b+ 34:gL"),
+    "PodObservedGenerationTracking": _gate("33:a- 34:b+ 35:gL"),
+    "ProcMountType": _gate("12:a- 31:b- 33:b+ 36:gL", "UserNamespacesSupport"),
     "RecoverVolumeExpansionFailure": _gate("23:a- 32:b+ 34:gL"),
     "RelaxedServiceNameValidation": _gate("34:a- 36:b+"),
     "ResourceHealthStatus": _gate("31:a- 36:b+", *_DRA),
     "ResourceHealthStatusMessage": _gate("36:b+", "ResourceHealthStatus"),
+    "SELinuxChangePolicy": _gate("32:a- 33:b+ 36:gL"),
     "SELinuxMountReadWriteOncePod": _gate("25:a- 27:b- 28:b+ 36:gL"),
     "SchedulerAsyncAPICalls": _gate("34:b-"),
     "SchedulerPopFromBackoffQ": _gate("33:b+"),
     "SchedulerQueueingHints": _gate("28:b- 32:b+ 34:gL"),
     "ServiceAccountNodeAudienceRestriction": _gate("32:b- 33:b+"),
     "ServiceAccountTokenPodNodeInfo": _gate("29:a- 30:b+ 32:gL"),
+    "ShardedListAndWatch": _gate("36:a-"),
     "StrictIPCIDRValidation": _gate("33:a- 36:b+"),
+    "SupplementalGroupsPolicy": _gate("31:a- 33:b+ 35:gL"),
     "TokenRequestServiceAccountUIDValidation": _gate("34:b+"),
     "TopologyAwareWorkloadScheduling": _gate("36:a-", "GenericWorkload"),
+    "UserNamespacesSupport": _gate("25:a- 30:b- 33:b+ 36:gL"),
     "VolumeAttributesClass": _gate("29:a- 31:b- 34:g+ 36:gL"),
     "VolumeLimitScaling": _gate("35:a-"),
     "WatchList": _gate("27:a- 32:b+ 33:b- 34:b+"),
@@ -230,6 +252,8 @@ class Features:
         self.release = release
         self.settings = dict(settings or {})
         self.unknown = tuple(sorted(name for name in self.settings if name not in GATES and name not in _GROUPS))
+        #: what is compiled for this set of gates (`apiserver.api.dropping`), by what it is compiled from.
+        self.memo: dict[Any, Any] = {}
         self._on = {name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))}
         self._apply()
         self._check_needs()
@@ -252,7 +276,7 @@ class Features:
                 continue
             for name, gate in GATES.items():
                 stage = gate.at(self.release)
-                if stage is not None and stage.name == stage_name and name not in self.settings:
+                if stage is not None and stage.name == stage_name and name not in self.settings and not gate.own:
                     self._on[name] = self.settings[group]
         for name, value in self.settings.items():
             if name in GATES:

@@ -14,13 +14,14 @@ Encoding facts follow Go's encoding/json as upstream's types use it:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
     "ANY",
     "BOOL",
     "BYTES",
     "DURATION",
+    "EVERY_GATE",
     "FIELDS_V1",
     "FLOAT64",
     "INT32",
@@ -32,12 +33,14 @@ __all__ = [
     "STRING",
     "TIME",
     "Field",
+    "Gated",
     "ListOf",
     "MapOf",
     "Scalar",
     "Struct",
     "Type",
     "field",
+    "gated",
     "go_name",
     "string",
 ]
@@ -130,6 +133,40 @@ class MapOf:
         return f"MapOf({self.value!r})"
 
 
+Scope = Literal["section", "object", "place", "create", "rule", "never"]
+#: For `ungated`: no gate at all holds below a field.
+EVERY_GATE: Final = ("*",)
+
+
+class Gated(NamedTuple):
+    """What feature gates do to a field: `gates` must all be on, else the field is dropped from what is written, unless
+    the stored object uses the feature already.
+
+    `scope` is where such a use counts, which differs from feature to feature: "section" (the spec or the status that
+    the field is in), "object" (all of the stored object), "place" (the same field of the stored object, items of lists
+    by their index). With "create" new objects alone lose the field. With "rule" the kind has a rule of its own, because
+    more than the field goes; with "never" nothing drops it.
+    `counts`: a stored field is a use itself; `members`: only if it has one of these fields. `prunes`: the objects that
+    held nothing else go, too.
+    """
+
+    gates: tuple[str, ...]
+    scope: Scope = "section"
+    counts: bool = True
+    members: tuple[str, ...] = ()
+    prunes: bool = False
+
+    def __str__(self) -> str:
+        return ",".join(self.gates)
+
+
+def gated(
+    gates: str, scope: Scope = "section", *, counts: bool = True, members: tuple[str, ...] = (), prunes: bool = False
+) -> Gated:
+    """`gated("A,B", "object")`, for the `gate` of a field. See `Gated`."""
+    return Gated(tuple(gates.split(",")), scope, counts, members, prunes)
+
+
 class Field:
     """One field of a struct.
 
@@ -138,8 +175,8 @@ class Field:
     whose
     fields stand on this level · `default` what OpenAPI shows as default (defaulting itself is in apiserver.resources) ·
     `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") · `atomic` owned as a whole ·
-    `gate` feature gates (comma separated, all needed) of the field · `doc` one sentence of our own for `kubectl
-    explain`.
+    `gate` the feature gates of the field · `ungated` gates that do not hold in what the field holds, although its type
+    names them · `doc` one sentence of our own for `kubectl explain`.
 
     `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is
     never
@@ -164,6 +201,7 @@ class Field:
         "required",
         "strategy",
         "type",
+        "ungated",
     )
 
     def __init__(
@@ -179,7 +217,8 @@ class Field:
         default: Any,
         strategy: str,
         atomic: bool,
-        gate: str,
+        gate: Gated | None,
+        ungated: tuple[str, ...],
         doc: str,
         keep_empty: bool,
     ) -> None:
@@ -192,7 +231,7 @@ class Field:
             required,
         )
         self.inline, self.default, self.strategy, self.atomic = inline, default, strategy, atomic
-        self.gate, self.doc, self.keep_empty = gate, doc, keep_empty
+        self.gate, self.ungated, self.doc, self.keep_empty = gate, ungated, doc, keep_empty
 
     def __repr__(self) -> str:
         return f"Field({self.name!r}, {self.number})"
@@ -210,14 +249,18 @@ def field(
     default: Any = None,
     strategy: str = "",
     atomic: bool = False,
-    gate: str = "",
+    gate: str | Gated = "",
+    ungated: tuple[str, ...] = (),
     doc: str = "",
     keep_empty: bool = False,
 ) -> Field:
-    """A field of a struct; the common case (optional, omitted when empty) needs no keyword. See `Field`."""
+    """A field of a struct; the common case (optional, omitted when empty) needs no keyword. See `Field`. A `gate` that
+    is text is `gated(text)`.
+    """
     return Field(
         name, number, type, omit=omit, pointer=pointer, required=required, inline=inline, default=default,
-        strategy=strategy, atomic=atomic, gate=gate, doc=doc, keep_empty=keep_empty,
+        strategy=strategy, atomic=atomic, gate=gate if isinstance(gate, Gated) else gated(gate) if gate else None,
+        ungated=ungated, doc=doc, keep_empty=keep_empty,
     )  # fmt: skip
 
 

@@ -162,6 +162,11 @@ class Resource:
     field_error_style: Literal["known", "plain", "kind", "label"] = "known"
 
     @property
+    def hub_schema(self) -> Struct:
+        """The type of what is stored."""
+        return next((version for version in self.versions if version.to_hub is same_form), self.versions[0]).schema
+
+    @property
     def hub_group(self) -> str:
         """The group of the kind's hub type, which precondition failures name."""
         return "" if go_package(self.group) == "core" else self.group

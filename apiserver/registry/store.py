@@ -24,7 +24,7 @@ from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.metadata import new_suffix
 from apiserver.registry.projection import Projector
-from apiserver.registry.resource import Resource, same_form
+from apiserver.registry.resource import Resource
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import FutureRevision, StorageUnavailable, Write, WriteRefused
 
@@ -151,9 +151,7 @@ class Store:
         self.on_create, self.on_update = chain.of(resource, "CREATE"), chain.of(resource, "UPDATE")
         self.on_delete = chain.of(resource, "DELETE")
         #: turns an object into what storing makes of it, where that is not the object itself.
-        self.normalize = normalizer_of(
-            next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema
-        )
+        self.normalize = normalizer_of(resource.hub_schema)
         self.projectors = {
             sub.name: Projector(sub.projection) for sub in resource.subresources if sub.projection is not None
         }

@@ -11,11 +11,11 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
+from apiserver.resources.gating import drop_disabled
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
-_GATED: Final = ("strategy", "preferredHolder")
 
 
 class LeaseStrategy(Strategy):
@@ -23,15 +23,10 @@ class LeaseStrategy(Strategy):
     revalidates_metadata = False
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        if not ctx.features.enabled("CoordinatedLeaderElection"):
-            for field in _GATED:
-                obj["spec"].pop(field, None)
+        drop_disabled(ctx, obj, None)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        if not ctx.features.enabled("CoordinatedLeaderElection"):
-            for field in _GATED:
-                if field not in old["spec"]:
-                    obj["spec"].pop(field, None)
+        drop_disabled(ctx, obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]

@@ -23,6 +23,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.networks import cidr_family, legacy_cidr
 from apiserver.resources.resource_names import quantity_value
 
@@ -130,13 +131,16 @@ class NodeStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj.setdefault("spec", {}).pop("configSource", None)
         obj.get("status", {}).pop("config", None)
+        drop_disabled(ctx, obj, None)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
         if "configSource" not in old.get("spec", {}):
             obj["spec"].pop("configSource", None)
+        drop_disabled(ctx, obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        """(Fields of disabled gates stay here, as upstream leaves them.)"""
         obj["spec"] = old["spec"]
         if "config" not in old.get("status", {}):
             obj.get("status", {}).pop("config", None)

@@ -14,9 +14,9 @@ from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
 from apiserver.resources.equality import semantic_equal
+from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.template import (
     default_template,
-    drop_from_template,
     template_to_hub,
     template_warnings,
     validate_template,
@@ -41,10 +41,10 @@ class PodTemplateStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
-        drop_from_template(ctx, obj["template"], None, "template")
+        drop_disabled_in_template(ctx, obj, None, "template")
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        drop_from_template(ctx, obj["template"], old["template"], "template")
+        drop_disabled_in_template(ctx, obj, old, "template")
         if not semantic_equal(PodTemplateSpec, obj["template"], old["template"]):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 

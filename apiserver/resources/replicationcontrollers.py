@@ -13,9 +13,9 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.template import (
     default_template,
-    drop_from_template,
     template_to_hub,
     template_warnings,
     validate_template,
@@ -80,12 +80,6 @@ def _validate_template(template: Json | None, selector: Json) -> list[FieldError
     return errors
 
 
-def _drop(ctx: Context, obj: Json, old: Json | None) -> None:
-    template = obj["spec"].get("template")
-    if template is not None:
-        drop_from_template(ctx, template, None if old is None else old["spec"].get("template"))
-
-
 def _warnings(obj: Json) -> list[str]:
     template = obj["spec"].get("template")
     return [] if template is None else template_warnings(_TEMPLATE, template)
@@ -99,11 +93,11 @@ class ReplicationControllerStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {"replicas": 0}
         obj["metadata"]["generation"] = 1
-        _drop(ctx, obj, None)
+        drop_disabled_in_template(ctx, obj, None, "spec", "template")
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {"replicas": 0})
-        _drop(ctx, obj, old)
+        drop_disabled_in_template(ctx, obj, old, "spec", "template")
         count_generation(ReplicationControllerSpec, obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:

@@ -34,10 +34,7 @@ field without one is as old as its kind. Limits are those of validation: a list 
 |---|---|---|---|---|---|---|
 """
 _FLAT = {
-    "ResourceClaim": (
-        " In v1beta1 a request has the fields of `exactly` itself. An allocation's time and tolerations are never"
-        " dropped."
-    ),
+    "ResourceClaim": " In v1beta1 a request has the fields of `exactly` itself.",
     "ResourceClaimTemplate": " In v1beta1 a request has the fields of `exactly` itself.",
     "ResourceSlice": " In v1beta1 a device has all but its name under `basic`.",
 }
@@ -237,20 +234,21 @@ def _type(type: Type) -> str:
 def _row(path: str, owner: Struct, item: Field, known: dict[str, str]) -> str:
     name = f"{owner.kind}.{item.name}"
     required = " (required)" if item.required else ""
-    gates = item.gate.split(",") if item.gate else []
+    gates = item.gate.gates if item.gate is not None else ()
+    never = " (never dropped)" if item.gate is not None and item.gate.scope == "never" else ""
     cells = [
         f"`{path}`",
         _type(item.type) + required,
         DEFAULTS.get(name, ""),
         known.get(name, ""),
-        ", ".join(gates),
+        ", ".join(gates) + never,
         _since(gates),
         item.doc,
     ]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
 
 
-def _since(gates: list[str]) -> str:
+def _since(gates: tuple[str, ...]) -> str:
     from apiserver.api.features import GATES
 
     releases = [GATES[gate].stages[0][0] for gate in gates if gate in GATES]

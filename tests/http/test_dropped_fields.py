@@ -81,8 +81,8 @@ def test_maps_and_lists_are_named_in_the_path(server: Running) -> None:
     server.wire().post(SLICES, {"metadata": {"name": "s"}, "spec": spec})
     (loss,) = dropped(server, "kind=ResourceSlice")
     assert loss["fields"] == [
-        {"path": "spec.devices[0].taints", "gate": "DRADeviceTaints"},
         {"path": "spec.devices[0].attributes[b].ints", "gate": "DRAListTypeAttributes"},
+        {"path": "spec.devices[0].taints", "gate": "DRADeviceTaints"},
     ]
 
 
@@ -126,3 +126,32 @@ def test_the_memory_is_bounded() -> None:
     assert [loss.name for loss in memory.losses()] == ["c", "a"]
     assert all(len(loss.fields) == MOST_FIELDS for loss in memory.losses())
     assert memory.losses(name="b") == []
+
+
+def test_a_pod_of_an_older_release_has_no_fields_of_younger_ones() -> None:
+    container = {
+        "name": "c",
+        "image": "i",
+        "restartPolicy": "OnFailure",
+        "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}],
+        "volumeMounts": [{"name": "img", "mountPath": "/img"}, {"name": "v", "mountPath": "/v"}],
+    }
+    volumes: list[Json] = [{"name": "img", "image": {"reference": "r"}}, {"name": "v", "emptyDir": {}}]
+    spec = {"hostnameOverride": "h", "containers": [container], "volumes": volumes}
+    with serve("--emulated-version=1.33") as server:
+        pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": spec}
+        made = server.wire().post("/api/v1/namespaces/default/pods", pod)
+        assert made.status == 201, made.text
+        kept = made.json["spec"]
+        assert "hostnameOverride" not in kept
+        assert [volume["name"] for volume in kept["volumes"]] == ["v"]
+        (container,) = kept["containers"]
+        assert container.keys() & {"restartPolicy", "restartPolicyRules"} == set()
+        assert [mount["name"] for mount in container["volumeMounts"]] == ["v"]
+        (loss,) = dropped(server, "kind=Pod&name=p")
+        assert sorted((field["path"], field["gate"]) for field in loss["fields"]) == [
+            ("spec.containers[0].restartPolicy", "ContainerRestartRules"),
+            ("spec.containers[0].restartPolicyRules", "ContainerRestartRules"),
+            ("spec.hostnameOverride", "HostnameOverride"),
+            ("spec.volumes[0]", "ImageVolume"),
+        ]

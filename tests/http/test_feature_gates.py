@@ -76,8 +76,15 @@ def test_all_alpha_moves_every_alpha_gate_that_was_not_set_itself(on: bool) -> N
     features = Features(release, {"AllAlpha": on, "DRAListTypeAttributes": not on})
     for name, gate in GATES.items():
         stage = gate.at(release)
-        if stage is not None and stage.name == "Alpha":
+        if stage is not None and stage.name == "Alpha" and not gate.own:
             assert features.enabled(name) == (on if name != "DRAListTypeAttributes" else not on), name
+
+
+def test_all_alpha_leaves_kubedras_own_gates_alone_which_no_release_has() -> None:
+    own = {name for name, gate in GATES.items() if gate.own}
+    assert own == {"DRAReservedForWorkloads"}
+    assert not own & Features((1, 36), {"AllAlpha": True}).enabled_names()
+    assert own <= Features((1, 36), dict.fromkeys(own, True)).enabled_names()
 
 
 def test_all_beta_off_leaves_what_is_general() -> None:

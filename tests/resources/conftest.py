@@ -14,7 +14,7 @@ from apiserver.api.features import Features
 from apiserver.messages import User
 from apiserver.registry.body.convert import normalizer_of
 from apiserver.registry.context import Context
-from apiserver.registry.resource import Resource, same_form
+from apiserver.registry.resource import Resource
 from apiserver.resources import CATALOG
 
 Json = dict[str, Any]
@@ -79,12 +79,12 @@ class Judge:
         return hub, [error.text for error in errors]
 
     def update(
-        self, plural: str, old: Json, obj: Json, *, status: bool = False, verb: str = "update"
+        self, plural: str, old: Json, obj: Json, *, status: bool = False, verb: str = "update", version: str = ""
     ) -> tuple[Json, list[str]]:
         resource = find(plural)
         strategy = resource.strategy
-        ctx = self.context(resource, subresource="status" if status else "", verb=verb)
-        new = self.decoded(resource, obj)
+        ctx = self.context(resource, version, subresource="status" if status else "", verb=verb)
+        new = self.decoded(resource, obj, version)
         if status:
             strategy.prepare_for_status_update(ctx, new, old)
             validate = strategy.validate_status_update
@@ -99,9 +99,7 @@ class Judge:
 
 def settle(resource: Resource, hub: Json) -> None:
     """What the store does to an object last."""
-    settler = normalizer_of(
-        next((version for version in resource.versions if version.to_hub is same_form), resource.versions[0]).schema
-    )
+    settler = normalizer_of(resource.hub_schema)
     if settler is not None:
         settler(hub)
 

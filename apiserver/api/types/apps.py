@@ -4,7 +4,21 @@ history.
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, RAW, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema import (
+    BOOL,
+    EVERY_GATE,
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    RAW,
+    STRING,
+    TIME,
+    ListOf,
+    Struct,
+    field,
+    gated,
+    string,
+)
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
 from apiserver.api.types.core.pods import ConditionStatus, PodTemplateSpec
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
@@ -22,7 +36,7 @@ ReplicaSetConditionType = string("v1.ReplicaSetConditionType")
 RollingUpdateStatefulSetStrategy = Struct("io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", lambda: (
     field("partition", 1, INT32, pointer=True,
         doc="Ordinal from which on pods are updated; those below keep the old revision. 0 when not set."),
-    field("maxUnavailable", 2, INT_OR_STRING, pointer=True, gate="MaxUnavailableStatefulSet",
+    field("maxUnavailable", 2, INT_OR_STRING, pointer=True, gate=gated("MaxUnavailableStatefulSet", "place"),
         doc="How many pods may be unavailable during the update, as a number or a percentage of replicas; 1 when not "
             "set."),
 ), doc="RollingUpdateStatefulSetStrategy says how pods are replaced one after the other.")
@@ -47,7 +61,7 @@ StatefulSetSpec = Struct("io.k8s.api.apps.v1.StatefulSetSpec", lambda: (
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; their names are the set's with an ordinal, and restartPolicy must be Always."),
-    field("volumeClaimTemplates", 4, ListOf(PersistentVolumeClaim),
+    field("volumeClaimTemplates", 4, ListOf(PersistentVolumeClaim), ungated=EVERY_GATE,
         doc="Patterns of claims; each pod gets one of each, which it keeps under its name."),
     field("serviceName", 5, STRING, omit=False, doc="Headless Service that gives the pods their DNS names; fixed."),
     field("podManagementPolicy", 6, PodManagementPolicyType,
@@ -138,7 +152,8 @@ DeploymentStatus = Struct("io.k8s.api.apps.v1.DeploymentStatus", lambda: (
     field("readyReplicas", 7, INT32, doc="Number of pods that are ready."),
     field("availableReplicas", 4, INT32, doc="Number of pods that have been ready for minReadySeconds."),
     field("unavailableReplicas", 5, INT32, doc="Number of pods that are still missing or not yet available."),
-    field("terminatingReplicas", 9, INT32, pointer=True, doc="Number of pods that are being deleted."),
+    field("terminatingReplicas", 9, INT32, pointer=True, gate="DeploymentReplicaSetTerminatingReplicas",
+        doc="Number of pods that are being deleted."),
     field("conditions", 6, ListOf(DeploymentCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
     field("collisionCount", 8, INT32, pointer=True,
@@ -230,7 +245,8 @@ ReplicaSetStatus = Struct("io.k8s.api.apps.v1.ReplicaSetStatus", lambda: (
     field("fullyLabeledReplicas", 2, INT32, doc="Number of pods that have all labels of the template."),
     field("readyReplicas", 4, INT32, doc="Number of pods that are ready."),
     field("availableReplicas", 5, INT32, doc="Number of pods that have been ready for minReadySeconds."),
-    field("terminatingReplicas", 7, INT32, pointer=True, doc="Number of pods that are being deleted."),
+    field("terminatingReplicas", 7, INT32, pointer=True, gate="DeploymentReplicaSetTerminatingReplicas",
+        doc="Number of pods that are being deleted."),
     field("observedGeneration", 3, INT64,
         doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
             "stale."),

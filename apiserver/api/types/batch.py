@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, gated, string
 from apiserver.api.types.core.pods import ConditionStatus, PodConditionType, PodTemplateSpec
 from apiserver.api.types.core.references import ObjectReference
 from apiserver.api.types.meta import TYPE_META, UID, LabelSelector, ObjectMeta, list_of
@@ -81,9 +81,10 @@ JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
         doc="True to stop the job: its pods are deleted, and its time begins again when it is resumed; false when not "
             "set."),
     field("podReplacementPolicy", 14, PodReplacementPolicy, pointer=True,
+        gate=gated("JobPodReplacementPolicy", "place"),
         doc="When a failing pod is replaced: TerminatingOrFailed (the default) or Failed, which is the only one with a "
             "podFailurePolicy."),
-    field("managedBy", 15, STRING, pointer=True,
+    field("managedBy", 15, STRING, pointer=True, gate=gated("JobManagedBy", "create"),
         doc="Controller that runs the job, as example.com/name; the built-in one when not set. Fixed."),
 ), doc="JobSpec says which pods must run to their end, and how often.")
 UncountedTerminatedPods = Struct("io.k8s.api.batch.v1.UncountedTerminatedPods", lambda: (
@@ -136,7 +137,9 @@ CronJobSpec = Struct("io.k8s.api.batch.v1.CronJobSpec", lambda: (
             "running one."),
     field("suspend", 4, BOOL, pointer=True,
         doc="True to make no further jobs; those that run are not affected. False when not set."),
-    field("jobTemplate", 5, JobTemplateSpec, omit=False, required=True, doc="Pattern of the jobs."),
+    field("jobTemplate", 5, JobTemplateSpec, omit=False, required=True,
+        ungated=("JobManagedBy", "JobPodReplacementPolicy"),
+        doc="Pattern of the jobs."),
     field("successfulJobsHistoryLimit", 6, INT32, pointer=True,
         doc="How many successful jobs are kept; 3 when not set."),
     field("failedJobsHistoryLimit", 7, INT32, pointer=True, doc="How many failed jobs are kept; 1 when not set."),

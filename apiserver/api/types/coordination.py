@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import INT32, MICRO_TIME, STRING, Struct, field, string
+from apiserver.api.schema import INT32, MICRO_TIME, STRING, Struct, field, gated, string
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
 CoordinatedLeaseStrategy = string("v1.CoordinatedLeaseStrategy")
@@ -14,10 +14,10 @@ LeaseSpec = Struct("io.k8s.api.coordination.v1.LeaseSpec", lambda: (
     field("acquireTime", 3, MICRO_TIME, pointer=True, doc="When the present holder took the lease."),
     field("renewTime", 4, MICRO_TIME, pointer=True, doc="When the holder last renewed the lease."),
     field("leaseTransitions", 5, INT32, pointer=True, doc="How often the lease has passed from one holder to another."),
-    field("strategy", 6, CoordinatedLeaseStrategy, pointer=True, gate="CoordinatedLeaderElection",
+    field("strategy", 6, CoordinatedLeaseStrategy, pointer=True, gate=gated("CoordinatedLeaderElection", "place"),
         doc="How a leader is chosen from the candidates, such as OldestEmulationVersion; only for coordinated leader "
             "election."),
-    field("preferredHolder", 7, STRING, pointer=True, gate="CoordinatedLeaderElection",
+    field("preferredHolder", 7, STRING, pointer=True, gate=gated("CoordinatedLeaderElection", "place"),
         doc="Who should have the lease, for the present holder to step back; only with strategy."),
 ), doc="LeaseSpec says who holds a lease, and until when.")
 Lease = Struct("io.k8s.api.coordination.v1.Lease", lambda: (

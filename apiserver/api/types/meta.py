@@ -20,6 +20,7 @@ from apiserver.api.schema import (
     MapOf,
     Struct,
     field,
+    gated,
     string,
 )
 
@@ -55,7 +56,7 @@ ListMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", lambda: (
         doc="Token for the next page, to be sent back as the parameter continue; empty on the last page."),
     field("remainingItemCount", 4, INT64, pointer=True,
         doc="Estimated number of objects on later pages; not set with a label or field selector, or on the last page."),
-    field("shardInfo", 5, ShardInfo, pointer=True, gate="ShardedListAndWatch",
+    field("shardInfo", 5, ShardInfo, pointer=True, gate=gated("ShardedListAndWatch", "never"),
         doc="Which shard of the collection the list holds; not set when it holds all."),
 ), doc="ListMeta is the metadata of a list.")
 OwnerReference = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference", lambda: (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, STRING, ListOf, Struct, field, string
+from apiserver.api.schema import BOOL, INT32, STRING, ListOf, Struct, field, gated, string
 from apiserver.api.types.core.pods import PreemptionPolicy
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 
@@ -71,14 +71,16 @@ PodGroupTemplate = Struct(_ALPHA + "PodGroupTemplate", lambda: (
     field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True,
         doc="How pods of such a group are scheduled."),
     field("schedulingConstraints", 3, PodGroupSchedulingConstraints, omit=False, pointer=True,
-        gate="TopologyAwareWorkloadScheduling",
+        gate=gated("TopologyAwareWorkloadScheduling", "place"),
         doc="Where they may go."),
-    field("resourceClaims", 4, _CLAIMS, gate="DRAWorkloadResourceClaims", doc="Claims that they share."),
-    field("disruptionMode", 5, DisruptionMode, pointer=True, gate="WorkloadAwarePreemption",
+    field("resourceClaims", 4, _CLAIMS,
+        gate=gated("DRAWorkloadResourceClaims", "place"), doc="Claims that they share."),
+    field("disruptionMode", 5, DisruptionMode, pointer=True, gate=gated("WorkloadAwarePreemption", "place"),
         doc="Whether they are preempted one by one (Pod) or together (PodGroup)."),
-    field("priorityClassName", 6, STRING, gate="WorkloadAwarePreemption",
+    field("priorityClassName", 6, STRING, gate=gated("WorkloadAwarePreemption", "place"),
         doc="Class that the priority of such groups comes from."),
-    field("priority", 7, INT32, pointer=True, gate="WorkloadAwarePreemption", doc="Priority of such groups."),
+    field("priority", 7, INT32, pointer=True,
+        gate=gated("WorkloadAwarePreemption", "place"), doc="Priority of such groups."),
 ), doc="PodGroupTemplate is what groups of one sort have in common.")
 WorkloadSpec = Struct(_ALPHA + "WorkloadSpec", lambda: (
     field("controllerRef", 1, TypedLocalObjectReference, pointer=True,
@@ -99,13 +101,16 @@ PodGroupSpec = Struct(_ALPHA + "PodGroupSpec", lambda: (
     field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True,
         doc="How the pods are scheduled."),
     field("schedulingConstraints", 3, PodGroupSchedulingConstraints, pointer=True,
-        gate="TopologyAwareWorkloadScheduling",
+        gate=gated("TopologyAwareWorkloadScheduling", "place"),
         doc="Where they may go."),
-    field("resourceClaims", 4, _CLAIMS, gate="DRAWorkloadResourceClaims", doc="Claims that the pods share."),
-    field("disruptionMode", 5, DisruptionMode, pointer=True, default="Pod", gate="WorkloadAwarePreemption",
+    field("resourceClaims", 4, _CLAIMS,
+        gate=gated("DRAWorkloadResourceClaims", "object"), doc="Claims that the pods share."),
+    field("disruptionMode", 5, DisruptionMode, pointer=True, default="Pod",
+        gate=gated("WorkloadAwarePreemption", "place"),
         doc="Whether the pods are preempted one by one (Pod) or together (PodGroup)."),
-    field("priorityClassName", 6, STRING, gate="WorkloadAwarePreemption", doc="Class that the priority comes from."),
-    field("priority", 7, INT32, pointer=True, gate="WorkloadAwarePreemption",
+    field("priorityClassName", 6, STRING,
+        gate=gated("WorkloadAwarePreemption", "place"), doc="Class that the priority comes from."),
+    field("priority", 7, INT32, pointer=True, gate=gated("WorkloadAwarePreemption", "place"),
         doc="Priority of the group, by its class."),
 ), doc="PodGroupSpec says how the pods of a group are scheduled, and what they share.")
 PodGroupStatus = Struct(_ALPHA + "PodGroupStatus", lambda: (
@@ -113,7 +118,7 @@ PodGroupStatus = Struct(_ALPHA + "PodGroupStatus", lambda: (
         doc="PodGroupScheduled, DisruptionTarget."),
     field("resourceClaimStatuses", 2, ListOf(PodGroupResourceClaimStatus, "map", ("name",), merge_key="name",
         strategy="merge,retainKeys"),
-        gate="DRAWorkloadResourceClaims", doc="Claims that were made from templates."),
+        gate=gated("DRAWorkloadResourceClaims", "object", counts=False), doc="Claims that were made from templates."),
 ), doc="PodGroupStatus tells what became of a group.")
 PodGroup = Struct(_ALPHA + "PodGroup", lambda: (
     TYPE_META,

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT64, QUANTITY, STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema import (
+    BOOL,
+    EVERY_GATE,
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    TIME,
+    ListOf,
+    MapOf,
+    Struct,
+    field,
+    gated,
+    string,
+)
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeReclaimPolicy, PersistentVolumeSpec
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
 
@@ -36,7 +50,7 @@ StorageClass = Struct("io.k8s.api.storage.v1.StorageClass", lambda: (
 ), gvk=("storage.k8s.io", "v1", "StorageClass"), doc="StorageClass says how volumes are made for claims.")
 VolumeAttachmentSource = Struct("io.k8s.api.storage.v1.VolumeAttachmentSource", lambda: (
     field("persistentVolumeName", 1, STRING, pointer=True, doc="Name of a PersistentVolume."),
-    field("inlineVolumeSpec", 2, PersistentVolumeSpec, pointer=True,
+    field("inlineVolumeSpec", 2, PersistentVolumeSpec, pointer=True, ungated=EVERY_GATE,
         doc="The volume as a spec, for volumes that a pod names itself and that were migrated to CSI."),
 ), doc="VolumeAttachmentSource is the volume to attach; exactly one field is set.")
 VolumeAttachmentSpec = Struct("io.k8s.api.storage.v1.VolumeAttachmentSpec", lambda: (
@@ -47,7 +61,7 @@ VolumeAttachmentSpec = Struct("io.k8s.api.storage.v1.VolumeAttachmentSpec", lamb
 VolumeError = Struct("io.k8s.api.storage.v1.VolumeError", lambda: (
     field("time", 1, TIME, omit=False, doc="When the operation failed."),
     field("message", 2, STRING, doc="What went wrong, as text for people."),
-    field("errorCode", 3, INT32, pointer=True, gate="MutableCSINodeAllocatableCount",
+    field("errorCode", 3, INT32, pointer=True, gate=gated("MutableCSINodeAllocatableCount", "place"),
         doc="gRPC code of the failure, such as 8 for exhausted resources."),
 ), doc="VolumeError is the last failure of an operation.")
 VolumeAttachmentStatus = Struct("io.k8s.api.storage.v1.VolumeAttachmentStatus", lambda: (
@@ -86,13 +100,14 @@ CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
     field("requiresRepublish", 7, BOOL, pointer=True,
         doc="True when the driver is called again and again for mounted volumes, to renew what is in them; false when "
             "not set."),
-    field("seLinuxMount", 8, BOOL, pointer=True, gate="SELinuxMountReadWriteOncePod",
+    field("seLinuxMount", 8, BOOL, pointer=True, gate=gated("SELinuxMountReadWriteOncePod", "place"),
         doc="True when the driver can mount volumes with the option context of SELinux; false when not set."),
-    field("nodeAllocatableUpdatePeriodSeconds", 9, INT64, pointer=True, gate="MutableCSINodeAllocatableCount",
+    field("nodeAllocatableUpdatePeriodSeconds", 9, INT64, pointer=True,
+        gate=gated("MutableCSINodeAllocatableCount", "place"),
         doc="Seconds between two updates of how many volumes a node can have, at least 10; no updates when not set."),
-    field("serviceAccountTokenInSecrets", 10, BOOL, pointer=True, gate="CSIServiceAccountTokenSecrets",
+    field("serviceAccountTokenInSecrets", 10, BOOL, pointer=True, gate=gated("CSIServiceAccountTokenSecrets", "place"),
         doc="True when tokens come in the secrets of the call, instead of its volume context. Needs tokenRequests."),
-    field("preventPodSchedulingIfMissing", 11, BOOL, pointer=True, gate="VolumeLimitScaling",
+    field("preventPodSchedulingIfMissing", 11, BOOL, pointer=True, gate=gated("VolumeLimitScaling", "place"),
         doc="True to keep pods with volumes of the driver away from nodes where it is not registered; false when not "
             "set."),
 ), doc="CSIDriverSpec says what a CSI driver needs and supports.")

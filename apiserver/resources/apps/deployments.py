@@ -25,7 +25,7 @@ from apiserver.resources.apps.rules import (
     selector_and_template,
     shown_number,
 )
-from apiserver.resources.apps.strategy import WorkloadStrategy, drop_terminating
+from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.internal import internal
 from apiserver.resources.scales import SCALE
@@ -60,10 +60,6 @@ _REPLICA_SET_COUNTS: Final = (
 class _ReplicasStrategy(WorkloadStrategy):
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return hostname_warnings(obj) + super().warnings_on_create(ctx, obj)
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        super().prepare_for_status_update(ctx, obj, old)
-        drop_terminating(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self.validate(ctx, obj) + immutable(

@@ -83,11 +83,11 @@ class StatefulSetStrategy(WorkloadStrategy):
     new_status: ClassVar[Json] = {"replicas": 0, "availableReplicas": 0}
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        _max_unavailable(ctx, obj, None)
+        _default_max_unavailable(ctx, obj)
         super().prepare_for_create(ctx, obj)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        _max_unavailable(ctx, obj, old)
+        _default_max_unavailable(ctx, obj)
         super().prepare_for_update(ctx, obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
@@ -117,16 +117,13 @@ class StatefulSetStrategy(WorkloadStrategy):
         return super().warnings_on_update(ctx, obj, old) + _warnings(obj["spec"], "Spec")
 
 
-def _max_unavailable(ctx: Context, obj: Json, old: Json | None) -> None:
-    """The field of a gate: there is always one with it, and without it only where there was one."""
-    rolling = obj["spec"]["updateStrategy"].get("rollingUpdate")
-    if rolling is None:
-        return
-    if ctx.features.enabled("MaxUnavailableStatefulSet"):
-        if obj["spec"]["updateStrategy"].get("type") == "RollingUpdate":
-            rolling.setdefault("maxUnavailable", 1)
-    elif old is None or "maxUnavailable" not in (old["spec"]["updateStrategy"].get("rollingUpdate") or {}):
-        rolling.pop("maxUnavailable", None)
+def _default_max_unavailable(ctx: Context, obj: Json) -> None:
+    """A field that has its default with its gate alone."""
+    strategy = obj["spec"]["updateStrategy"]
+    rolling = strategy.get("rollingUpdate")
+    rolls = rolling is not None and strategy.get("type") == "RollingUpdate"
+    if rolls and ctx.features.enabled("MaxUnavailableStatefulSet"):
+        rolling.setdefault("maxUnavailable", 1)
 
 
 def _warnings(spec: Json, below: str) -> list[str]:

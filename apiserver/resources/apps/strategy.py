@@ -10,10 +10,12 @@ from apiserver.api.fielderrors import Path
 from apiserver.api.schema import Struct
 from apiserver.registry.context import Context
 from apiserver.registry.strategy import Strategy
-from apiserver.resources.pods.template import drop_from_template, template_warnings
+from apiserver.resources.gating import drop_disabled
+from apiserver.resources.pods.dropping import drop_disabled_in_template
+from apiserver.resources.pods.template import template_warnings
 from apiserver.resources.workloads import count_generation
 
-__all__ = ["TEMPLATE", "WorkloadStrategy", "drop_terminating"]
+__all__ = ["TEMPLATE", "WorkloadStrategy"]
 
 Json = dict[str, Any]
 
@@ -34,15 +36,16 @@ class WorkloadStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = dict(self.new_status)
         obj["metadata"]["generation"] = 1
-        drop_from_template(ctx, obj["spec"]["template"], None)
+        drop_disabled_in_template(ctx, obj, None, "spec", "template")
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
-        drop_from_template(ctx, obj["spec"]["template"], old["spec"]["template"])
+        drop_disabled_in_template(ctx, obj, old, "spec", "template")
         count_generation(self.spec_type, obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]
+        drop_disabled(ctx, obj, old)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return template_warnings(TEMPLATE, obj["spec"]["template"])
@@ -50,12 +53,3 @@ class WorkloadStrategy(Strategy):
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
         changed = obj["metadata"].get("generation") != old["metadata"].get("generation")
         return template_warnings(TEMPLATE, obj["spec"]["template"]) if changed else []
-
-
-def drop_terminating(ctx: Context, obj: Json, old: Json) -> None:
-    """status.terminatingReplicas has a gate."""
-    if (
-        not ctx.features.enabled("DeploymentReplicaSetTerminatingReplicas")
-        and (old.get("status") or {}).get("terminatingReplicas") is None
-    ):
-        (obj.get("status") or {}).pop("terminatingReplicas", None)

@@ -17,7 +17,7 @@ from apiserver.resources.batch.defaults import cron_job_to_hub, default_cron_job
 from apiserver.resources.batch.jobs import job_spec_warnings
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.internal import internal
-from apiserver.resources.pods.template import drop_from_template
+from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.workloads import count_generation, hostname_warnings, nonnegative, template_columns
 
 __all__ = ["CRON_JOBS"]
@@ -26,6 +26,8 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _JOB: Final = _SPEC / "jobTemplate" / "spec"
+#: Where the template of pods stands.
+_TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
 #: A job's name is the CronJob's with eleven characters more.
 _NAME_LENGTH: Final = 52
 _POLICIES: Final = ("Allow", "Forbid", "Replace")
@@ -49,11 +51,11 @@ class CronJobStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {}
         obj["metadata"]["generation"] = 1
-        drop_from_template(ctx, _template(obj), None, f"{_JOB}.template")
+        drop_disabled_in_template(ctx, obj, None, *_TEMPLATE)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
-        drop_from_template(ctx, _template(obj), _template(old), f"{_JOB}.template")
+        drop_disabled_in_template(ctx, obj, old, *_TEMPLATE)
         count_generation(CronJobSpec, obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:

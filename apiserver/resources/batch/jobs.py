@@ -16,13 +16,14 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.batch.defaults import default_job, job_to_hub
 from apiserver.resources.batch.jobvalidation import NAME_LABELS, UID_LABELS
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.pods.template import drop_from_template, template_warnings
+from apiserver.resources.pods.dropping import drop_disabled_in_template
+from apiserver.resources.pods.template import template_warnings
 from apiserver.resources.workloads import count_generation, hostname_warnings, template_columns
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import DeleteOptions
 
-__all__ = ["JOBS", "drop_from_job_spec", "job_spec_warnings"]
+__all__ = ["JOBS", "job_spec_warnings"]
 
 Json = dict[str, Any]
 
@@ -34,16 +35,6 @@ _UNTRACKED: Final = (
     "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might"
     " not be able to track completedIndexes when a big number of indexes fail"
 )
-#: Fields of the spec by the gate that they need.
-_GATED: Final = (("JobManagedBy", "managedBy"), ("JobPodReplacementPolicy", "podReplacementPolicy"))
-
-
-def drop_from_job_spec(ctx: Context, spec: Json, old: Json | None, at: str) -> None:
-    """Takes what disabled gates forbid, in place. `managedBy` cannot change, so only a new job can lose it."""
-    for gate, field in _GATED:
-        if not ctx.features.enabled(gate) and (old is None or (field != "managedBy" and old.get(field) is None)):
-            spec.pop(field, None)
-    drop_from_template(ctx, spec["template"], None if old is None else old["template"], f"{at}.template")
 
 
 def job_spec_warnings(path: Path, spec: Json) -> list[str]:
@@ -66,11 +57,11 @@ class JobStrategy(Strategy):
             _generate_selector(obj)
         obj["status"] = {}
         obj["metadata"]["generation"] = 1
-        drop_from_job_spec(ctx, obj["spec"], None, "spec")
+        drop_disabled_in_template(ctx, obj, None, "spec", "template")
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
-        drop_from_job_spec(ctx, obj["spec"], old["spec"], "spec")
+        drop_disabled_in_template(ctx, obj, old, "spec", "template")
         count_generation(JobSpec, obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:

@@ -17,7 +17,7 @@ from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.access import admin_access_of_requests
 from apiserver.resources.devices.columns import CLAIM_COLUMNS
 from apiserver.resources.devices.defaults import default_claim, default_flat_claim
-from apiserver.resources.devices.dropping import drop_from_claim_spec, drop_from_claim_status
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
@@ -28,7 +28,7 @@ class ResourceClaimStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {}
-        drop_from_claim_spec(ctx, obj["spec"], None)
+        drop_disabled(ctx, obj, None)
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         if old is None:
@@ -40,7 +40,7 @@ class ResourceClaimStrategy(Strategy):
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
-        drop_from_claim_spec(ctx, obj["spec"], old["spec"])
+        drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return claimvalidation.spec_is_immutable(obj["spec"], old["spec"])
@@ -49,7 +49,7 @@ class ResourceClaimStrategy(Strategy):
         obj["spec"] = old["spec"]
         obj.setdefault("status", {})
         keep_metadata_for_status(obj, old)
-        drop_from_claim_status(ctx, obj, old)
+        drop_disabled(ctx, obj, old)
         claimstatus.drop_deallocated_devices(ctx.features, obj["status"], old.get("status") or {})
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:

@@ -11,9 +11,9 @@ from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.devices.claimvalidation import CONFIG_LIMIT, validate_configuration, validate_selectors
-from apiserver.resources.devices.dropping import drop_from_class
 from apiserver.resources.devices.lists import bounded_list
 from apiserver.resources.equality import semantic_equal
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.resource_names import is_extended
 
 Json = dict[str, Any]
@@ -47,14 +47,14 @@ class DeviceClassStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
-        drop_from_class(ctx, obj["spec"], None)
+        drop_disabled(ctx, obj, None)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return _validate_spec(ctx, obj["spec"], None)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         """The generation counts what is kept, dropped fields left out."""
-        drop_from_class(ctx, obj["spec"], old["spec"])
+        drop_disabled(ctx, obj, old)
         if not semantic_equal(v1.TYPES.DeviceClassSpec, obj["spec"], old["spec"]):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 

@@ -13,9 +13,9 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
 from apiserver.resources.devices.defaults import default_flat_slice, default_slice
-from apiserver.resources.devices.dropping import drop_from_slice
 from apiserver.resources.devices.slicevalidation import validate_slice_spec
 from apiserver.resources.equality import semantic_equal
+from apiserver.resources.gating import drop_disabled
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ class ResourceSliceStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
-        drop_from_slice(ctx, obj["spec"], None)
+        drop_disabled(ctx, obj, None)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return validate_slice_spec(obj["spec"], None)
@@ -35,7 +35,7 @@ class ResourceSliceStrategy(Strategy):
         taints = [device.get("taints") for device in obj["spec"].get("devices") or ()]
         if not semantic_equal(v1.TYPES.ResourceSliceSpec, obj["spec"], old["spec"]) or holds_truncated(taints):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        drop_from_slice(ctx, obj["spec"], old["spec"])
+        drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return validate_slice_spec(obj["spec"], old["spec"])

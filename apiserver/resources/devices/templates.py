@@ -15,7 +15,7 @@ from apiserver.resources.devices import claimvalidation
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.access import admin_access_of_requests
 from apiserver.resources.devices.defaults import default_flat_template, default_template
-from apiserver.resources.devices.dropping import drop_from_claim_spec
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.metadata import validate_labels_and_annotations
 
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ def _template_metadata(metadata: Json) -> list[FieldError]:
 
 class ResourceClaimTemplateStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        drop_from_claim_spec(ctx, obj["spec"].get("spec") or {}, None, "spec.spec")
+        drop_disabled(ctx, obj, None)
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         return (
@@ -54,7 +54,7 @@ class ResourceClaimTemplateStrategy(Strategy):
         )
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        drop_from_claim_spec(ctx, obj["spec"].get("spec") or {}, old["spec"].get("spec"), "spec.spec")
+        drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         changed = claimvalidation.spec_is_immutable(obj["spec"], old["spec"], v1.TYPES.ResourceClaimTemplateSpec)

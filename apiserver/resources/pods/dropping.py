@@ -1,4 +1,6 @@
-"""Fields of pods that a disabled gate drops, unless the stored pod has them already (api.md 5.4)."""
+"""What disabled feature gates take from pods and from their templates. Most of it is said in the types; the rules here
+are those by which more than the field of a gate goes (pkg/api/pod/util.go).
+"""
 
 from __future__ import annotations
 
@@ -6,105 +8,105 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from apiserver.registry.context import Context
-from apiserver.resources.gating import Rule, drop, rule
+from apiserver.registry.dropped import DroppedField
+from apiserver.resources.gating import drop_disabled
 
-__all__ = ["SPEC_RULES", "STATUS_RULES", "drop_disabled", "drop_from_spec"]
+__all__ = ["drop_disabled_in_pod", "drop_disabled_in_template"]
 
 Json = dict[str, Any]
 
+_IMAGES: Final = "ImageVolume"
+_RESTARTS: Final = "ContainerRestartRules"
+_PROC_MOUNTS: Final = "ProcMountType"
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
-_STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_ALWAYS: Final = "Always"
+_DEFAULT: Final = "Default"
 
 
-def _has_health(pod: Json, message: bool) -> bool:
-    for container in _container_statuses(pod.get("status") or {}):
-        for resource in container.get("allocatedResourcesStatus") or ():
-            if not message or any("message" in health for health in resource.get("resources") or ()):
-                return True
-    return False
+def drop_disabled_in_pod(ctx: Context, obj: Json, old: Json | None) -> None:
+    """For a pod; its spec and status may be other objects afterwards."""
+    drop_disabled(ctx, obj, old)
+    _drop_by_rules(ctx, obj["spec"], {} if old is None else old["spec"], "spec")
 
 
-def _has_volume_status(pod: Json) -> bool:
-    mounts = (
-        mount for state in _container_statuses(pod.get("status") or {}) for mount in state.get("volumeMounts") or ()
-    )
-    return any(mount.get("volumeStatus") is not None for mount in mounts)
+def drop_disabled_in_template(ctx: Context, obj: Json, old: Json | None, *steps: str) -> None:
+    """For an object with a template of pods, to which the steps lead, and for the rest of it."""
+    drop_disabled(ctx, obj, old)
+    spec = _spec_of(obj, steps)
+    if spec is not None:
+        _drop_by_rules(ctx, spec, {} if old is None else _spec_of(old, steps) or {}, ".".join((*steps, "spec")))
 
 
-def _container_statuses(status: Json) -> Iterator[Json]:
-    for field in _STATUSES:
-        yield from status.get(field) or ()
+def _spec_of(obj: Json, steps: tuple[str, ...]) -> Json | None:
+    part: Json | None = obj
+    for step in steps:
+        part = (part or {}).get(step)
+    return None if part is None else part["spec"]
 
 
-def _has(field: str) -> Any:
-    return lambda spec: bool(spec.get(field))
+def _drop_by_rules(ctx: Context, spec: Json, old: Json, at: str) -> None:
+    """Changes a pod's spec in place; `at` is its path, `old` the stored one, empty for a new pod."""
+    enabled = ctx.features.enabled
+    if not enabled(_IMAGES) and not any("image" in volume for volume in old.get("volumes") or ()):
+        _drop_image_volumes(ctx, spec, at)
+    if not enabled(_RESTARTS) and not _restarts_by_rule(old):
+        _drop_restart_rules(ctx, spec, at)
+    if not enabled(_PROC_MOUNTS) and not any(mount != _DEFAULT for _, mount in _proc_mounts(old)):
+        for holder, mount in _proc_mounts(spec):
+            if mount != _DEFAULT:
+                # A default rather than none: pods were once stored with it although nobody had asked for it.
+                holder["procMount"] = _DEFAULT
+                ctx.dropped.append(DroppedField(f"{at}.*.securityContext.procMount", _PROC_MOUNTS))
 
 
-def _signalled(spec: Json) -> Iterator[Json]:
-    """Containers that name the signal which stops them."""
+def _containers(spec: Json) -> Iterator[tuple[str, int, Json]]:
     for field in _CONTAINERS:
-        for container in spec.get(field) or ():
-            if "stopSignal" in (container.get("lifecycle") or ()):
-                yield container
+        for index, container in enumerate(spec.get(field) or ()):
+            yield field, index, container
 
 
-def _pod_has(section: str, field: str) -> Any:
-    return lambda pod: bool((pod.get(section) or {}).get(field))
+def _drop_image_volumes(ctx: Context, spec: Json, at: str) -> None:
+    """Volumes of images, and what mounts them."""
+    volumes = spec.get("volumes") or []
+    images = {volume.get("name", "") for volume in volumes if "image" in volume}
+    if not images:
+        return
+    ctx.dropped += [
+        DroppedField(f"{at}.volumes[{index}]", _IMAGES) for index, volume in enumerate(volumes) if "image" in volume
+    ]
+    _keep(spec, "volumes", [volume for volume in volumes if "image" not in volume])
+    for _, _, container in _containers(spec):
+        mounts = container.get("volumeMounts")
+        if mounts:
+            _keep(container, "volumeMounts", [mount for mount in mounts if mount.get("name", "") not in images])
 
 
-_HEALTH: Final = tuple(f"status.{field}[].allocatedResourcesStatus" for field in _STATUSES)
-#: Of a pod's spec, also that of a template.
-SPEC_RULES: Final[tuple[Rule, ...]] = (
-    rule(
-        "DynamicResourceAllocation",
-        _has("resourceClaims"),
-        "resourceClaims",
-        *(f"{field}[].resources.claims" for field in _CONTAINERS),
-    ),
-    rule("GenericWorkload", lambda spec: "schedulingGroup" in spec, "schedulingGroup"),
-    rule(
-        "ContainerStopSignals",
-        lambda spec: any(_signalled(spec)),
-        *(f"{field}[].lifecycle.stopSignal" for field in _CONTAINERS),
-    ),
-)
-#: Of a whole pod, for its status.
-STATUS_RULES: Final[tuple[Rule, ...]] = (
-    rule("DynamicResourceAllocation", _pod_has("spec", "resourceClaims"), "status.resourceClaimStatuses"),
-    rule(
-        "DRAExtendedResource", _pod_has("status", "extendedResourceClaimStatus"), "status.extendedResourceClaimStatus"
-    ),
-    rule(
-        "DRANodeAllocatableResources",
-        _pod_has("status", "nodeAllocatableResourceClaimStatuses"),
-        "status.nodeAllocatableResourceClaimStatuses",
-    ),
-    rule("ResourceHealthStatus", lambda pod: _has_health(pod, message=False), *_HEALTH),
-    rule(
-        "ResourceHealthStatusMessage",
-        lambda pod: _has_health(pod, message=True),
-        *(f"{field}[].resources[].message" for field in _HEALTH),
-    ),
-    rule(
-        "ImageVolumeWithDigest",
-        _has_volume_status,
-        *(f"status.{field}[].volumeMounts[].volumeStatus" for field in _STATUSES),
-    ),
-)
+def _keep(holder: Json, field: str, items: list[Json]) -> None:
+    """A list in normal form: an empty one is none."""
+    if items:
+        holder[field] = items
+    else:
+        del holder[field]
 
 
-def drop_disabled(ctx: Context, obj: Json, old: Json | None) -> None:
-    """Changes `obj` in place. A section that comes from `old` has only what the stored pod uses."""
-    drop_from_spec(ctx, obj["spec"], None if old is None else old["spec"], "spec")
-    drop(ctx, STATUS_RULES, obj, "", old or {})
+def _restarts_by_rule(spec: Json) -> bool:
+    """Containers' own restart policies are part of the feature, but for that of sidecars, which is older."""
+    return any(
+        container.get("restartPolicyRules") or container.get("restartPolicy") not in (None, _ALWAYS)
+        for container in spec.get("initContainers") or ()
+    ) or any("restartPolicy" in container for container in spec.get("containers") or ())
 
 
-def drop_from_spec(ctx: Context, spec: Json, old: Json | None, at: str) -> None:
-    """Changes a pod's spec in place; `at` is its path, `old` the stored one. A lifecycle of nothing but a dropped
-    signal goes with it.
-    """
-    alone = [container for container in _signalled(spec) if len(container["lifecycle"]) == 1]
-    drop(ctx, SPEC_RULES, spec, at, old or {})
-    for container in alone:
-        if not container["lifecycle"]:
-            del container["lifecycle"]
+def _drop_restart_rules(ctx: Context, spec: Json, at: str) -> None:
+    for field, index, container in _containers(spec):
+        kept = (_ALWAYS,) if field == "initContainers" else ()
+        for name in ("restartPolicy", "restartPolicyRules"):
+            if name in container and container[name] not in kept:
+                del container[name]
+                ctx.dropped.append(DroppedField(f"{at}.{field}[{index}].{name}", _RESTARTS))
+
+
+def _proc_mounts(spec: Json) -> list[tuple[Json, str]]:
+    """Security contexts that name a proc mount, with it."""
+    holders = (container.get("securityContext") or {} for _, _, container in _containers(spec))
+    return [(holder, holder["procMount"]) for holder in holders if "procMount" in holder]

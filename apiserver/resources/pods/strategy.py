@@ -11,8 +11,9 @@ from apiserver.registry.context import Context
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.equality import semantic_equal
-from apiserver.resources.pods import dropping, qos
+from apiserver.resources.pods import qos
 from apiserver.resources.pods.conditions import set_condition
+from apiserver.resources.pods.dropping import drop_disabled_in_pod
 
 Json = dict[str, Any]
 
@@ -29,9 +30,9 @@ class PodStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
+        obj["status"] = {"phase": "Pending", "qosClass": qos.compute(obj["spec"])}
+        drop_disabled_in_pod(ctx, obj, None)
         spec = obj["spec"]
-        obj["status"] = {"phase": "Pending", "qosClass": qos.compute(spec)}
-        dropping.drop_disabled(ctx, obj, None)
         if spec.get("schedulingGates"):
             set_condition(
                 obj["status"], "PodScheduled", "False", timestamp(ctx.now), reason="SchedulingGated",
@@ -44,7 +45,7 @@ class PodStrategy(Strategy):
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
-        dropping.drop_disabled(ctx, obj, old)
+        drop_disabled_in_pod(ctx, obj, old)
         _count_generation(obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
@@ -54,7 +55,7 @@ class PodStrategy(Strategy):
         if not status.get("qosClass") and before.get("qosClass"):
             status["qosClass"] = before["qosClass"]
         _keep_observed_generation(status, before)
-        dropping.drop_disabled(ctx, obj, old)
+        drop_disabled_in_pod(ctx, obj, old)
 
     def prepare_for_subresource(self, ctx: Context, subresource: str, obj: Json, old: Json) -> None:
         """ephemeralcontainers and resize: everything but their own fields stays as it is."""
@@ -72,7 +73,7 @@ class PodStrategy(Strategy):
         if managed is not None:
             obj["metadata"]["managedFields"] = managed
         obj["spec"], obj["status"] = spec, old.get("status", {})
-        dropping.drop_disabled(ctx, obj, old)
+        drop_disabled_in_pod(ctx, obj, old)
         _count_generation(obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:

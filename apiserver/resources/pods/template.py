@@ -1,22 +1,17 @@
-"""The template of pods in other kinds: the same defaults, gates, rules and warnings as a pod's own.
+"""The template of pods in other kinds: the same defaults, rules and warnings as a pod's own.
 
-Facts: pkg/apis/core/validation (ValidatePodTemplateSpec), pkg/api/pod (DropDisabledTemplateFields,
-GetWarningsForPodTemplate).
+Facts: pkg/apis/core/validation (ValidatePodTemplateSpec), pkg/api/pod (GetWarningsForPodTemplate).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden
 from apiserver.resources.metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.defaults import default_pod_spec, spec_to_hub
-from apiserver.resources.pods.dropping import drop_from_spec
 
-if TYPE_CHECKING:
-    from apiserver.registry.context import Context
-
-__all__ = ["default_template", "drop_from_template", "template_to_hub", "template_warnings", "validate_template"]
+__all__ = ["default_template", "template_to_hub", "template_warnings", "validate_template"]
 
 Json = dict[str, Any]
 
@@ -29,11 +24,6 @@ def default_template(template: Json) -> None:
 def template_to_hub(template: Json) -> None:
     """The stored form, in place."""
     spec_to_hub(template["spec"])
-
-
-def drop_from_template(ctx: Context, template: Json, old: Json | None, at: str = "spec.template") -> None:
-    """Takes what disabled gates forbid, in place; `old` is the stored template, `at` the path of the new one."""
-    drop_from_spec(ctx, template["spec"], None if old is None else old["spec"], f"{at}.spec")
 
 
 def validate_template(path: Path, template: Json) -> list[FieldError]:

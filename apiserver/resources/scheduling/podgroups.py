@@ -13,7 +13,7 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.equality import semantic_equal
-from apiserver.resources.scheduling.dropping import DISRUPTION_MODE, drop_from_group, drop_from_group_status
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.scheduling.groupvalidation import (
     CLAIMS_LIMIT,
     claim_statuses,
@@ -27,16 +27,13 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
-#: Fields that may not even be changed while their gate is off, with the gate.
-_GATED: Final = {
-    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
-    **dict.fromkeys(("disruptionMode", "priorityClassName", "priority"), "WorkloadAwarePreemption"),
-}
+#: Fields that may not even be changed while their gate is off.
+_FORBIDDEN: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
 
 
 def default(obj: Json, now: datetime) -> None:
     if obj["spec"].get("disruptionMode") is None:
-        obj["spec"]["disruptionMode"] = DISRUPTION_MODE
+        obj["spec"]["disruptionMode"] = PodGroupSpec.fields["disruptionMode"].default
         if obj["spec"].keys() & {"priorityClassName", "priority"}:
             obj["spec"] = {name: obj["spec"][name] for name in PodGroupSpec.fields if name in obj["spec"]}
 
@@ -44,7 +41,7 @@ def default(obj: Json, now: datetime) -> None:
 class PodGroupStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {}
-        drop_from_group(ctx, obj["spec"], None)
+        drop_disabled(ctx, obj, None)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
@@ -60,7 +57,7 @@ class PodGroupStrategy(Strategy):
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
-        drop_from_group(ctx, obj["spec"], old["spec"])
+        drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -68,7 +65,7 @@ class PodGroupStrategy(Strategy):
             new, before = obj["spec"].get(name), old["spec"].get(name)
             if semantic_equal(field.type, new, before):
                 continue
-            if name not in _GATED or ctx.features.enabled(_GATED[name]):
+            if name not in _FORBIDDEN or ctx.features.enabled(str(field.gate)):
                 errors.append(immutable(_SPEC / name))
             elif new not in (None, ""):
                 errors.append(forbidden(_SPEC / name, ""))
@@ -80,7 +77,7 @@ class PodGroupStrategy(Strategy):
         obj["spec"] = old["spec"]
         obj.setdefault("status", {})
         keep_metadata_for_status(obj, old)
-        drop_from_group_status(ctx, obj["status"], old["spec"])
+        drop_disabled(ctx, obj, old)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status = obj.get("status") or {}

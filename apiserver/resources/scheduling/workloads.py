@@ -11,7 +11,7 @@ from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.equality import semantic_equal
-from apiserver.resources.scheduling.dropping import drop_from_template
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.scheduling.groupvalidation import (
     TEMPLATES_LIMIT,
     controller_reference,
@@ -25,17 +25,9 @@ Json = dict[str, Any]
 _SPEC: Final = Path("spec")
 
 
-def _drop(ctx: Context, spec: Json, old: Json) -> None:
-    stored = old.get("podGroupTemplates") or []
-    for index, item in enumerate(spec.get("podGroupTemplates") or ()):
-        drop_from_template(
-            ctx, item, stored[index] if index < len(stored) else None, f"spec.podGroupTemplates[{index}]"
-        )
-
-
 class WorkloadStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        _drop(ctx, obj["spec"], {})
+        drop_disabled(ctx, obj, None)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
@@ -44,7 +36,7 @@ class WorkloadStrategy(Strategy):
         return errors + (list_map(at, templates, TEMPLATES_LIMIT, template) if templates else [required(at)])
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        _drop(ctx, obj["spec"], old["spec"])
+        drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         errors: list[FieldError] = []

@@ -12,7 +12,7 @@ from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.devices.names import driver_name
-from apiserver.resources.gating import drop, rule
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.statuses import keep_metadata_for_status
 from apiserver.resources.volumes.persistentspec import validate_spec
 from apiserver.resources.workloads import immutable
@@ -25,15 +25,6 @@ _METADATA_LIMIT: Final = 256 * 1024
 _MESSAGE_LIMIT: Final = 1024
 _ONE_SOURCE: Final = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 _ERRORS: Final = ("attachError", "detachError")
-
-
-def _has_code(field: str) -> Any:
-    return lambda status: "errorCode" in (status.get(field) or {})
-
-
-_RULES: Final = tuple(
-    rule("MutableCSINodeAllocatableCount", _has_code(field), f"{field}.errorCode") for field in _ERRORS
-)
 
 
 def _source(path: Path, source: Json) -> list[FieldError]:
@@ -103,7 +94,8 @@ class VolumeAttachmentStrategy(Strategy):
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]
         keep_metadata_for_status(obj, old)
-        drop(ctx, _RULES, obj.setdefault("status", {}), "status", old.get("status") or {})
+        obj.setdefault("status", {})
+        drop_disabled(ctx, obj, old)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self.validate_update(ctx, obj, old)

@@ -11,7 +11,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.gating import drop, rule
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.workloads import count_generation, immutable
 
 Json = dict[str, Any]
@@ -29,23 +29,10 @@ _FLAGS: Final = {
     "requiresRepublish": False,
     "seLinuxMount": False,
 }
-_GATED: Final = {
-    "seLinuxMount": "SELinuxMountReadWriteOncePod",
-    "nodeAllocatableUpdatePeriodSeconds": "MutableCSINodeAllocatableCount",
-    "serviceAccountTokenInSecrets": "CSIServiceAccountTokenSecrets",
-    "preventPodSchedulingIfMissing": "VolumeLimitScaling",
-}
 _TOKENS_IN_THE_OPEN: Final = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible"
     " logging of tokens in volume attributes"
 )
-
-
-def _kept(field: str) -> Any:
-    return lambda spec: field in spec
-
-
-_RULES: Final = tuple(rule(gate, _kept(field), field) for field, gate in _GATED.items())
 
 
 def default(obj: Json, now: datetime) -> None:
@@ -85,17 +72,17 @@ class CSIDriverStrategy(Strategy):
     revalidates_metadata = False
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        self._settle(ctx, obj, {})
+        self._prepare(ctx, obj, None)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        self._settle(ctx, obj, old["spec"])
+        self._prepare(ctx, obj, old)
         count_generation(CSIDriverSpec, obj, old)
 
-    def _settle(self, ctx: Context, obj: Json, stored: Json) -> None:
+    def _prepare(self, ctx: Context, obj: Json, old: Json | None) -> None:
         """Fields by their gates; the youngest has its default only with its gate."""
         if ctx.features.enabled("VolumeLimitScaling"):
             obj["spec"].setdefault("preventPodSchedulingIfMissing", False)
-        drop(ctx, _RULES, obj["spec"], "spec", stored)
+        drop_disabled(ctx, obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]

@@ -10,10 +10,11 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
 from apiserver.registry.context import Context
+from apiserver.registry.dropped import DroppedField
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.gating import drop, rule
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.pods.defaults import default_claim_spec, round_amounts
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.volumes.claimspec import validate_claim_spec
@@ -24,29 +25,7 @@ from apiserver.resources.volumes.warnings import claim_warnings
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
-_SPEC_RULES: Final = (
-    rule(
-        "VolumeAttributesClass",
-        lambda claim: "volumeAttributesClassName" in claim.get("spec", {}),
-        "volumeAttributesClassName",
-    ),
-    rule("AnyVolumeDataSource", lambda claim: "dataSourceRef" in claim.get("spec", {}), "dataSourceRef"),
-)
-_ELSEWHERE: Final = (
-    rule("CrossNamespaceVolumeDataSource", lambda claim: "dataSourceRef" in claim.get("spec", {}), "dataSourceRef"),
-)
-
-
-def _status_has(*fields: str) -> Any:
-    return lambda claim: any((claim.get("status") or {}).get(field) is not None for field in fields)
-
-
-_STATUS_RULES: Final = (
-    rule("VolumeAttributesClass", _status_has("currentVolumeAttributesClassName"), "currentVolumeAttributesClassName"),
-    rule("VolumeAttributesClass", _status_has("modifyVolumeStatus"), "modifyVolumeStatus"),
-    rule("RecoverVolumeExpansionFailure", _status_has("allocatedResources"), "allocatedResources"),
-    rule("RecoverVolumeExpansionFailure", _status_has("allocatedResourceStatuses"), "allocatedResourceStatuses"),
-)
+_ELSEWHERE: Final = "CrossNamespaceVolumeDataSource"
 
 
 def default(obj: Json, now: datetime) -> None:
@@ -59,14 +38,17 @@ def default(obj: Json, now: datetime) -> None:
             round_amounts(status[field])
 
 
-def _drop(ctx: Context, spec: Json, old: Json) -> None:
+def _drop(ctx: Context, obj: Json, old: Json | None) -> None:
     """Fields of disabled gates, and data sources of the old field that are neither claims nor snapshots: those were
     always ignored.
     """
-    drop(ctx, _SPEC_RULES, spec, "spec", old)
-    if (spec.get("dataSourceRef") or {}).get("namespace"):
-        drop(ctx, _ELSEWHERE, spec, "spec", old)
-    before, source = old.get("spec", {}), spec.get("dataSource")
+    drop_disabled(ctx, obj, old)
+    spec, before = obj["spec"], {} if old is None else old["spec"]
+    elsewhere = (spec.get("dataSourceRef") or {}).get("namespace")
+    if elsewhere and "dataSourceRef" not in before and not ctx.features.enabled(_ELSEWHERE):
+        del spec["dataSourceRef"]
+        ctx.dropped.append(DroppedField("spec.dataSourceRef", _ELSEWHERE))
+    source = spec.get("dataSource")
     if source is None or spec.get("dataSourceRef") is not None or "dataSource" in before or "dataSourceRef" in before:
         return
     if (source.get("kind", ""), source.get("apiGroup") or "") not in (
@@ -106,7 +88,7 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {"phase": "Pending"}
-        _drop(ctx, obj["spec"], {})
+        _drop(ctx, obj, None)
         _complete_sources(ctx, obj["spec"])
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
@@ -114,7 +96,7 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
-        _drop(ctx, obj["spec"], old)
+        _drop(ctx, obj, old)
         _complete_sources(ctx, obj["spec"])
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
@@ -122,7 +104,8 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]
-        drop(ctx, _STATUS_RULES, obj.setdefault("status", {}), "status", old)
+        obj.setdefault("status", {})
+        drop_disabled(ctx, obj, old)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return validate_claim_status(obj, recovers(ctx, old))

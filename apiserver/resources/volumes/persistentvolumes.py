@@ -18,7 +18,7 @@ from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.equality import semantic_equal
-from apiserver.resources.gating import drop, rule
+from apiserver.resources.gating import drop_disabled
 from apiserver.resources.internal import internal, shown_diff
 from apiserver.resources.nodeselectors import validate_node_selector
 from apiserver.resources.pods.defaults import default_sources, round_amounts
@@ -31,9 +31,6 @@ from apiserver.resources.workloads import immutable
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
-ATTRIBUTES_CLASS: Final = (
-    rule("VolumeAttributesClass", lambda spec: "volumeAttributesClassName" in spec, "volumeAttributesClassName"),
-)
 _MOUNTED: Final = (
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -197,14 +194,14 @@ class PersistentVolumeStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": timestamp(ctx.now)}
-        drop(ctx, ATTRIBUTES_CLASS, obj["spec"], "spec", {})
+        drop_disabled(ctx, obj, None)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return _validate(ctx, obj, None)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
-        drop(ctx, ATTRIBUTES_CLASS, obj["spec"], "spec", old["spec"])
+        drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         """(The rules for a volume are asked twice, as upstream does; its causes say so.)"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema import BOOL, EVERY_GATE, INT32, INT64, STRING, TIME, ListOf, Struct, field, gated, string
 from apiserver.api.types.core.containers import RecursiveReadOnlyMode, ResourceName, Signal
 from apiserver.api.types.core.resources import ResourceList, ResourceRequirements
 
@@ -36,8 +36,7 @@ ImageVolumeStatus = Struct("io.k8s.api.core.v1.ImageVolumeStatus", lambda: (
         doc="Reference of the mounted image, with its digest; at most 256 characters."),
 ), doc="ImageVolumeStatus reports on a volume that is an image.")
 VolumeStatus = Struct("io.k8s.api.core.v1.VolumeStatus", lambda: (
-    field("image", 1, ImageVolumeStatus, pointer=True, gate="ImageVolumeWithDigest",
-        doc="Report on a volume that is an image."),
+    field("image", 1, ImageVolumeStatus, pointer=True, doc="Report on a volume that is an image."),
 ), doc="VolumeStatus reports on a mounted volume, by its type.")
 VolumeMountStatus = Struct("io.k8s.api.core.v1.VolumeMountStatus", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the volume."),
@@ -45,7 +44,7 @@ VolumeMountStatus = Struct("io.k8s.api.core.v1.VolumeMountStatus", lambda: (
     field("readOnly", 3, BOOL, doc="True when the volume is mounted read-only."),
     field("recursiveReadOnly", 4, RecursiveReadOnlyMode, pointer=True,
         doc="Enabled when mounts below are read-only as well, else Disabled; not set for mounts that can be written."),
-    field("volumeStatus", 5, VolumeStatus, pointer=True, doc="More about the volume."),
+    field("volumeStatus", 5, VolumeStatus, pointer=True, gate="ImageVolumeWithDigest", doc="More about the volume."),
 ), doc="VolumeMountStatus reports how a volume is mounted.")
 LinuxContainerUser = Struct("io.k8s.api.core.v1.LinuxContainerUser", lambda: (
     field("uid", 1, INT64, omit=False, required=True, doc="User id that the first process started with."),
@@ -85,16 +84,17 @@ ContainerStatus = Struct("io.k8s.api.core.v1.ContainerStatus", lambda: (
     field("containerID", 8, STRING, doc="Identity of the container, as type://id."),
     field("started", 9, BOOL, pointer=True,
         doc="True when the container has passed its startup probe, or runs and has none."),
-    field("allocatedResources", 10, ResourceList,
+    field("allocatedResources", 10, ResourceList, gate=gated("InPlacePodVerticalScaling", "object", counts=False),
         doc="Amounts that the node has set aside for the container; after a resize they may differ from the spec."),
-    field("resources", 11, ResourceRequirements, pointer=True, gate="InPlacePodVerticalScaling",
+    field("resources", 11, ResourceRequirements, pointer=True,
+        gate=gated("InPlacePodVerticalScaling", "object", counts=False), ungated=EVERY_GATE,
         doc="Requests and limits that are in force for the running container."),
     field("volumeMounts", 12, ListOf(VolumeMountStatus, "map", ("mountPath",), merge_key="mountPath"),
         doc="How the container's volumes are mounted."),
-    field("user", 13, ContainerUser, pointer=True, gate="SupplementalGroupsPolicy",
+    field("user", 13, ContainerUser, pointer=True, gate=gated("SupplementalGroupsPolicy", "object", counts=False),
         doc="Identity of the container's first process."),
     field("allocatedResourcesStatus", 14, ListOf(ResourceStatus, "map", ("name",), merge_key="name"),
         gate="ResourceHealthStatus", doc="Health of the devices that the container has."),
-    field("stopSignal", 15, Signal, pointer=True, gate="ContainerStopSignals",
+    field("stopSignal", 15, Signal, pointer=True, gate=gated("ContainerStopSignals", "never"),
         doc="Signal with which the container is stopped."),
 ), doc="ContainerStatus reports on one container of a pod.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct, field, string
+from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct, field, gated, string
 from apiserver.api.types.core.references import (
     ConfigMapKeySelector,
     FileKeySelector,
@@ -155,7 +155,8 @@ LifecycleHandler = Struct("io.k8s.api.core.v1.LifecycleHandler", lambda: (
     field("httpGet", 2, HTTPGetAction, pointer=True, doc="Send an HTTP request."),
     field("tcpSocket", 3, TCPSocketAction, pointer=True,
         doc="Not supported: a handler with it fails. It is kept so that old objects stay valid."),
-    field("sleep", 4, SleepAction, pointer=True, doc="Wait for some seconds."),
+    field("sleep", 4, SleepAction, pointer=True, gate=gated("PodLifecycleSleepAction", prunes=True),
+        doc="Wait for some seconds."),
 ), doc="LifecycleHandler is what is done at a point of a container's life; exactly one field is set.")
 Lifecycle = Struct("io.k8s.api.core.v1.Lifecycle", lambda: (
     field("postStart", 1, LifecycleHandler, pointer=True,
@@ -164,7 +165,7 @@ Lifecycle = Struct("io.k8s.api.core.v1.Lifecycle", lambda: (
     field("preStop", 2, LifecycleHandler, pointer=True,
         doc="Done before the container is stopped; the stop signal is sent when it has ended. The grace period runs "
             "meanwhile."),
-    field("stopSignal", 3, Signal, pointer=True,
+    field("stopSignal", 3, Signal, pointer=True, gate=gated("ContainerStopSignals", prunes=True),
         doc="Signal that stops the container, such as SIGTERM; the image's or the runtime's when not set. Needs "
             "spec.os.name."),
 ), doc="Lifecycle has what is done when a container starts and stops.")
@@ -185,8 +186,8 @@ ContainerRestartRule = Struct("io.k8s.api.core.v1.ContainerRestartRule", lambda:
 ), doc="ContainerRestartRule says what follows certain ends of a container.")
 
 
-def _container() -> tuple[Field, ...]:
-    """What every container has."""
+def _container(*, resizable: bool = True) -> tuple[Field, ...]:
+    """What every container has. `resizable`: a resize policy is a use of the gate that it has."""
     return (
         field("name", 1, STRING, omit=False, required=True,
             doc="Name of the container: a DNS label, unique in the pod, and fixed once the pod exists."),
@@ -205,12 +206,13 @@ def _container() -> tuple[Field, ...]:
         field("env", 7, ListOf(EnvVar, "map", ("name",), merge_key="name"),
             doc="Environment variables of the container."),
         field("resources", 8, ResourceRequirements, omit=False, doc="Resources that the container needs and may use."),
-        field("resizePolicy", 23, ListOf(ContainerResizePolicy), gate="InPlacePodVerticalScaling",
+        field("resizePolicy", 23, ListOf(ContainerResizePolicy),
+            gate=gated("InPlacePodVerticalScaling", "object", counts=resizable),
             doc="What a change of each resource means for the running container."),
         field("restartPolicy", 24, ContainerRestartPolicy, pointer=True,
             doc="When the container is restarted: Always, OnFailure or Never; the pod's policy when not set. Always "
                 "makes an init container a sidecar."),
-        field("restartPolicyRules", 25, ListOf(ContainerRestartRule), gate="ContainerRestartRules",
+        field("restartPolicyRules", 25, ListOf(ContainerRestartRule), gate=gated("ContainerRestartRules", "rule"),
             doc="Rules by exit code that come before restartPolicy, the first match counts; at most 20. They need a "
                 "restartPolicy."),
         field("volumeMounts", 9, ListOf(VolumeMount, "map", ("mountPath",), merge_key="mountPath"),
@@ -243,7 +245,7 @@ def _container() -> tuple[Field, ...]:
 
 
 Container = Struct("io.k8s.api.core.v1.Container", _container, doc="Container is one container of a pod.")
-EphemeralContainerCommon = Struct("io.k8s.api.core.v1.EphemeralContainerCommon", _container,
+EphemeralContainerCommon = Struct("io.k8s.api.core.v1.EphemeralContainerCommon", lambda: _container(resizable=False),
     doc="EphemeralContainerCommon has the fields that ephemeral containers share with others.")
 EphemeralContainer = Struct("io.k8s.api.core.v1.EphemeralContainer", lambda: (
     field("", 1, EphemeralContainerCommon, inline=True),

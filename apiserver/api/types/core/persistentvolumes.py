@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema import STRING, TIME, ListOf, MapOf, Struct, field, gated, string
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.core.references import ObjectReference
@@ -41,7 +41,7 @@ PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda:
         doc="Filesystem (the default) to mount a directory, Block for a raw device."),
     field("nodeAffinity", 9, VolumeNodeAffinity, pointer=True,
         doc="Nodes from which the volume can be reached; all nodes when not set."),
-    field("volumeAttributesClassName", 10, STRING, pointer=True, gate="VolumeAttributesClass",
+    field("volumeAttributesClassName", 10, STRING, pointer=True, gate=gated("VolumeAttributesClass", "place"),
         doc="VolumeAttributesClass whose parameters the volume has; empty or not set for none."),
 ), doc="PersistentVolumeSpec describes a volume and the rules for its use; it has exactly one source.")
 PersistentVolumeStatus = Struct("io.k8s.api.core.v1.PersistentVolumeStatus", lambda: (
@@ -78,13 +78,14 @@ PersistentVolumeClaimStatus = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSt
     field("capacity", 3, ResourceList, doc="Size of the bound volume, under the key storage."),
     field("conditions", 4, ListOf(PersistentVolumeClaimCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-    field("allocatedResources", 5, ResourceList,
+    field("allocatedResources", 5, ResourceList, gate=gated("RecoverVolumeExpansionFailure", "place"),
         doc="Size that a running expansion is to reach, under the key storage."),
     field("allocatedResourceStatuses", 7, MapOf(ClaimResourceStatus, key="v1.ResourceName"),
+        gate=gated("RecoverVolumeExpansionFailure", "place"),
         doc="How far a running expansion is, such as ControllerResizeInProgress, under the key storage."),
-    field("currentVolumeAttributesClassName", 8, STRING, pointer=True, gate="VolumeAttributesClass",
+    field("currentVolumeAttributesClassName", 8, STRING, pointer=True, gate=gated("VolumeAttributesClass", "place"),
         doc="VolumeAttributesClass that the volume has now; not set for none."),
-    field("modifyVolumeStatus", 9, ModifyVolumeStatus, pointer=True, gate="VolumeAttributesClass",
+    field("modifyVolumeStatus", 9, ModifyVolumeStatus, pointer=True, gate=gated("VolumeAttributesClass", "place"),
         doc="State of a change of the attributes class; not set when there is none."),
 ), doc="PersistentVolumeClaimStatus says what a claim has got.")
 PersistentVolumeClaim = Struct("io.k8s.api.core.v1.PersistentVolumeClaim", lambda: (

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT64, QUANTITY, STRING, TIME, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema import (
+    BOOL,
+    EVERY_GATE,
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    TIME,
+    ListOf,
+    MapOf,
+    Struct,
+    field,
+    gated,
+    string,
+)
 from apiserver.api.types.core.container_statuses import ContainerStatus
 from apiserver.api.types.core.containers import Container, EphemeralContainer
 from apiserver.api.types.core.references import LocalObjectReference, ObjectReference
@@ -135,17 +149,17 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
             "no full name."),
     field("os", 36, PodOS, pointer=True,
         doc="Operating system of the pod's images; some fields are only allowed for one of them."),
-    field("hostUsers", 37, BOOL, pointer=True,
+    field("hostUsers", 37, BOOL, pointer=True, gate="UserNamespacesSupport",
         doc="False to run the pod in a user namespace of its own; true when not set."),
     field("schedulingGates", 38, ListOf(PodSchedulingGate, "map", ("name",), merge_key="name"),
         doc="Gates that hold the pod back from scheduling. They can be removed at any time, but only be set at "
             "creation."),
     field("resourceClaims", 39, ListOf(PodResourceClaim, "map", ("name",), merge_key="name",
-        strategy="merge,retainKeys"),
-        gate="DynamicResourceAllocation",
+        strategy="merge,retainKeys"), gate=gated("DynamicResourceAllocation", "object"),
         doc="Claims for devices, which must be allocated and reserved before the pod starts; containers name those "
             "that they use."),
-    field("resources", 40, ResourceRequirements, pointer=True, gate="PodLevelResources",
+    field("resources", 40, ResourceRequirements, pointer=True,
+        gate=gated("PodLevelResources", members=("requests", "limits")), ungated=EVERY_GATE,
         doc="Resources of the pod as a whole, shared by its containers: cpu, memory and huge pages."),
     field("hostnameOverride", 41, STRING, pointer=True, gate="HostnameOverride",
         doc="Host name in the pod instead of the one from name, hostname and subdomain; at most 64 characters. Not "
@@ -160,7 +174,8 @@ PodTemplateSpec = Struct("io.k8s.api.core.v1.PodTemplateSpec", lambda: (
 PodCondition = Struct("io.k8s.api.core.v1.PodCondition", lambda: (
     field("type", 1, PodConditionType, omit=False, required=True,
         doc="Aspect, such as PodScheduled, Initialized, ContainersReady, Ready or DisruptionTarget."),
-    field("observedGeneration", 7, INT64, doc="The metadata.generation of the pod that the condition was set for."),
+    field("observedGeneration", 7, INT64, gate="PodObservedGenerationTracking",
+        doc="The metadata.generation of the pod that the condition was set for."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
     field("lastProbeTime", 3, TIME, omit=False, doc="When the condition was last checked."),
     field("lastTransitionTime", 4, TIME, omit=False, doc="When status last changed."),
@@ -198,7 +213,8 @@ NodeAllocatableResourceClaimStatus = Struct("io.k8s.api.core.v1.NodeAllocatableR
         doc="Amounts that the claim's devices take from the node's allocatable resources."),
 ), doc="NodeAllocatableResourceClaimStatus tells what devices of a claim take from the node's allocatable resources.")
 PodStatus = Struct("io.k8s.api.core.v1.PodStatus", lambda: (
-    field("observedGeneration", 17, INT64, doc="The metadata.generation that the node has taken into account."),
+    field("observedGeneration", 17, INT64, gate="PodObservedGenerationTracking",
+        doc="The metadata.generation that the node has taken into account."),
     field("phase", 1, PodPhase,
         doc="Pending, Running, Succeeded, Failed or Unknown; a summary of containers and conditions."),
     field("conditions", 2, ListOf(PodCondition, "map", ("type",), merge_key="type"),
@@ -220,17 +236,17 @@ PodStatus = Struct("io.k8s.api.core.v1.PodStatus", lambda: (
         doc="Guaranteed, Burstable or BestEffort, derived from requests and limits; BestEffort pods are evicted "
             "first."),
     field("ephemeralContainerStatuses", 13, ListOf(ContainerStatus), doc="Reports on the ephemeral containers."),
-    field("resize", 14, PodResizeStatus, gate="InPlacePodVerticalScaling",
+    field("resize", 14, PodResizeStatus, gate=gated("InPlacePodVerticalScaling", "never"),
         doc="Deprecated: state of a resize; the conditions PodResizePending and PodResizeInProgress tell it now."),
     field("resourceClaimStatuses", 15, ListOf(PodResourceClaimStatus, "map", ("name",), merge_key="name",
-        strategy="merge,retainKeys"),
-        gate="DynamicResourceAllocation",
+        strategy="merge,retainKeys"), gate=gated("DynamicResourceAllocation", "object", counts=False),
         doc="Claims that were made from templates, by the name of their entry in spec.resourceClaims."),
     field("extendedResourceClaimStatus", 18, PodExtendedResourceClaimStatus, pointer=True, gate="DRAExtendedResource",
         doc="The claim that was made for extended resources which devices stand for."),
     field("allocatedResources", 19, ResourceList, gate="InPlacePodLevelResourcesVerticalScaling",
         doc="Amounts that the node has set aside for the pod as a whole."),
     field("resources", 20, ResourceRequirements, pointer=True, gate="InPlacePodLevelResourcesVerticalScaling",
+        ungated=EVERY_GATE,
         doc="Requests and limits that are in force for the pod as a whole."),
     field("nodeAllocatableResourceClaimStatuses", 21, ListOf(NodeAllocatableResourceClaimStatus),
         gate="DRANodeAllocatableResources",

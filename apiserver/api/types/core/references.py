@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, QUANTITY, STRING, Struct, field
+from apiserver.api.schema import BOOL, INT32, QUANTITY, STRING, Struct, field, gated
 from apiserver.api.types.meta import UID
 
 ObjectReference = Struct("io.k8s.api.core.v1.ObjectReference", lambda: (
@@ -31,7 +31,7 @@ TypedObjectReference = Struct("io.k8s.api.core.v1.TypedObjectReference", lambda:
         doc="API group of the object; empty or not set for the core group."),
     field("kind", 2, STRING, omit=False, required=True, doc="Kind of the object."),
     field("name", 3, STRING, omit=False, required=True, doc="Name of the object."),
-    field("namespace", 4, STRING, pointer=True, gate="CrossNamespaceVolumeDataSource",
+    field("namespace", 4, STRING, pointer=True, gate=gated("CrossNamespaceVolumeDataSource", "rule"),
         doc="Namespace of the object; the referring object's own when not set. Another namespace must permit it with a "
             "ReferenceGrant."),
 ), doc="TypedObjectReference points to an object of a given kind, possibly in another namespace.")

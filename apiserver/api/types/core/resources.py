@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import QUANTITY, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema import QUANTITY, STRING, ListOf, MapOf, Struct, field, gated
 
 ResourceList = MapOf(QUANTITY, key="v1.ResourceName", go="v1.ResourceList")
 
@@ -15,7 +15,8 @@ ResourceRequirements = Struct("io.k8s.api.core.v1.ResourceRequirements", lambda:
     field("limits", 1, ResourceList, doc="Greatest amount of each resource that may be used."),
     field("requests", 2, ResourceList,
         doc="Amount of each resource that is set aside by the scheduler; the limit where only that is set."),
-    field("claims", 3, ListOf(ResourceClaim, "map", ("name",)), gate="DynamicResourceAllocation",
+    field("claims", 3, ListOf(ResourceClaim, "map", ("name",)),
+        gate=gated("DynamicResourceAllocation", "object", counts=False),
         doc="Claims of the pod whose devices are used here; only containers may set it."),
 ), doc="ResourceRequirements says how much of each resource is needed and allowed.")
 VolumeResourceRequirements = Struct("io.k8s.api.core.v1.VolumeResourceRequirements", lambda: (

@@ -121,7 +121,7 @@ TopologySpreadConstraint = Struct("io.k8s.api.core.v1.TopologySpreadConstraint",
             "all."),
     field("nodeTaintsPolicy", 7, NodeInclusionPolicy, pointer=True,
         doc="Honor counts only nodes whose taints the pod tolerates, Ignore (the default) counts all."),
-    field("matchLabelKeys", 8, ListOf(STRING),
+    field("matchLabelKeys", 8, ListOf(STRING), gate="MatchLabelKeysInPodTopologySpread",
         doc="Label keys whose values the new pod has; only pods with the same values are counted. Only allowed with "
             "labelSelector."),
 ), doc="TopologySpreadConstraint spreads pods evenly over domains such as zones or nodes.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT64, STRING, ListOf, Struct, field, string
+from apiserver.api.schema import BOOL, INT64, STRING, ListOf, Struct, field, gated, string
 
 SeccompProfileType = string("v1.SeccompProfileType", "Localhost", "RuntimeDefault", "Unconfined")
 AppArmorProfileType = string("v1.AppArmorProfileType", "Localhost", "RuntimeDefault", "Unconfined")
@@ -69,7 +69,8 @@ PodSecurityContext = Struct("io.k8s.api.core.v1.PodSecurityContext", lambda: (
     field("runAsNonRoot", 3, BOOL, pointer=True, doc="True to refuse to start a container that would run as user 0."),
     field("supplementalGroups", 4, ListOf(INT64),
         doc="Further group ids of the first process of each container. Not allowed on Windows."),
-    field("supplementalGroupsPolicy", 12, SupplementalGroupsPolicy, pointer=True, gate="SupplementalGroupsPolicy",
+    field("supplementalGroupsPolicy", 12, SupplementalGroupsPolicy, pointer=True,
+        gate=gated("SupplementalGroupsPolicy", "object"),
         doc="Merge (the default) adds the groups that the image gives the user, Strict takes only those named in the "
             "pod."),
     field("fsGroup", 5, INT64, pointer=True,
@@ -109,7 +110,7 @@ SecurityContext = Struct("io.k8s.api.core.v1.SecurityContext", lambda: (
     field("allowPrivilegeEscalation", 7, BOOL, pointer=True,
         doc="False to keep processes from gaining more rights than their parent; always true for privileged "
             "containers."),
-    field("procMount", 9, ProcMountType, pointer=True,
+    field("procMount", 9, ProcMountType, pointer=True, gate=gated("ProcMountType", "rule"),
         doc="How /proc is mounted: Default hides sensitive paths, Unmasked does not and needs a user namespace."),
     field("seccompProfile", 11, SeccompProfile, pointer=True,
         doc="System calls that the container may use, instead of the pod's profile. Not allowed on Windows."),

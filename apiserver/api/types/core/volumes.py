@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT32, INT64, QUANTITY, STRING, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema import (
+    BOOL,
+    EVERY_GATE,
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    ListOf,
+    MapOf,
+    Struct,
+    field,
+    gated,
+    string,
+)
 from apiserver.api.types.core.containers import PullPolicy
 from apiserver.api.types.core.references import (
     KeyToPath,
@@ -116,10 +129,10 @@ PersistentVolumeClaimSpec = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSpec
         doc="Filesystem (the default) to mount a directory, Block for a raw device."),
     field("dataSource", 7, TypedLocalObjectReference, pointer=True,
         doc="VolumeSnapshot or PersistentVolumeClaim of the namespace whose content the volume begins with."),
-    field("dataSourceRef", 8, TypedObjectReference, pointer=True,
+    field("dataSourceRef", 8, TypedObjectReference, pointer=True, gate=gated("AnyVolumeDataSource", "place"),
         doc="Like dataSource, for any kind that a populator handles; for one in the same namespace the two are kept "
             "equal."),
-    field("volumeAttributesClassName", 9, STRING, pointer=True, gate="VolumeAttributesClass",
+    field("volumeAttributesClassName", 9, STRING, pointer=True, gate=gated("VolumeAttributesClass", "place"),
         doc="VolumeAttributesClass whose parameters the volume gets; unlike the StorageClass it may be changed."),
 ), doc="PersistentVolumeClaimSpec says which storage is wanted.")
 PersistentVolumeClaimTemplate = Struct("io.k8s.api.core.v1.PersistentVolumeClaimTemplate", lambda: (
@@ -127,7 +140,7 @@ PersistentVolumeClaimTemplate = Struct("io.k8s.api.core.v1.PersistentVolumeClaim
     field("spec", 2, PersistentVolumeClaimSpec, omit=False, required=True, doc="Spec of the claim, copied as it is."),
 ), doc="PersistentVolumeClaimTemplate is the pattern of the claim that is made for a pod.")
 EphemeralVolumeSource = Struct("io.k8s.api.core.v1.EphemeralVolumeSource", lambda: (
-    field("volumeClaimTemplate", 1, PersistentVolumeClaimTemplate, pointer=True,
+    field("volumeClaimTemplate", 1, PersistentVolumeClaimTemplate, pointer=True, ungated=EVERY_GATE,
         doc="Pattern of the claim; its name is the pod's and the volume's name with `-` between them."),
 ), doc="EphemeralVolumeSource is a volume with a claim of its own, which lives as long as the pod.")
 GitRepoVolumeSource = Struct("io.k8s.api.core.v1.GitRepoVolumeSource", lambda: (
@@ -189,7 +202,7 @@ VolumeProjection = Struct("io.k8s.api.core.v1.VolumeProjection", lambda: (
         doc="A token of the pod's service account."),
     field("clusterTrustBundle", 5, ClusterTrustBundleProjection, pointer=True, gate="ClusterTrustBundleProjection",
         doc="Certificates of trusted authorities."),
-    field("podCertificate", 6, PodCertificateProjection, pointer=True, gate="PodCertificateProjection",
+    field("podCertificate", 6, PodCertificateProjection, pointer=True, gate="PodCertificateRequest",
         doc="A key and a certificate for the pod."),
 ), doc="VolumeProjection is one source of a projected volume; exactly one field is set.")
 ProjectedVolumeSource = Struct("io.k8s.api.core.v1.ProjectedVolumeSource", lambda: (
@@ -244,7 +257,8 @@ VolumeSource = Struct("io.k8s.api.core.v1.VolumeSource", lambda: (
     field("csi", 28, CSIVolumeSource, pointer=True, doc="A volume that a CSI driver makes for the pod."),
     field("ephemeral", 29, EphemeralVolumeSource, pointer=True,
         doc="A volume with a PersistentVolumeClaim of its own, which is made for the pod and deleted with it."),
-    field("image", 30, ImageVolumeSource, pointer=True, doc="The content of an OCI image or artifact."),
+    field("image", 30, ImageVolumeSource, pointer=True, gate=gated("ImageVolume", "rule"),
+        doc="The content of an OCI image or artifact."),
 ), doc="VolumeSource is where a volume's content comes from; exactly one field is set.")
 Volume = Struct("io.k8s.api.core.v1.Volume", lambda: (
     field("name", 1, STRING, omit=False, required=True,

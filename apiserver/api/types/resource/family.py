@@ -9,7 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apiserver.api.schema import BOOL, INT64, QUANTITY, RAW, STRING, TIME, Field, ListOf, MapOf, Struct, field, string
+from apiserver.api.schema import (
+    BOOL,
+    INT64,
+    QUANTITY,
+    RAW,
+    STRING,
+    TIME,
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+    field,
+    gated,
+    string,
+)
 from apiserver.api.types.core.scheduling import NodeSelector
 from apiserver.api.types.meta import TYPE_META, UID, Condition, ObjectMeta, list_of
 
@@ -269,7 +283,7 @@ class Family:
             field("nodeSelector", 3, NodeSelector, pointer=True,
                 doc="Nodes on which the devices can be used; every node when not set."),
             field("allocationTimestamp", 5, TIME, pointer=True,
-                gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+                gate=gated("DRADeviceBindingConditions,DRAResourceClaimDeviceStatus", "never"),
                 doc="When the allocation was made."),
             field("reservedForAnyPod", _RESERVED_FOR_WORKLOADS, BOOL, pointer=True, gate="DRAReservedForWorkloads",
                 doc="True when every pod that refers to the claim may use it, without being listed in "
@@ -286,19 +300,20 @@ class Family:
             field("driver", 2, STRING, omit=False, required=True, doc="Driver of the device."),
             field("pool", 3, STRING, omit=False, required=True, doc="Pool of the device."),
             field("device", 4, STRING, omit=False, required=True, doc="Name of the device in its pool."),
-            field("adminAccess", 5, BOOL, pointer=True, gate="DRAAdminAccess",
+            field("adminAccess", 5, BOOL, pointer=True, gate=gated("DRAAdminAccess", "object"),
                 doc="True when the device was given for administrative access."),
-            field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
+            field("tolerations", 6, ListOf(self.DeviceToleration), gate=gated("DRADeviceTaints", "never"),
                 doc="Tolerations of the request at the time of allocation."),
             field("bindingConditions", 7, ListOf(STRING),
-                gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+                gate="DRADeviceBindingConditions",
                 doc="Conditions that must be true in status.devices before the pod is bound."),
             field("bindingFailureConditions", 8, ListOf(STRING),
-                gate="DRADeviceBindingConditions,DRAResourceClaimDeviceStatus",
+                gate="DRADeviceBindingConditions",
                 doc="Conditions that, when true, mean that binding has failed."),
-            field("shareID", 9, UID, pointer=True, gate="DRAConsumableCapacity",
+            field("shareID", 9, UID, pointer=True, gate=gated("DRAConsumableCapacity", "object"),
                 doc="Identity of this share of a device that may be allocated several times."),
-            field("consumedCapacity", 10, MapOf(QUANTITY, key=self.QualifiedName.go), gate="DRAConsumableCapacity",
+            field("consumedCapacity", 10, MapOf(QUANTITY, key=self.QualifiedName.go),
+                gate=gated("DRAConsumableCapacity", "object"),
                 doc="Amounts of the device's capacity that this share uses."),
         ), doc="DeviceRequestAllocationResult is one device, given to one request.")
         self.DeviceAllocationConfiguration = self._struct("DeviceAllocationConfiguration", lambda: (
@@ -318,7 +333,7 @@ class Family:
             field("driver", 1, STRING, omit=False, required=True, doc="Driver of the device."),
             field("pool", 2, STRING, omit=False, required=True, doc="Pool of the device."),
             field("device", 3, STRING, omit=False, required=True, doc="Name of the device in its pool."),
-            field("shareID", 7, STRING, pointer=True, gate="DRAConsumableCapacity",
+            field("shareID", 7, STRING, pointer=True, gate=gated("DRAConsumableCapacity", "object"),
                 doc="The share of the device, when it is shared."),
             field("conditions", 4, ListOf(Condition, "map", ("type",)), omit=False,
                 doc="Latest conditions of the device."),

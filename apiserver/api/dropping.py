@@ -1,0 +1,233 @@
+"""What disabled feature gates take from an object, compiled from its type: which fields have which gates, and which use
+in the stored object keeps them, stands in the type alone (`apiserver.api.schema.Gated`).
+
+Most objects have nothing that is disabled. That is found out in one walk, along the steps that lead to such fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import is_
+from typing import Any, Final, NamedTuple
+
+from apiserver.api.features import Features
+from apiserver.api.schema import EVERY_GATE, Field, Gated, ListOf, MapOf, Scope, Struct, Type
+
+__all__ = ["ITEMS", "VALUES", "Place", "drop_disabled", "places_of"]
+
+Json = dict[str, Any]
+Steps = tuple[str, ...]
+Test = Callable[[Any], bool]
+
+#: Steps of a path that go to every item of a list, and to every value of a map.
+ITEMS: Final = "[]"
+VALUES: Final = "{}"
+
+
+class Place(NamedTuple):
+    """A gated field below a type, and the steps to it."""
+
+    steps: Steps
+    field: Field
+    gate: Gated
+
+
+class _Feature(NamedTuple):
+    """Places that are kept or dropped together. `gate` is the one that is off; `keeps` tells of a stored object whether
+    they are kept.
+    """
+
+    gate: str
+    places: tuple[Place, ...]
+    keeps: Test
+
+
+class _Dropper(NamedTuple):
+    """`lacks` tells whether an object has none of the fields that the features are about."""
+
+    lacks: Test
+    features: tuple[_Feature, ...]
+
+
+def places_of(struct: Struct) -> tuple[Place, ...]:
+    """All gated fields of a type and of what it holds."""
+    known: tuple[Place, ...] | None = struct.cache.get("places")
+    if known is None:
+        struct.cache["places"] = ()  # a type that holds itself: once is enough
+        known = struct.cache["places"] = tuple(_places(struct))
+    return known
+
+
+def _places(struct: Struct) -> Iterator[Place]:
+    for name, item in struct.fields.items():
+        if item.gate is not None:
+            yield Place((name,), item, item.gate)
+        held, marks = _held(item.type)
+        if isinstance(held, Struct) and item.ungated != EVERY_GATE:
+            for place in places_of(held):
+                if not set(item.ungated) & set(place.gate.gates):
+                    yield place._replace(steps=(name, *marks, *place.steps))
+
+
+def _held(type_: Type) -> tuple[Type, Steps]:
+    """What lists and maps hold in the end, and the steps to it."""
+    marks: Steps = ()
+    while isinstance(type_, ListOf | MapOf):
+        marks += (ITEMS if isinstance(type_, ListOf) else VALUES,)
+        type_ = type_.item if isinstance(type_, ListOf) else type_.value
+    return type_, marks
+
+
+def drop_disabled(struct: Struct, features: Features, obj: Json, old: Json | None) -> list[tuple[str, str]]:
+    """Takes the fields of disabled gates from an object of a type; `old` is the stored one, None for a new object.
+    Gives the path of each value that went with its gate, but for values that are the default.
+
+    The object is changed in place, what it holds is not: parts of it may be the stored object's.
+    """
+    dropper = features.memo.get(struct, False)
+    if dropper is False:
+        dropper = features.memo[struct] = _dropper(struct, features)
+    if dropper is None or dropper.lacks(obj):
+        return []
+    dropped: list[tuple[str, str]] = []
+    for gate, places, keeps in dropper.features:
+        if old is None or not keeps(old):
+            for place in places:
+                cut = _Cut(place)
+                made = cut.apply(obj, place.steps, "", (old or {}) if place.gate.scope == "place" else {})
+                if made is not obj:
+                    obj[place.steps[0]] = made[place.steps[0]]
+                    dropped += [(path, gate) for path in cut.paths]
+    return dropped
+
+
+def _dropper(struct: Struct, features: Features) -> _Dropper | None:
+    """None where no field of the type is disabled."""
+    everything = places_of(struct)
+    groups: dict[tuple[Steps, Scope, str], list[Place]] = {}
+    for place in everything:
+        gates, scope = place.gate.gates, place.gate.scope
+        if scope not in ("rule", "never") and not all(map(features.enabled, gates)):
+            groups.setdefault((gates, scope, place.steps[0] if scope == "section" else ""), []).append(place)
+    if not groups:
+        return None
+    made = []
+    for (gates, scope, section), places in groups.items():
+        uses = [p for p in everything if p.gate.gates == gates and p.gate.counts and section in ("", p.steps[0])]
+        off = next(gate for gate in gates if not features.enabled(gate))
+        made.append(_Feature(off, tuple(places), _keeps(scope, uses)))
+    return _Dropper(_lacks([place for feature in made for place in feature.places]), tuple(made))
+
+
+def _keeps(scope: Scope, uses: list[Place]) -> Test:
+    if scope == "create":
+        return lambda old: True
+    if scope == "place":
+        return lambda old: False
+    tests = [_stands(place.steps, place) for place in uses]
+    return lambda old: any(test(old) for test in tests)
+
+
+def _stands(steps: Steps, place: Place) -> Test:
+    """Whether a stored object uses a feature at a place."""
+    if not steps:
+        members = place.gate.members
+        if members:
+            return lambda value: any(value.get(name) for name in members)
+        return (lambda value: True) if place.field.pointer else bool
+    step, below = steps[0], _stands(steps[1:], place)
+    if step == ITEMS:
+        return lambda items: any(map(below, items))
+    if step == VALUES:
+        return lambda values: any(map(below, values.values()))
+
+    def in_field(value: Json) -> bool:
+        part = value.get(step)
+        return part is not None and below(part)
+
+    return in_field
+
+
+def _lacks(places: list[Place]) -> Test:
+    """Whether an object has none of the fields at some places."""
+    tree: dict[str, Any] = {}
+    for place in places:
+        node = tree
+        for step in place.steps[:-1]:
+            node = node.setdefault(step, {})
+            if isinstance(node, Place):  # what is around it goes as well
+                break
+        else:
+            node[place.steps[-1]] = place
+    return _lacks_below(tree)
+
+
+def _lacks_below(tree: dict[str, Any]) -> Test:
+    if ITEMS in tree:
+        item = _lacks_below(tree[ITEMS])
+        return lambda items: all(map(item, items))
+    if VALUES in tree:
+        each = _lacks_below(tree[VALUES])
+        return lambda values: all(map(each, values.values()))
+    leaves = {name: node for name, node in tree.items() if isinstance(node, Place)}
+    disjoint = frozenset(name for name, place in leaves.items() if place.field.omit).isdisjoint
+    always = [name for name, place in leaves.items() if not place.field.omit]
+    deeper = [(name, _lacks_below(node)) for name, node in tree.items() if name not in leaves]
+
+    def lacks(value: Json) -> bool:
+        if not disjoint(value):
+            return False
+        for name in always:
+            if value.get(name) is not None:
+                return False
+        for name, below in deeper:
+            part = value.get(name)
+            if part and not below(part):
+                return False
+        return True
+
+    return lacks
+
+
+class _Cut:
+    """Takes the field at one place out of objects; `paths` are those of the values that went."""
+
+    def __init__(self, place: Place) -> None:
+        self.field, self.prunes, self.paths = place.field, place.gate.prunes, list[str]()
+
+    def apply(self, value: Any, steps: Steps, at: str, old: Any) -> Any:
+        """The value without the field: itself where it has none. `old` is what is stored at this place; what it has is
+        kept.
+        """
+        step, rest = steps[0], steps[1:]
+        if not value:
+            return value
+        if step == ITEMS:
+            stored = old or []
+            made = [
+                self.apply(item, rest, f"{at}[{index}]", stored[index] if index < len(stored) else {})
+                for index, item in enumerate(value)
+            ]
+            return value if all(map(is_, made, value)) else made
+        if step == VALUES:
+            changed = {key: self.apply(item, rest, f"{at}[{key}]", (old or {}).get(key)) for key, item in value.items()}
+            return value if all(changed[key] is item for key, item in value.items()) else changed
+        path, before = f"{at}.{step}" if at else step, (old or {}).get(step)
+        if not rest:
+            return self._leaf(value, step, path, before)
+        inner = value.get(step)
+        part = self.apply(inner, rest, path, before)
+        if part is inner:
+            return value
+        if part or not self.prunes:
+            return {**value, step: part}
+        return {name: item for name, item in value.items() if name != step}
+
+    def _leaf(self, value: Json, name: str, path: str, before: Any) -> Json:
+        if before is not None or value.get(name) is None:
+            return value
+        if value[name] != self.field.default or self.field.default is None:
+            self.paths.append(path)
+        if not self.field.omit:
+            return {**value, name: None}
+        return {key: item for key, item in value.items() if key != name}
