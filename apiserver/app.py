@@ -32,7 +32,7 @@ from apiserver.http.server.relay import AsgiApp
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream
 from apiserver.registry.body.convert import api_version
-from apiserver.registry.catalog import add_resources
+from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.store import Registry
 from apiserver.registry.verbs.create import create
 from apiserver.resources import CATALOG
@@ -71,7 +71,6 @@ class Server:
         self.settings, self.log, self.cache = settings, log, cache
         self._stopping = False
         self._compacting: asyncio.Task[None] | None = None
-        self._found = served(CATALOG, settings.features, settings.runtime_config)
         #: Makes again what the process made at its start besides (`--nodes`).
         self.after_reset: Callable[[], Awaitable[None]] | None = None
         # As upstream: where everything is allowed to everybody, nobody may come without a token.
@@ -80,7 +79,10 @@ class Server:
         )
         self._authorizer = Authorizer(settings.authorization_modes)
         self.metrics = Metrics(self._objects, settings.features.stages)
-        versions = {(resource.group, resource.plural, version.name) for resource, version in self._found}
+        versions = {
+            (resource.group, resource.plural, version.name)
+            for resource, version in served(CATALOG, settings.features, settings.runtime_config)
+        }
         self.registry = Registry(
             log,
             cache,
@@ -91,17 +93,16 @@ class Server:
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,
         )
-        add_resources(
-            self.registry,
-            CATALOG,
-            lambda resource, version: (resource.group, resource.plural, version.name) in versions,
+        self.catalog = Catalog(
+            self.registry, lambda resource, version: (resource.group, resource.plural, version.name) in versions
         )
+        self.catalog.open(CATALOG)
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, clock)
         self._authenticator.accounts = self._accounts
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
-        discovery = Discovery(self._found, settings.features.release)
-        openapi = OpenApi(self._found)
+        self._discovery = Discovery(self.catalog.served(), settings.features.release)
+        self._openapi = OpenApi(self.catalog.served(), CATALOG)
         checks = {
             "ping": self._ping,
             "log": self._ping,
@@ -109,12 +110,15 @@ class Server:
             "informer-sync": self._ping,
             "shutdown": self._shutdown,
         }
-        documents = Documents(discovery, version_info(settings), checks, self.metrics.text, openapi.answer)
+        self._documents = Documents(
+            self._discovery, version_info(settings), checks, self.metrics.text, self._openapi.answer
+        )
         self.dispatcher = Dispatcher(
-            self._routes(), documents, self._authenticator, self._authorizer, self.metrics, clock,
+            self._routes(), self._documents, self._authenticator, self._authorizer, self.metrics, clock,
             constrained_impersonation=settings.features.enabled("ConstrainedImpersonation"),
         )  # fmt: skip
         self.application = Application(self.dispatcher, self._make_admin)
+        self.catalog.subscribe(self._follow_catalog)
 
     @classmethod
     async def open(cls, settings: Settings) -> Server:
@@ -201,9 +205,17 @@ class Server:
             await asyncio.gather(self._compacting, return_exceptions=True)
         await self.log.close()
 
+    def _follow_catalog(self, _: CatalogEvent) -> None:
+        """What is derived from the catalog, after a change of it."""
+        found = self.catalog.served()
+        self.dispatcher.show(self._routes())
+        self._discovery.show(found)
+        self._documents.forget()
+        self._openapi.show(found)
+
     def _routes(self) -> Mapping[tuple[str, str], Mapping[str, Route]]:
         routes: dict[tuple[str, str], dict[str, Route]] = {}
-        for resource, version in self._found:
+        for resource, version in self.catalog.served():
             store = self.registry.stores[resource.group, resource.plural]
             route = Route(store, View(resource, version), deprecation(resource, version, RELEASES[-1]))
             routes.setdefault((resource.group, version.name), {})[resource.plural] = route

@@ -1,24 +1,31 @@
 """The garbage collector: objects whose owners are gone are deleted; orphaning and foreground deletion are carried out.
 
-A graph by uid holds who depends on whom, kept by the events of every served kind. An owner that the graph does not know
+A graph by uid holds who depends on whom, kept by the events of every served kind; kinds that come and go while it runs
+are found by discovery, which is asked again and again. An owner that the graph does not know
 is looked up live before anything is deleted. Keys are uids. Facts: upstream's pkg/controller/garbagecollector.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
+from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
-from controllers.runtime.informer import Informers
+from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.transport import TransportError
 
 NAME = "garbage-collector-controller"
+#: How often discovery is asked for kinds that came or went (upstream: every 30 s).
+RESYNC = timedelta(seconds=5)
+log = logging.getLogger(__name__)
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 #: Events own nothing and are owned by nothing; their traffic is the largest.
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
@@ -51,18 +58,47 @@ class GarbageCollector(ControllerComponent):
         self._controller = Controller(NAME, self.reconcile, clock, workers=5)
 
     async def run(self) -> None:
-        for kind in await served_kinds(self._client, verbs=("list", "watch", "delete")):
-            if (kind.group, kind.plural) in _IGNORED:
-                continue
-            self._kinds[kind.group, kind.kind] = kind
-            informer = self._informers.of(kind)
-            self._controller.require(informer)
-            informer.on(
-                lambda obj, kind=kind: self._seen(kind, obj),  # type: ignore[misc]
-                lambda old, obj, kind=kind: self._seen(kind, obj, old),  # type: ignore[misc]
-                self._gone,
-            )
+        for kind in await self._served():
+            self._controller.require(self._follow(kind))
+        self._controller.alongside(self._follow_discovery)
         await self._controller.run()
+
+    # The kinds.
+
+    async def _served(self) -> list[Kind]:
+        kinds = await served_kinds(self._client, verbs=("list", "watch", "delete"))
+        return [kind for kind in kinds if (kind.group, kind.plural) not in _IGNORED]
+
+    async def _follow_discovery(self) -> None:
+        """Follows kinds that are served since, and forgets those that are not served any more."""
+        lasting = set(self._kinds.values())
+        while True:
+            await self._client.clock.sleep(RESYNC)
+            try:
+                served = set(await self._served())
+            except (StatusError, TransportError) as error:
+                log.info("%s: cannot ask what is served: %s", NAME, error)
+                continue
+            for kind in set(self._kinds.values()) - served - lasting:
+                self._forget(kind)
+            for kind in served - set(self._kinds.values()):
+                self._follow(kind)
+
+    def _follow(self, kind: Kind) -> Informer:
+        self._kinds[kind.group, kind.kind] = kind
+        informer = self._informers.of(kind)
+        informer.on(lambda obj: self._seen(kind, obj), lambda old, obj: self._seen(kind, obj, old), self._gone)
+        return informer
+
+    def _forget(self, kind: Kind) -> None:
+        """Objects of a kind that is not served are unknown. What they own stays: an owner of an unknown kind counts as
+        living.
+        """
+        del self._kinds[kind.group, kind.kind]
+        informer = self._informers.of(kind)
+        self._informers.forget(informer)
+        for obj in list(informer.objects.values()):
+            self._gone(obj)
 
     # The graph.
 

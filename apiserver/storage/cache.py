@@ -195,6 +195,14 @@ class Cache:
         self._keys = SortedKeys(self._entries)
         self._window.clear(revision)
 
+    def renew(self, indexes: Mapping[str, Terms]) -> None:
+        """Ends all watches and goes on with the same state, other indexes, and nothing that was made of the entries."""
+        self._window.close()
+        self._window = Window(self._progress)
+        self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
+        for entry in self._entries.values():
+            entry.forget()
+
     def wake(self) -> None:
         """Tells the watchers that rows were applied."""
         if self._window.waiters:

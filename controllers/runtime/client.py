@@ -93,11 +93,20 @@ class Client:
         await self.transport.close()
 
     async def request(
-        self, method: str, path: str, query: str = "", body: Any = None, media_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        body: Any = None,
+        media_type: str = "application/json",
+        *,
+        accept: str = "",
     ) -> Json:
-        """Any request; the parsed answer (`{}` if it has no body)."""
+        """Any request; the parsed answer (`{}` if it has no body). `accept`: which form of JSON is wanted."""
         data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
         headers = self._typed[media_type] if body is not None else self._headers
+        if accept:
+            headers = {**headers, "accept": accept}
         for attempt in range(_RETRIES + 1):
             status, answered, answer = await self.transport.request(method, path, query, headers, data)
             if status < 400:

@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import Json, Kind
+
+#: Everything in two answers; a server that does not know that form (before 1.26) answers with the legacy documents.
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
 async def served_kinds(client: Client, verbs: Iterable[str] = ()) -> list[Kind]:
     """Kinds that support all of `verbs`, the core group's first. Subresources are not among them."""
     needed = set(verbs)
-    groups = (await client.request("GET", "/apis")).get("groups") or ()
-    found: list[Kind] = []
-    seen: set[tuple[str, str]] = set()
-    for version in ["v1", *(version["groupVersion"] for group in groups for version in _versions(group))]:
+    core = await client.request("GET", "/api", accept=_AGGREGATED)
+    groups = await client.request("GET", "/apis", accept=_AGGREGATED)
+    if core.get("kind") == groups.get("kind") == "APIGroupDiscoveryList":
+        listed = [*_listed(core), *_listed(groups)]
+    else:
+        listed = await _listed_one_by_one(client, groups)
+    found: dict[tuple[str, str], Kind] = {}
+    for kind, supported in listed:
+        if needed <= supported:
+            found.setdefault((kind.group, kind.plural), kind)
+    return list(found.values())
+
+
+def _listed(document: Json) -> Iterator[tuple[Kind, set[str]]]:
+    """Kinds and verbs of an aggregated document, which has the preferred versions first."""
+    for group in document.get("items") or ():
+        name = group["metadata"].get("name", "")
+        for version in group.get("versions") or ():
+            for info in version.get("resources") or ():
+                kind = info["responseKind"]["kind"]
+                namespaced = info["scope"] == "Namespaced"
+                yield Kind(name, version["version"], info["resource"], kind, namespaced), set(info["verbs"])
+
+
+async def _listed_one_by_one(client: Client, groups: Json) -> list[tuple[Kind, set[str]]]:
+    found = []
+    versions = [version for group in groups.get("groups") or () for version in _versions(group)]
+    for version in ["v1", *(version["groupVersion"] for version in versions)]:
         group, _, name = version.rpartition("/")
         listing = await client.request("GET", f"/apis/{version}" if group else f"/api/{version}")
-        infos = [
-            info for info in listing.get("resources") or () if "/" not in info["name"] and needed <= set(info["verbs"])
-        ]
         found += [
-            Kind(group, name, info["name"], info["kind"], info["namespaced"])
-            for info in infos
-            if (group, info["name"]) not in seen
+            (Kind(group, name, info["name"], info["kind"], info["namespaced"]), set(info["verbs"]))
+            for info in listing.get("resources") or ()
+            if "/" not in info["name"]
         ]
-        seen |= {(group, info["name"]) for info in infos}
     return found
 
 

@@ -330,6 +330,7 @@ class Informers:
         self._client = client
         self._informers: dict[tuple[str, str, str, str], Informer] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._running: dict[Informer, asyncio.Task[None]] = {}
 
     def of(self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = "") -> Informer:
         """The informer of a collection; it runs as soon as `run` does."""
@@ -340,8 +341,17 @@ class Informers:
                 self._client, kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
             )
             if self._group is not None:
-                self._group.create_task(informer.run())
+                self._running[informer] = self._group.create_task(informer.run())
         return self._informers[scope]
+
+    def forget(self, informer: Informer) -> None:
+        """Ends an informer whose collection is not served any more; whoever asks for that collection gets a new one."""
+        for scope, known in list(self._informers.items()):
+            if known is informer:
+                del self._informers[scope]
+        task = self._running.pop(informer, None)
+        if task is not None:
+            task.cancel()
 
     def device_kind(self, kind: Kind, features: Features) -> Informer:
         """As `of`, for a kind that is there with dynamic resource allocation alone: without the gate it stays empty and
@@ -358,7 +368,7 @@ class Informers:
         async with asyncio.TaskGroup() as group:
             self._group = group
             for informer in self._informers.values():
-                group.create_task(informer.run())
+                self._running[informer] = group.create_task(informer.run())
             group.create_task(asyncio.Event().wait())
 
     async def wait_answered(self) -> None:

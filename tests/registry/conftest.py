@@ -23,7 +23,7 @@ from apiserver.api.types.core.namespaces import Namespace
 from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.resource.v1 import ResourceClaim
 from apiserver.messages import Request, User
-from apiserver.registry.catalog import add_resources
+from apiserver.registry.catalog import Catalog
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
@@ -309,7 +309,7 @@ async def a_world(target: str = "memory:", *, shared: bool = False, name: str = 
         new_suffix=lambda: f"x{next(numbers):04}",
         shared=shared,
     )
-    add_resources(registry, CATALOG)
+    Catalog(registry).open(CATALOG)
     await cache.start()
     world = World(registry, clock)
     try:

@@ -1,7 +1,8 @@
-"""What is served: legacy and aggregated discovery, as functions of the catalog. Built at start, answered as bytes."""
+"""What is served: legacy and aggregated discovery, as functions of the catalog."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ _ORDER: Final = (
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
 )
+_VERSION: Final = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
+_STAGES: Final = (None, "beta", "alpha")
 #: What follows the media type of aggregated discovery.
 AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -47,6 +50,10 @@ class Discovery:
 
     def __init__(self, served: Iterable[tuple[Resource, Version]], release: Release) -> None:
         self._release = release
+        self.show(served)
+
+    def show(self, served: Iterable[tuple[Resource, Version]]) -> None:
+        """Describe this from now on."""
         self._by_version: dict[str, dict[str, list[tuple[Resource, Version]]]] = {}
         for resource, version in served:
             self._by_version.setdefault(resource.group, {}).setdefault(version.name, []).append((resource, version))
@@ -61,7 +68,7 @@ class Discovery:
         return sorted(known, key=lambda group: _ORDER.index(group) if group in _ORDER else len(_ORDER))
 
     def versions(self, group: str) -> list[str]:
-        """A group's served versions, the preferred one first."""
+        """A group's served versions, the preferred one first; none of a group that is not served."""
         return sorted(self._by_version.get(group, ()), key=version_order)
 
     def core(self) -> Json:
@@ -130,14 +137,14 @@ class Discovery:
         return found
 
 
-def version_order(name: str) -> tuple[int, int, int]:
-    """v1 before v1beta2 before v1beta1 before v1alpha3."""
-    digits = name[1:]
-    for rank, stage in ((1, "beta"), (2, "alpha")):
-        if stage in digits:
-            major, minor = digits.split(stage)
-            return rank, -int(major), -int(minor or 0)
-    return 0, -int(digits), 0
+def version_order(name: str) -> tuple[int, int, int, str]:
+    """v2 before v1 before v1beta2 before v1beta1 before v1alpha3 before any other name
+    (apimachinery/pkg/version.CompareKubeAwareVersionStrings)."""
+    parts = _VERSION.fullmatch(name)
+    if parts is None:
+        return len(_STAGES), 0, 0, name
+    major, stage, minor = parts.groups()
+    return _STAGES.index(stage), -int(major), -int(minor or 0), ""
 
 
 def _entry(resource: Resource, release: Release) -> Json:

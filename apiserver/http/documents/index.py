@@ -42,8 +42,11 @@ class Documents:
             metrics,
             openapi,
         )
-        self._groups = frozenset(discovery.groups)
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
+
+    def forget(self) -> None:
+        """Other resources are served now: nothing that was made of the old ones is given any more."""
+        self._aggregated.clear()
 
     async def answer(self, request: Request) -> Response:
         """The document at a path. Raises the 404 and 405 that upstream gives."""
@@ -88,7 +91,7 @@ class Documents:
             _check_method(request, any_method=parts[0] == "apis")
             return self._root(request, core=parts[0] == "api")
         group, rest = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
-        if group not in self._groups and group:
+        if group and not self._discovery.versions(group):
             raise PlainError(404, "404 page not found")
         if rest and rest[0] not in self._discovery.versions(group):
             raise unknown_resource()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from hashlib import sha512
@@ -35,12 +36,25 @@ _PATHS, _DEFINITIONS = 8, 9
 
 
 class OpenApi:
-    """The documents of one server. `served` holds each resource with each version in which it is served."""
+    """The documents of one server. `served` holds each resource with each version in which it is served, `written` the
+    resources that the files describe: documents of others are made here.
+    """
 
-    def __init__(self, served: Iterable[tuple[Resource, Version]], directory: Path = DIRECTORY) -> None:
+    def __init__(
+        self, served: Iterable[tuple[Resource, Version]], written: Iterable[Resource], directory: Path = DIRECTORY
+    ) -> None:
         self._directory = directory
-        self._served = frozenset((resource.group, version.name, resource.plural) for resource, version in served)
-        self._versions = frozenset((group, version) for group, version, _ in self._served)
+        self._written = {(resource.group, resource.plural): resource for resource in written}
+        self.show(served)
+
+    def show(self, served: Iterable[tuple[Resource, Version]]) -> None:
+        """Describe this from now on."""
+        served = tuple(served)
+        written = [each for each in served if self._written.get((each[0].group, each[0].plural)) == each[0]]
+        self._served = frozenset((resource.group, version.name, resource.plural) for resource, version in written)
+        self._versions = frozenset((resource.group, version.name) for resource, version in served)
+        self._others = [each for each in served if (each[0].group, each[1].name, each[0].plural) not in self._served]
+        self._made: dict[str, bytes] | None = None
         self._documents: dict[str, tuple[bytes, str]] = {}
         self._index: tuple[bytes, str] | None = None
 
@@ -101,18 +115,46 @@ class OpenApi:
         """A file's bytes, cut to what is served, and its hash."""
         known = self._documents.get(name)
         if known is None:
-            try:
-                body = (self._directory / name).read_bytes()
-            except OSError:
-                raise StatusError(
-                    503, "ServiceUnavailable", f"openapi/{name} is missing from this installation"
-                ) from None
-            if name == "v2.pb":
-                body = self._cut_protobuf(body)
-            elif name == "v2.json" or "__v" in name:
-                body = self._cut(body)
+            body = self._read(name)
+            if self._others:
+                body = self._with_others(name, body)
+            if body is None:
+                raise StatusError(503, "ServiceUnavailable", f"openapi/{name} is missing from this installation")
             known = self._documents[name] = body, _hash(body)
         return known
+
+    def _read(self, name: str) -> bytes | None:
+        """What a file says of what is served; None where there is none."""
+        try:
+            body = (self._directory / name).read_bytes()
+        except OSError:
+            return None
+        if name == "v2.pb":
+            return self._cut_protobuf(body)
+        return self._cut(body) if name == "v2.json" or "__v" in name else body
+
+    def _with_others(self, name: str, body: bytes | None) -> bytes | None:
+        """A document with the resources that no file describes."""
+        if self._made is None:
+            from apiserver.openapi.documents import build
+
+            versions: dict[int, tuple[Resource, list[Version]]] = {}
+            for resource, version in self._others:
+                versions.setdefault(id(resource), (resource, []))[1].append(version)
+            self._made = build(replace(resource, versions=tuple(found)) for resource, found in versions.values())
+        made = self._made.get(name)
+        if made is None or body is None:
+            return body or made
+        if name != "v2.pb":
+            return _joined(body, made)
+        from apiserver.openapi.gnostic import encode_document
+
+        known = orjson.loads(self._cut((self._directory / "v2.json").read_bytes()))
+        more: Json = orjson.loads(self._made["v2.json"])
+        for part in ("paths", "definitions"):
+            more[part] = {key: item for key, item in more[part].items() if key not in known[part]}
+        # Messages of protobuf that follow each other are one: lists are joined, of all else the last one counts.
+        return body + encode_document(more)
 
     def _is_served(self, path: str) -> bool:
         """Whether a path of a document leads anywhere here."""
@@ -141,7 +183,7 @@ class OpenApi:
 
     def _cut_protobuf(self, body: bytes) -> bytes:
         """Keeps the entries that the JSON form kept."""
-        document: Json = orjson.loads(self._document("v2.json")[0])
+        document: Json = orjson.loads(self._cut((self._directory / "v2.json").read_bytes()))
         from apiserver.openapi.gnostic import entries, field
 
         out = []
@@ -152,6 +194,19 @@ class OpenApi:
                 content = b"".join(field(at, entry) for at, entry in inner)
             out.append(field(number, content))
         return b"".join(out)
+
+
+def _joined(body: bytes, other: bytes) -> bytes:
+    """A document with the paths and definitions of another."""
+    document, more = orjson.loads(body), orjson.loads(other)
+    owner, added, name = (
+        (document, more, "definitions")
+        if "definitions" in document
+        else (document["components"], more["components"], "schemas")
+    )
+    document["paths"] = dict(sorted({**more["paths"], **document["paths"]}.items()))
+    owner[name] = dict(sorted({**added[name], **owner[name]}.items()))
+    return orjson.dumps(document)
 
 
 def _needed(text: bytes, definitions: Json) -> Json:

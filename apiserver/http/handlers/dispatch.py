@@ -101,6 +101,11 @@ class Dispatcher:
         self._metrics, self._clock, self._constrained = metrics, clock, constrained_impersonation
         self._groups = frozenset(group for group, _ in routes)
 
+    def show(self, routes: Mapping[tuple[str, str], Mapping[str, Route]]) -> None:
+        """Serve these from now on."""
+        self._routes = routes
+        self._groups = frozenset(group for group, _ in routes)
+
     async def handle(self, request: Request) -> Response | Stream:
         """The answer to a request; never raises."""
         warnings: list[str] = []

@@ -76,6 +76,13 @@ class Kinds:
                 group = resource.group if sub.group is None else sub.group
                 self._schemas[api_version(group, sub.version or resource.versions[0].name), sub.kind] = sub.schema
 
+    def remove(self, resource: Resource) -> None:
+        """Forgets the resource's own kinds; those of its subresources' bodies may be others', too."""
+        for version in resource.versions:
+            name = api_version(resource.group, version.name)
+            self._schemas.pop((name, resource.kind), None)
+            self._schemas.pop((name, resource.list_kind), None)
+
     def schema(self, version: str, kind: str) -> Struct | None:
         return self._schemas.get((version, kind))
 

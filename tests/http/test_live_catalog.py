@@ -1,0 +1,365 @@
+"""Resources that are added, replaced and removed while a server runs, seen over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from apiserver.api.schema import INT32, STRING, Struct, field
+from apiserver.api.types.meta import TYPE_META, ObjectMeta
+from apiserver.app import Server
+from apiserver.http.handlers.authentication import ADMIN
+from apiserver.http.server.web import Web
+from apiserver.inprocess import InProcess
+from apiserver.openapi.gnostic import entries
+from apiserver.registry.catalog import CatalogError
+from apiserver.registry.resource import Resource, Subresource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.scales import SCALE
+from apiserver.settings import read
+from controllers import garbage
+from controllers.manager import Manager
+from controllers.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.clock import RealClock
+
+Json = dict[str, Any]
+GROUP = "example.com"
+IN_DEFAULT = f"/apis/{GROUP}/v1/namespaces/default/widgets"
+MERGE = {"content-type": "application/merge-patch+json"}
+AGGREGATED = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+V2_PROTOBUF = {"accept": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"}
+
+
+def schema(version: str, count: str) -> Struct:
+    """A kind made at run time, whose count has another name in each version."""
+    name = f"com.example.{version}"
+    spec = Struct(f"{name}.WidgetSpec", lambda: (field(count, 1, INT32), field("color", 2, STRING)))
+    status = Struct(f"{name}.WidgetStatus", lambda: (field("replicas", 1, INT32), field("phase", 2, STRING)))
+    return Struct(
+        f"{name}.Widget",
+        lambda: (
+            TYPE_META,
+            field("metadata", 1, ObjectMeta, omit=False),
+            field("spec", 2, spec, omit=False),
+            field("status", 3, status, omit=False),
+        ),
+        gvk=(GROUP, version, "Widget"),
+    )
+
+
+def renamed(before: str, after: str) -> Any:
+    def convert(obj: Json) -> Json:
+        spec = obj.get("spec") or {}
+        if before in spec:
+            spec[after] = spec.pop(before)
+        return obj
+
+    return convert
+
+
+V1 = Version(name="v1", schema=schema("v1", "replicas"))
+V2 = Version(
+    name="v2", schema=schema("v2", "copies"),
+    to_hub=renamed("copies", "replicas"), from_hub=renamed("replicas", "copies"),
+)  # fmt: skip
+
+
+def widgets(*versions: Version, namespaced: bool = True, plural: str = "widgets", kind: str = "Widget") -> Resource:
+    return Resource(
+        group=GROUP,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        namespaced=namespaced,
+        versions=versions or (V1,),
+        strategy=Strategy(),
+        columns=(),
+        storage_prefix=f"{GROUP}/{plural}",
+        short_names=("wd",),
+        subresources=(Subresource(name="status"), SCALE),
+        delete_returns_object=True,
+        field_labels={"spec.color": lambda obj: obj["spec"].get("color", "")},
+    )
+
+
+@asynccontextmanager
+async def running(
+    storage: str = "memory", directory: Path | None = None
+) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
+    """A server on a socket, and a client."""
+    flags = [f"--storage={storage}"] + ([f"--data-dir={directory}"] if directory else [])
+    server = await Server.open(read(flags))
+    web, listener = Web(server.application), socket.create_server(("127.0.0.1", 0))
+    serving = asyncio.ensure_future(web.serve(sockets=[listener]))
+    await web.ready.wait()
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=20) as client:
+            yield server, client
+    finally:
+        web.stop()
+        server.stop_watches()
+        await serving
+        await server.close()
+
+
+def widget(name: str, **spec: Any) -> Json:
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
+
+
+async def created(client: httpx.AsyncClient, path: str, body: Json) -> Json:
+    answer = await client.post(path, json=body)
+    assert answer.status_code == 201, answer.text
+    made: Json = answer.json()
+    return made
+
+
+@asynccontextmanager
+async def watching(client: httpx.AsyncClient, path: str) -> AsyncIterator[AsyncIterator[Json]]:
+    """The events of a watch, which has begun."""
+
+    async def events(lines: AsyncIterator[str]) -> AsyncIterator[Json]:
+        async for line in lines:
+            yield orjson.loads(line)
+
+    async with client.stream("GET", path, params={"watch": "true"}) as answer:
+        assert answer.status_code == 200
+        yield events(answer.aiter_lines())
+
+
+def run(scenario: Any) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 60))
+
+
+def test_an_added_resource_is_served_in_every_way_that_a_built_in_one_is() -> None:
+    async def scenario() -> None:
+        async with running() as (server, client):
+            assert (await client.get(IN_DEFAULT)).status_code == 404
+            await server.catalog.add(widgets())
+            await created(client, IN_DEFAULT, widget("a", replicas=2, color="red"))
+            await created(client, IN_DEFAULT, widget("b", color="blue"))
+            listed = (await client.get(f"/apis/{GROUP}/v1/widgets?fieldSelector=spec.color%3Dred")).json()
+            assert [item["metadata"]["name"] for item in listed["items"]] == ["a"]
+            changed = (
+                await client.patch(f"{IN_DEFAULT}/a", content=b'{"spec":{"color":"green"}}', headers=MERGE)
+            ).json()
+            assert changed["spec"] == {"replicas": 2, "color": "green"}
+            strict = await client.post(IN_DEFAULT, params={"fieldValidation": "Strict"}, json=widget("c", size=1))
+            assert strict.status_code == 400
+            assert 'unknown field "spec.size"' in strict.json()["message"]
+            status = (
+                await client.patch(f"{IN_DEFAULT}/a/status", content=b'{"status":{"phase":"On"}}', headers=MERGE)
+            ).json()
+            assert status["status"]["phase"] == "On"
+            scale = (
+                await client.patch(f"{IN_DEFAULT}/a/scale", content=b'{"spec":{"replicas":5}}', headers=MERGE)
+            ).json()
+            assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 5})
+            apply = await client.patch(
+                f"{IN_DEFAULT}/a", params={"fieldManager": "me", "force": "true"}, content=orjson.dumps(widget("a", replicas=7)),
+                headers={"content-type": "application/apply-patch+yaml"},
+            )  # fmt: skip
+            assert apply.json()["spec"]["replicas"] == 7
+            assert (await client.delete(f"{IN_DEFAULT}/b")).json()["kind"] == "Widget"
+
+    run(scenario())
+
+
+def test_an_added_resource_is_discovered_and_described_until_it_is_removed() -> None:
+    async def told(client: httpx.AsyncClient) -> list[bool]:
+        """Whether each document about the API knows of widgets."""
+        groups = [group["name"] for group in (await client.get("/apis")).json()["groups"]]
+        aggregated = (await client.get("/apis", headers=AGGREGATED)).json()
+        resources = await client.get(f"/apis/{GROUP}/v1")
+        v2 = (await client.get("/openapi/v2")).json()
+        protobuf = dict(entries((await client.get("/openapi/v2", headers=V2_PROTOBUF)).content))
+        index = (await client.get("/openapi/v3")).json()["paths"]
+        v3 = await client.get(f"/openapi/v3/apis/{GROUP}/v1")
+        return [
+            GROUP in groups,
+            GROUP in [item["metadata"].get("name") for item in aggregated["items"]],
+            resources.status_code == 200 and next(r["name"] for r in resources.json()["resources"]) == "widgets",
+            "com.example.v1.Widget" in v2["definitions"]
+            and IN_DEFAULT.replace("default", "{namespace}") in v2["paths"],
+            b"com.example.v1.Widget" in (await client.get("/openapi/v2", headers=V2_PROTOBUF)).content
+            and bool(protobuf),
+            f"apis/{GROUP}/v1" in index,
+            v3.status_code == 200 and "com.example.v1.Widget" in v3.json()["components"]["schemas"],
+            "io.k8s.api.core.v1.Pod" not in v2["definitions"],
+        ]
+
+    async def scenario() -> None:
+        async with running() as (server, client):
+            before = (await client.get("/apis", headers=AGGREGATED)).headers["etag"]
+            assert await told(client) == [False] * 8
+            await server.catalog.add(widgets())
+            assert await told(client) == [True] * 7 + [False]
+            after = await client.get("/apis", headers={**AGGREGATED, "if-none-match": before})
+            assert after.status_code == 200
+            server.catalog.remove(GROUP, "widgets")
+            assert await told(client) == [False] * 8
+            assert (await client.get("/apis", headers=AGGREGATED)).headers["etag"] == before
+
+    run(scenario())
+
+
+def test_a_watch_sees_an_added_resource_and_ends_when_it_is_removed() -> None:
+    async def scenario() -> None:
+        async with running() as (server, client):
+            await server.catalog.add(widgets())
+            async with watching(client, IN_DEFAULT) as events:
+                await created(client, IN_DEFAULT, widget("a"))
+                event = await anext(events)
+                assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
+                server.catalog.remove(GROUP, "widgets")
+                assert [event async for event in events] == []
+            for path in (IN_DEFAULT, f"{IN_DEFAULT}/a", f"/apis/{GROUP}/v1", f"/apis/{GROUP}"):
+                assert (await client.get(path)).status_code == 404, path
+            assert (await client.post(IN_DEFAULT, json=widget("b"))).status_code == 404
+            assert (await client.get("/api/v1/namespaces")).status_code == 200
+
+    run(scenario())
+
+
+def test_a_replaced_resource_has_its_new_versions_and_keeps_its_objects() -> None:
+    async def scenario() -> None:
+        async with running() as (server, client):
+            await server.catalog.add(widgets(V1))
+            await created(client, IN_DEFAULT, widget("a", replicas=3))
+            async with watching(client, IN_DEFAULT) as events:
+                assert (await anext(events))["type"] == "ADDED"
+                server.catalog.replace(widgets(V2, V1), served=("v2",))
+                assert [event async for event in events] == []
+            shown = (await client.get(f"{IN_DEFAULT.replace('/v1/', '/v2/')}/a")).json()
+            assert (shown["apiVersion"], shown["spec"]) == (f"{GROUP}/v2", {"copies": 3})
+            assert (await client.get(f"{IN_DEFAULT}/a")).status_code == 404
+            group = (await client.get(f"/apis/{GROUP}")).json()
+            assert [version["version"] for version in group["versions"]] == ["v2"]
+            server.catalog.replace(widgets(V2, V1))
+            assert (await client.get(f"{IN_DEFAULT}/a")).json()["spec"] == {"replicas": 3}
+            group = (await client.get(f"/apis/{GROUP}")).json()
+            assert [version["version"] for version in group["versions"]] == ["v2", "v1"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "postgres"])
+def test_objects_of_an_added_resource_outlive_the_server(
+    storage: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    where = storage if storage == "sqlite" else request.getfixturevalue("postgres_url")
+
+    async def scenario() -> None:
+        async with running(where, tmp_path) as (server, client):
+            await server.catalog.add(widgets())
+            await created(client, IN_DEFAULT, widget("kept", replicas=4))
+        async with running(where, tmp_path) as (server, client):
+            assert (await client.get(f"{IN_DEFAULT}/kept")).status_code == 404
+            await server.catalog.add(widgets())
+            assert (await client.get(f"{IN_DEFAULT}/kept")).json()["spec"] == {"replicas": 4}
+            async with watching(client, IN_DEFAULT) as events:
+                assert (await anext(events))["object"]["metadata"]["name"] == "kept"
+
+    run(scenario())
+
+
+@asynccontextmanager
+async def controllers_of(server: Server, *names: str) -> AsyncIterator[None]:
+    client = Client(InProcess(server.handle, ADMIN), RealClock(), "test")
+    manager = Manager(client, RealClock(), Options(), names)
+    working = asyncio.create_task(manager.run())
+    await manager.wait_ready()
+    try:
+        yield
+    finally:
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
+
+
+async def gone(events: AsyncIterator[Json], name: str) -> None:
+    """Waits for the event that says so."""
+    async for event in events:
+        if event["type"] == "DELETED" and event["object"]["metadata"]["name"] == name:
+            return
+    raise AssertionError("the watch ended")
+
+
+def test_an_added_resource_is_collected_with_its_owner_and_emptied_with_its_namespace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(garbage, "RESYNC", timedelta(milliseconds=20))
+
+    async def scenario() -> None:
+        async with running() as (server, client), controllers_of(server, garbage.NAME, "namespace-controller"):
+            await server.catalog.add(widgets())  # the controllers run already
+            await created(client, "/api/v1/namespaces", {"metadata": {"name": "team"}})
+            await created(client, IN_DEFAULT.replace("default", "team"), widget("other"))
+            owner = await created(client, "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "owner"}})
+            body = widget("owned")
+            body["metadata"]["ownerReferences"] = [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+            ]
+            owned = await created(client, IN_DEFAULT, body)
+            below = {"metadata": {"name": "below"}}
+            below["metadata"]["ownerReferences"] = [  # type: ignore[assignment]
+                {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": "owned", "uid": owned["metadata"]["uid"]}
+            ]
+            await created(client, "/api/v1/namespaces/default/configmaps", below)
+            async with (
+                watching(client, IN_DEFAULT) as of_widgets,
+                watching(client, "/api/v1/namespaces/default/configmaps") as of_maps,
+                watching(client, "/api/v1/namespaces") as of_namespaces,
+            ):
+                await client.delete("/api/v1/namespaces/default/configmaps/owner")
+                await gone(of_widgets, "owned")
+                await gone(of_maps, "below")
+                await client.delete("/api/v1/namespaces/team")
+                await gone(of_namespaces, "team")
+            left = (await client.get(f"/apis/{GROUP}/v1/widgets")).json()
+            assert left["items"] == []
+
+    run(scenario())
+
+
+def test_what_cannot_be_added_says_why() -> None:
+    async def scenario() -> None:
+        async with running() as (server, _):
+            catalog = server.catalog
+            await catalog.add(widgets())
+            with pytest.raises(CatalogError, match=r"widgets\.example\.com is served already"):
+                await catalog.add(widgets())
+            with pytest.raises(CatalogError, match=r"the kind Widget of gadgets\.example\.com is that of widgets"):
+                await catalog.add(widgets(plural="gadgets"))
+            with pytest.raises(CatalogError, match=r"widgets\.example\.com has no version v3"):
+                catalog.replace(widgets(), served=("v3",))
+            with pytest.raises(CatalogError, match="cannot change where or in which scope"):
+                catalog.replace(widgets(namespaced=False))
+            with pytest.raises(CatalogError, match=r"gadgets\.example\.com is not served"):
+                catalog.remove(GROUP, "gadgets")
+
+    run(scenario())
+
+
+def test_whoever_follows_the_catalog_is_told_after_each_change() -> None:
+    async def scenario() -> None:
+        async with running() as (server, _):
+            told: list[tuple[str, str]] = []
+            end = server.catalog.subscribe(lambda event: told.append((event.type, event.resource.plural)))
+            await server.catalog.add(widgets())
+            server.catalog.replace(widgets(V2, V1))
+            server.catalog.remove(GROUP, "widgets")
+            end()
+            await server.catalog.add(widgets())
+            assert told == [("added", "widgets"), ("replaced", "widgets"), ("removed", "widgets")]
+
+    run(scenario())
