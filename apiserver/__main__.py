@@ -214,9 +214,8 @@ class Process:
         from controllers.node.dra.checkpoint import CheckpointError
         from controllers.options import Options, PluginDirs
         from controllers.runtime.client import Client
-        from controllers.runtime.clock import RealClock
 
-        clock, features = RealClock(), settings.features
+        features = settings.features
         plugins, registry = settings.plugin_dir, settings.registry_dir
         options = Options(
             host=socket.gethostname(),
@@ -226,9 +225,9 @@ class Process:
             emulated_version=features.release,
             gates=features.settings,
         )
-        client = Client(InProcess(server.handle, ADMIN), clock, release=features.release)
+        client = Client(InProcess(server.handle, ADMIN), release=features.release)
         try:
-            manager = Manager(client, clock, options, self._components)
+            manager = Manager(client, options, self._components)
         except CheckpointError as error:
             raise SettingsError(f"--plugin-dir {plugins}: {error}") from error
         server.after_reset = manager.begin_anew

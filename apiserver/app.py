@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -18,6 +17,7 @@ import orjson
 from apiserver.admission.plugins import build
 from apiserver.api.features import RELEASES
 from apiserver.api.status import StatusError
+from apiserver.clock import now
 from apiserver.compaction import compact_regularly
 from apiserver.http.documents.discovery import Discovery
 from apiserver.http.documents.index import Documents
@@ -58,16 +58,10 @@ _TOKEN_KEY = "service-account-key"  # noqa: S105 - a name, no secret
 _AS_SERVER = {"content-type": "application/json", "user-agent": "kube-apiserver"}
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Server:
     """One API server without its socket."""
 
-    def __init__(
-        self, settings: Settings, log: RevisionLog, cache: WatchCache, clock: Callable[[], datetime] = utc_now
-    ) -> None:
+    def __init__(self, settings: Settings, log: RevisionLog, cache: WatchCache) -> None:
         self.settings, self.log, self.cache = settings, log, cache
         self._stopping = False
         self._compacting: asyncio.Task[None] | None = None
@@ -88,7 +82,6 @@ class Server:
             cache,
             admission=build(settings.enable_plugins, settings.disable_plugins),
             features=settings.features,
-            clock=clock,
             authorize=self._authorizer.allows,
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,
@@ -98,7 +91,7 @@ class Server:
         )
         self.catalog.open(CATALOG)
         self._authorizer.use(self.registry.stores, settings.features)
-        self._accounts = AccountTokens(self.registry.lookup, clock)
+        self._accounts = AccountTokens(self.registry.lookup, now)
         self._authenticator.accounts = self._accounts
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
         self._discovery = Discovery(self.catalog.served(), settings.features.release)
@@ -114,7 +107,7 @@ class Server:
             self._discovery, version_info(settings), checks, self.metrics.text, self._openapi.answer
         )
         self.dispatcher = Dispatcher(
-            self._routes(), self._documents, self._authenticator, self._authorizer, self.metrics, clock,
+            self._routes(), self._documents, self._authenticator, self._authorizer, self.metrics, now,
             constrained_impersonation=settings.features.enabled("ConstrainedImpersonation"),
         )  # fmt: skip
         self.application = Application(self.dispatcher, self._make_admin)

@@ -14,7 +14,6 @@ import time
 from typing import Any
 
 from controllers.allocator import Allocator
-from controllers.runtime.clock import RealClock
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
@@ -43,7 +42,7 @@ class Decisions:
     def __init__(self, nodes: int, pods: int) -> None:
         self.cache, allocator = Cache(), Allocator()
         claims = ClaimCache(allocator.allocated)
-        self.devices = DynamicResources(allocator, claims, RealClock(), conditions=True)
+        self.devices = DynamicResources(allocator, claims, conditions=True)
         reach = DeviceReach(allocator.allocated)
         plugins = default_plugins(Parts(cache=self.cache, devices=self.devices))
         self.evaluator = Evaluator(self.cache, plugins, reach, random.Random(0))

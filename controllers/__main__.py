@@ -17,7 +17,6 @@ from controllers.flags import FlagError, Given, read
 from controllers.instance import CredentialsError, Instance
 from controllers.node.dra.checkpoint import CheckpointError
 from controllers.runtime.client import Client
-from controllers.runtime.clock import RealClock
 from controllers.runtime.election import LeaseLostError
 from controllers.runtime.health import answering
 from controllers.runtime.http import HttpTransport
@@ -26,9 +25,8 @@ from controllers.runtime.kubeconfig import KubeconfigError
 
 async def serve(given: Given) -> None:
     """Runs until SIGINT or SIGTERM; a second one ends it at once."""
-    clock = RealClock()
-    client = Client(HttpTransport(given.cluster), clock, release=given.options.emulated_version)
-    instance = Instance(client, clock, given.options, given.names, given.election, given.cluster.server)
+    client = Client(HttpTransport(given.cluster), release=given.options.emulated_version)
+    instance = Instance(client, given.options, given.names, given.election, given.cluster.server)
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from apiserver.api.selectors import from_object
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import CLUSTER_ROLES, Json
@@ -18,9 +17,9 @@ NAME = "clusterrole-aggregation-controller"
 _INDEX = "aggregated"
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> ClusterRoles:
+def build(client: Client, informers: Informers, options: Options) -> ClusterRoles:
     """The component, for the manager."""
-    return ClusterRoles(client, informers, clock)
+    return ClusterRoles(client, informers)
 
 
 class ClusterRoles(ControllerComponent):
@@ -28,12 +27,12 @@ class ClusterRoles(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock) -> None:
+    def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client.named(NAME)
         self._roles = informers.of(CLUSTER_ROLES)
         self._aggregated = self._roles.index(_INDEX, lambda role: ("yes",) if role.get("aggregationRule") else ())
         self._all = self._roles.index("every", lambda _: ("",))
-        self._controller = Controller(NAME, self.reconcile, clock)
+        self._controller = Controller(NAME, self.reconcile)
         self._controller.follow(self._roles, lambda _: self._aggregated.keys("yes"))
 
     async def reconcile(self, name: str) -> None:

@@ -17,13 +17,13 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
+from apiserver import clock
 from apiserver.api.metrics import Counter, Family, Histogram
 from controllers.claims.evictions import Eviction, Evictions
 from controllers.claims.pods import group_key, pod_statuses_equal
 from controllers.generatedclaims import Remembered
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock, go_time
 from controllers.runtime.conditions import condition_patch
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
@@ -38,6 +38,7 @@ from controllers.runtime.kinds import (
     key_of,
     split_key,
 )
+from controllers.runtime.times import go_time
 from controllers.taintrulestatus import PERIOD, RuleStatuses
 
 NAME = "device-taint-eviction-controller"
@@ -53,9 +54,9 @@ _CONDITION = {
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> DeviceTaintEviction:
+def build(client: Client, informers: Informers, options: Options) -> DeviceTaintEviction:
     """The component, for the manager."""
-    return DeviceTaintEviction(client, informers, clock, options)
+    return DeviceTaintEviction(client, informers, options)
 
 
 class DeviceTaintEviction(ControllerComponent):
@@ -63,20 +64,16 @@ class DeviceTaintEviction(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         features = options.features
         # Its writes go under the name of the program that it is part of.
-        self._client, self._clock, self._enabled = (
-            client.named("kube-controller-manager"),
-            clock,
-            features.enabled(GATE),
-        )
+        self._client, self._enabled = client.named("kube-controller-manager"), features.enabled(GATE)
         self._with_groups = features.enabled(GROUPS_GATE)
-        self._recorder = CoreEventRecorder(self._client, clock, NAME)
+        self._recorder = CoreEventRecorder(self._client, NAME)
         self._evictions = Evictions(self._with_groups)
         self._due: dict[str, Eviction] = {}
         self._evicted = Remembered(500)
-        self._controller = Controller(NAME, self.reconcile, clock, workers=_WORKERS)
+        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS)
         self._deletions = Counter(
             "device_taint_eviction_controller_pod_deletions_total", "Pods that were deleted because of device taints."
         )
@@ -91,7 +88,7 @@ class DeviceTaintEviction(ControllerComponent):
             if features.enabled(RULES_GATE):
                 kind = client.at(DEVICE_TAINT_RULES)
                 self._rules = informers.of(kind)
-                self._statuses = RuleStatuses(self._client, clock, kind, self._evictions, self._rules, self._pods)
+                self._statuses = RuleStatuses(self._client, kind, self._evictions, self._rules, self._pods)
 
     @property
     def metrics(self) -> Sequence[Family]:
@@ -168,7 +165,7 @@ class DeviceTaintEviction(ControllerComponent):
                 self._recorder.record(_referred(pod), "Normal", _REASON, "Cancelling deletion")
             return
         self._due[item] = eviction
-        self._controller.queue.add_after(item, eviction.when - self._clock.now())
+        self._controller.queue.add_after(item, eviction.when - clock.now())
         self._credit(eviction)
 
     def _credit(self, eviction: Eviction) -> None:
@@ -189,7 +186,7 @@ class DeviceTaintEviction(ControllerComponent):
         eviction = self._due.get(item)
         if eviction is None or uid in self._evicted:
             return None
-        wait = eviction.when - self._clock.now()
+        wait = eviction.when - clock.now()
         if wait > timedelta():
             return wait
         try:
@@ -202,7 +199,7 @@ class DeviceTaintEviction(ControllerComponent):
         self._evicted.put(uid, {})
         if evicted:
             self._deletions.inc()
-            self._latencies.observe((self._clock.now() - eviction.when).total_seconds())
+            self._latencies.observe((clock.now() - eviction.when).total_seconds())
             for _, rule in eviction.rules:
                 if self._statuses is not None:
                     self._statuses.evicted(rule)
@@ -218,7 +215,7 @@ class DeviceTaintEviction(ControllerComponent):
         if pod["metadata"].get("deletionTimestamp"):
             return True
         self._recorder.record(_referred(pod), "Normal", _REASON, "Marking for deletion")
-        status = condition_patch(pod, {**_CONDITION, "lastTransitionTime": go_time(self._clock.now())})
+        status = condition_patch(pod, {**_CONDITION, "lastTransitionTime": go_time(clock.now())})
         if status:
             await self._client.patch(
                 PODS, name, {"metadata": {"uid": uid}, "status": status}, namespace, subresource="status"

@@ -15,7 +15,6 @@ from typing import Literal
 from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
 from controllers.runtime.informer import Informer, Informers
@@ -31,9 +30,9 @@ _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> GarbageCollector:
+def build(client: Client, informers: Informers, options: Options) -> GarbageCollector:
     """The component, for the manager."""
-    return GarbageCollector(client, informers, clock)
+    return GarbageCollector(client, informers)
 
 
 @dataclass(slots=True)
@@ -50,12 +49,12 @@ class GarbageCollector(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock) -> None:
+    def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client.named("generic-garbage-collector")
         self._informers = informers
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
-        self._controller = Controller(NAME, self.reconcile, clock, workers=5)
+        self._controller = Controller(NAME, self.reconcile, workers=5)
 
     async def run(self) -> None:
         for kind in await self._served():

@@ -12,7 +12,6 @@ from apiserver.api.metrics import text
 from controllers.manager import Manager
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.election import Election, LeaderElector
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.transport import TransportError
@@ -31,16 +30,15 @@ class Instance:
     def __init__(
         self,
         client: Client,
-        clock: Clock,
         options: Options,
         names: tuple[str, ...],
         election: Election | None,
         server: str,
     ) -> None:
-        self._client, self._clock, self._options, self._names, self._server = client, clock, options, names, server
+        self._client, self._options, self._names, self._server = client, options, names, server
         self._election = election
-        self._events = CoreEventRecorder(client.named("leader-election"), clock, "kubedra")
-        self.elector = LeaderElector(client, clock, election, observed=self._observed) if election else None
+        self._events = CoreEventRecorder(client.named("leader-election"), "kubedra")
+        self.elector = LeaderElector(client, election, observed=self._observed) if election else None
         self.manager: Manager | None = None
         self._state = f"waiting for {server}"
 
@@ -78,7 +76,7 @@ class Instance:
 
     async def _work(self) -> None:
         self._state = "collections are being read"
-        self.manager = Manager(self._client, self._clock, self._options, self._names)
+        self.manager = Manager(self._client, self._options, self._names)
         running = asyncio.ensure_future(self.manager.run())
         try:
             synced = asyncio.ensure_future(self.manager.wait_ready())
@@ -118,7 +116,7 @@ class Instance:
             if problem != said:
                 log.warning("waiting for %s: %s", self._server, " ".join(problem.split()))
             said = problem
-            await self._clock.sleep(_PAUSE)
+            await asyncio.sleep(_PAUSE.total_seconds())
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

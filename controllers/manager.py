@@ -2,7 +2,7 @@
 
 A component is a module with
 
-    def build(client: Client, informers: Informers, clock: Clock, options: Options) -> Component
+    def build(client: Client, informers: Informers, options: Options) -> Component
 
 that makes its client's name (`client.named(...)`), asks `informers` for the collections it needs (shared: each is
 watched once for the whole process) and returns an object with `name`, `run()` and `idle`. Nothing registers itself:
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import random
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -20,7 +21,6 @@ from apiserver.api.metrics import Family
 from controllers.names import ALIASES, UNBUILT
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Component
 from controllers.runtime.informer import Informers
 
@@ -69,10 +69,10 @@ def choose(names: Sequence[str]) -> list[str]:
 class Manager:
     """The chosen components of one process with what they share."""
 
-    def __init__(self, client: Client, clock: Clock, options: Options, names: Sequence[str]) -> None:
-        self.informers = Informers(client)
+    def __init__(self, client: Client, options: Options, names: Sequence[str]) -> None:
+        self.informers = Informers(client, random.Random(options.seed))  # noqa: S311 - no secret
         self.components: list[Component] = [
-            importlib.import_module(COMPONENTS[name]).build(client, self.informers, clock, options) for name in names
+            importlib.import_module(COMPONENTS[name]).build(client, self.informers, options) for name in names
         ]
 
     @property
@@ -103,6 +103,6 @@ class Manager:
         await self.informers.wait_answered()
 
 
-async def run(client: Client, clock: Clock, options: Options, names: Sequence[str]) -> None:
+async def run(client: Client, options: Options, names: Sequence[str]) -> None:
     """Runs the named components until cancelled."""
-    await Manager(client, clock, options, names).run()
+    await Manager(client, options, names).run()

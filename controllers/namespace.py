@@ -10,7 +10,6 @@ from datetime import timedelta
 
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
 from controllers.runtime.informer import Informers
@@ -21,9 +20,9 @@ _FINALIZER = "kubernetes"
 _AGAIN = timedelta(seconds=1)
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> Namespaces:
+def build(client: Client, informers: Informers, options: Options) -> Namespaces:
     """The component, for the manager."""
-    return Namespaces(client, informers, clock)
+    return Namespaces(client, informers)
 
 
 class Namespaces(ControllerComponent):
@@ -31,10 +30,10 @@ class Namespaces(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock) -> None:
+    def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client.named("namespace-controller")
         self._namespaces = informers.of(NAMESPACES)
-        self._controller = Controller(NAME, self.reconcile, clock, workers=2)
+        self._controller = Controller(NAME, self.reconcile, workers=2)
         self._controller.follow(self._namespaces)
 
     async def reconcile(self, name: str) -> timedelta | None:

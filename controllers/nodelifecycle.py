@@ -6,12 +6,13 @@ by taint.
 
 from __future__ import annotations
 
+from apiserver import clock
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock, go_time
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, Json
+from controllers.runtime.times import go_time
 
 NAME = "node-lifecycle-controller"
 #: Condition type → status → the taint's key.
@@ -26,9 +27,9 @@ _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _OURS = frozenset({_UNSCHEDULABLE, *(key for by_status in _TAINTS.values() for key in by_status.values())})
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> NodeLifecycle:
+def build(client: Client, informers: Informers, options: Options) -> NodeLifecycle:
     """The component, for the manager."""
-    return NodeLifecycle(client, informers, clock)
+    return NodeLifecycle(client, informers)
 
 
 def wanted_taints(node: Json) -> set[str]:
@@ -48,11 +49,10 @@ class NodeLifecycle(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock) -> None:
+    def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client.named("node-controller")
-        self._clock = clock
         self._nodes = informers.of(NODES)
-        self._controller = Controller(NAME, self.reconcile, clock)
+        self._controller = Controller(NAME, self.reconcile)
         self._controller.follow(self._nodes)
 
     async def reconcile(self, name: str) -> None:
@@ -66,8 +66,7 @@ class NodeLifecycle(ControllerComponent):
             return
         kept = [taint for taint in taints if not (taint["key"] in present - wanted and taint["effect"] == "NoSchedule")]
         added = [
-            {"key": key, "effect": "NoSchedule", "timeAdded": go_time(self._clock.now())}
-            for key in sorted(wanted - present)
+            {"key": key, "effect": "NoSchedule", "timeAdded": go_time(clock.now())} for key in sorted(wanted - present)
         ]
         # The version makes this fail, and be tried again, when somebody else changed the node's taints meanwhile.
         body = {

@@ -10,7 +10,6 @@ from controllers.claims.pods import group_key
 from controllers.options import Options
 from controllers.protection import Protection
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS, Json
 
@@ -19,9 +18,9 @@ GATE = "GenericWorkload"
 FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> PodGroupProtection:
+def build(client: Client, informers: Informers, options: Options) -> PodGroupProtection:
     """The component, for the manager."""
-    return PodGroupProtection(client, informers, clock, enabled=options.features.enabled(GATE))
+    return PodGroupProtection(client, informers, enabled=options.features.enabled(GATE))
 
 
 def _ended(pod: Json) -> bool:
@@ -31,10 +30,8 @@ def _ended(pod: Json) -> bool:
 class PodGroupProtection(Protection):
     """The component."""
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock, *, enabled: bool) -> None:
-        super().__init__(
-            NAME, POD_GROUPS, FINALIZER, client, informers, clock, queue="podgroupprotection", enabled=enabled
-        )
+    def __init__(self, client: Client, informers: Informers, *, enabled: bool) -> None:
+        super().__init__(NAME, POD_GROUPS, FINALIZER, client, informers, queue="podgroupprotection", enabled=enabled)
         if enabled:
             pods = informers.of(PODS)
             self._active = pods.index(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import Json, Kind
@@ -26,14 +25,13 @@ class Protection(ControllerComponent):
         finalizer: str,
         client: Client,
         informers: Informers,
-        clock: Clock,
         *,
         queue: str,
         enabled: bool = True,
     ) -> None:
         self.name, self._enabled = name, enabled
         self._client, self._kind, self._finalizer = client.named(name), kind, finalizer
-        self._controller = Controller(name, self.reconcile, clock, queue=queue)
+        self._controller = Controller(name, self.reconcile, queue=queue)
         if enabled:
             self._objects = informers.of(kind)
             self._controller.follow(self._objects)

@@ -30,7 +30,6 @@ from controllers.generatedclaims import GeneratedClaims, Remembered, templates_o
 from controllers.groupclaims import GroupClaims
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
@@ -50,9 +49,9 @@ GROUPS_GATE = "DRAWorkloadResourceClaims"
 _MANAGER = "ResourceClaimController"
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> ResourceClaims:
+def build(client: Client, informers: Informers, options: Options) -> ResourceClaims:
     """The component, for the manager."""
-    return ResourceClaims(client, informers, clock, options.features)
+    return ResourceClaims(client, informers, options.features)
 
 
 class ResourceClaims(ControllerComponent):
@@ -60,10 +59,10 @@ class ResourceClaims(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock, features: Any) -> None:
+    def __init__(self, client: Client, informers: Informers, features: Any) -> None:
         self._client = client.named(_MANAGER)
         self._with_groups: bool = features.enabled(GROUPS_GATE)
-        self._recorder = CoreEventRecorder(client, clock, "resource_claim")
+        self._recorder = CoreEventRecorder(client, "resource_claim")
         self._pods = informers.of(PODS)
         self._claims, self._templates = (
             informers.device_kind(kind, features) for kind in (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
@@ -75,7 +74,7 @@ class ResourceClaims(ControllerComponent):
         self._counted = ClaimMetrics(self._claims)
         self._generated = GeneratedClaims(self._client, self._claims, self._templates, features, self._counted)
         self._gone = Remembered(500)
-        self._controller = Controller(NAME, self.reconcile, clock, workers=10, queue="resource_claim")
+        self._controller = Controller(NAME, self.reconcile, workers=10, queue="resource_claim")
         for informer in (self._pods, self._claims, self._templates):
             self._controller.require(informer)
         self._groups: GroupClaims | None = None

@@ -14,15 +14,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from apiserver import clock
 from apiserver.api.metrics import Counter as Counted
 from apiserver.api.metrics import Family, Histogram, exponential
 from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock, go_time, parse_time
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES, Json
+from controllers.runtime.times import go_time, parse_time
 
 NAME = "resourcepoolstatusrequest-controller"
 GATE = "DRAResourcePoolStatus"
@@ -129,9 +130,9 @@ class RequestMetrics:
         self.families: tuple[Family, ...] = (self.processed, self.errors, self.durations)
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> PoolStatusRequests:
+def build(client: Client, informers: Informers, options: Options) -> PoolStatusRequests:
     """The component, for the manager."""
-    return PoolStatusRequests(client, informers, clock, enabled=options.features.enabled(GATE))
+    return PoolStatusRequests(client, informers, enabled=options.features.enabled(GATE))
 
 
 class PoolStatusRequests(ControllerComponent):
@@ -139,10 +140,10 @@ class PoolStatusRequests(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock, *, enabled: bool) -> None:
-        self._client, self._clock, self._enabled = client.named(NAME), clock, enabled
+    def __init__(self, client: Client, informers: Informers, *, enabled: bool) -> None:
+        self._client, self._enabled = client.named(NAME), enabled
         self._attempts: dict[str, int] = {}
-        self._controller = Controller(NAME, self.reconcile, clock)
+        self._controller = Controller(NAME, self.reconcile)
         self._counted = RequestMetrics()
         if enabled:
             self._requests, self._slices, self._claims = map(
@@ -164,7 +165,7 @@ class PoolStatusRequests(ControllerComponent):
             await asyncio.Event().wait()
 
     async def reconcile(self, name: str) -> timedelta | None:
-        started = self._clock.now()
+        started = clock.now()
         request = self._requests.get(name)
         if request is None or request.get("status") is not None:
             self._attempts.pop(name, None)
@@ -180,7 +181,7 @@ class PoolStatusRequests(ControllerComponent):
         condition = {
             "type": "Complete",
             "status": "True",
-            "lastTransitionTime": go_time(self._clock.now()),
+            "lastTransitionTime": go_time(clock.now()),
             "reason": "CalculationComplete",
             "message": f"Calculated status for {len(pools)} pools",
         }
@@ -192,7 +193,7 @@ class PoolStatusRequests(ControllerComponent):
             raise
         finally:
             self._counted.processed.inc(spec["driver"])
-            self._counted.durations.observe((self._clock.now() - started).total_seconds(), spec["driver"])
+            self._counted.durations.observe((clock.now() - started).total_seconds(), spec["driver"])
         return None
 
     def _later(self, name: str) -> timedelta | None:
@@ -207,11 +208,12 @@ class PoolStatusRequests(ControllerComponent):
     async def _sweep_regularly(self) -> None:
         while True:
             await self.sweep()
-            await self._clock.sleep(_SWEEP)
+            with clock.timers(clock.Timer.UPKEEP):
+                await asyncio.sleep(_SWEEP.total_seconds())
 
     async def sweep(self) -> None:
         """Deletes requests that are old."""
-        now = self._clock.now()
+        now = clock.now()
         for request in list(self._requests.objects.values()):
             if not is_old(request, now):
                 continue

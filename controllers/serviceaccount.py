@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NAMESPACES, SERVICE_ACCOUNTS
@@ -13,9 +12,9 @@ NAME = "serviceaccount-controller"
 _DEFAULT = "default"
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> ServiceAccounts:
+def build(client: Client, informers: Informers, options: Options) -> ServiceAccounts:
     """The component, for the manager."""
-    return ServiceAccounts(client, informers, clock)
+    return ServiceAccounts(client, informers)
 
 
 class ServiceAccounts(ControllerComponent):
@@ -23,10 +22,10 @@ class ServiceAccounts(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock) -> None:
+    def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client.named("service-account-controller")
         self._namespaces, self._accounts = informers.of(NAMESPACES), informers.of(SERVICE_ACCOUNTS)
-        self._controller = Controller(NAME, self.reconcile, clock)
+        self._controller = Controller(NAME, self.reconcile)
         self._controller.follow(self._namespaces)
         self._controller.follow(self._accounts, lambda account: (account["metadata"]["namespace"],))
 

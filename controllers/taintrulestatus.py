@@ -10,11 +10,12 @@ from collections import Counter
 from datetime import timedelta
 from typing import Final
 
+from apiserver import clock
 from controllers.claims.evictions import NO_EXECUTE, Evictions
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock, go_time, parse_time
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.times import go_time, parse_time
 
 MANAGER: Final = "device-taint-eviction-controller"
 CONDITION: Final = "EvictionInProgress"
@@ -32,10 +33,8 @@ def _count(number: int, one: str, several: str) -> str:
 class RuleStatuses:
     """Writes the condition of rules. Counts, by the rule's uid, the pods that were evicted since the start."""
 
-    def __init__(
-        self, client: Client, clock: Clock, kind: Kind, evictions: Evictions, rules: Informer, pods: Informer
-    ) -> None:
-        self._client, self._clock, self._kind = client, clock, kind
+    def __init__(self, client: Client, kind: Kind, evictions: Evictions, rules: Informer, pods: Informer) -> None:
+        self._client, self._kind = client, kind
         self._evictions, self._rules, self._pods = evictions, rules, pods
         self._evicted: Counter[str] = Counter()
 
@@ -55,7 +54,7 @@ class RuleStatuses:
         known: Json = next(
             (c for c in (rule.get("status") or {}).get("conditions") or () if c["type"] == CONDITION), {}
         )
-        now = self._clock.now()
+        now = clock.now()
         if known and known.get("observedGeneration", 0) == rule["metadata"]["generation"]:
             rest = PERIOD - (now - parse_time(known["lastTransitionTime"]))
             if rest > timedelta():

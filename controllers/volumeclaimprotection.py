@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from controllers.options import Options
 from controllers.protection import Protection
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import PODS, VOLUME_CLAIMS, Json
 
@@ -19,16 +18,16 @@ NAME = "persistentvolumeclaim-protection-controller"
 FINALIZER = "kubernetes.io/pvc-protection"
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> VolumeClaimProtection:
+def build(client: Client, informers: Informers, options: Options) -> VolumeClaimProtection:
     """The component, for the manager."""
-    return VolumeClaimProtection(client, informers, clock)
+    return VolumeClaimProtection(client, informers)
 
 
 class VolumeClaimProtection(Protection):
     """The component."""
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock) -> None:
-        super().__init__(NAME, VOLUME_CLAIMS, FINALIZER, client, informers, clock, queue="pvcprotection")
+    def __init__(self, client: Client, informers: Informers) -> None:
+        super().__init__(NAME, VOLUME_CLAIMS, FINALIZER, client, informers, queue="pvcprotection")
         pods = informers.of(PODS)
         self._controller.require(pods)
         pods.on(updated=lambda _, pod: self._shut_down(pod), deleted=self._gone)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from controllers.options import Options
 from controllers.protection import Protection
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import VOLUMES, Json
 
@@ -15,9 +14,9 @@ NAME = "persistentvolume-protection-controller"
 FINALIZER = "kubernetes.io/pv-protection"
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> VolumeProtection:
+def build(client: Client, informers: Informers, options: Options) -> VolumeProtection:
     """The component, for the manager."""
-    return VolumeProtection(NAME, VOLUMES, FINALIZER, client, informers, clock, queue="pvprotection")
+    return VolumeProtection(NAME, VOLUMES, FINALIZER, client, informers, queue="pvprotection")
 
 
 class VolumeProtection(Protection):

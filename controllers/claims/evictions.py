@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from controllers.claims.pods import ClaimReferenceError, claim_reference, is_reserved_for_pod, not_for_pod
 from controllers.claims.taints import rule_matches, tolerates
-from controllers.runtime.clock import parse_time
+from controllers.runtime.times import parse_time
 
 Object = dict[str, Any]
 PoolID = tuple[str, str]

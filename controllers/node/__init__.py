@@ -11,10 +11,9 @@ from __future__ import annotations
 from controllers.node.agent import NodeAgent
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.informer import Informers
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> NodeAgent:
+def build(client: Client, informers: Informers, options: Options) -> NodeAgent:
     """The component, for the manager."""
-    return NodeAgent(client, informers, clock, options)
+    return NodeAgent(client, informers, options)

@@ -26,7 +26,6 @@ from controllers.node.kubelet import TERMINAL, Host, Kubelet, Timings
 from controllers.node.registration import Registration
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
@@ -43,9 +42,9 @@ class NodeAgent(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named("kubelet")
-        self._clock, self._options, self._features = clock, options, options.features
+        self._options, self._features = options, options.features
         if options.node:
             self._nodes = informers.of(NODES, field_selector=f"metadata.name={options.node}")
             self._pods = informers.of(PODS, field_selector=f"spec.nodeName={options.node}")
@@ -57,14 +56,14 @@ class NodeAgent(ControllerComponent):
         self._pods_of_claim = self._pods.index("claims", _claim_keys)
         #: A kubelet of one node reads claims one by one, as it is allowed to.
         self._claims = None if options.node else informers.device_kind(RESOURCE_CLAIMS, options.features)
-        self._registration = Registration(client, informers, clock, options)
+        self._registration = Registration(client, informers, options)
         self._addresses = PodAddresses(options.node)
         self._dra_metrics = DraMetrics()
         self._plugins = self._plugin_host(options.plugin_node) if options.plugin_dirs is not None else None
         self._kubelets: dict[str, _Running] = {}
         self._gone: dict[str, Json] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._controller = Controller(NAME, self.reconcile, clock, workers=8)
+        self._controller = Controller(NAME, self.reconcile, workers=8)
         for informer in (self._nodes, self._pods, self._claims, self._registration.slices):
             if informer is not None:
                 self._controller.require(informer)
@@ -169,10 +168,10 @@ class NodeAgent(ControllerComponent):
         """The node's kubelet; its events come from the node."""
         running = self._kubelets.get(node)
         if running is None:
-            recorder = CoreEventRecorder(self._client, self._clock, "kubelet", node)
+            recorder = CoreEventRecorder(self._client, "kubelet", node)
             frequency = self._options.sync_frequency
             timings = Timings(frequency, min(Timings().backoff, frequency))
-            host = Host(self._client, self._clock, self._addresses, timings)
+            host = Host(self._client, self._addresses, timings)
             assert self._group is not None
             tasks = [self._group.create_task(recorder.run())]
             plugins = self._plugins if node == self._options.plugin_node else None

@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from apiserver import clock
 from controllers.node import podstatus
 from controllers.node.addresses import PodAddresses
 from controllers.node.annotations import exit_after, exit_code
 from controllers.node.dra.manager import DraError, DraManager
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock, go_time, parse_time
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import PODS, Json
+from controllers.runtime.times import go_time, parse_time
 
 log = logging.getLogger(__name__)
 #: A pod and its container statuses → these with the health of their devices.
@@ -43,7 +44,6 @@ class Host:
     """What the kubelets of one process share."""
 
     client: Client
-    clock: Clock
     addresses: PodAddresses
     timings: Timings = Timings()
     jitter: Callable[[], float] = random.random
@@ -110,7 +110,7 @@ class Kubelet:
         if after is None:
             return None
         started = (status["state"]["running"]["startedAt"] for status in _running(pod))
-        left = after - (self._host.clock.now() - parse_time(max(started)))
+        left = after - (clock.now() - parse_time(max(started)))
         return left if left > timedelta() else await self._end(pod, exit_code(pod))
 
     async def _report_health(self, pod: Json) -> None:
@@ -169,7 +169,7 @@ class Kubelet:
         return least * (1 + self._host.jitter() / 2)
 
     def _now(self) -> str:
-        return go_time(self._host.clock.now())
+        return go_time(clock.now())
 
 
 def node_address(node: Json) -> str:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
+from apiserver import clock
 from controllers.node.addresses import Pool
 from controllers.node.annotations import DEVICES, EMULATED, devices_of
 from controllers.node.devices import example_class, example_slice
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock, go_time, micro_time
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import DEVICE_CLASSES, LEASES, NODES, RESOURCE_SLICES, Json, Kind
+from controllers.runtime.times import go_time, micro_time
+from controllers.runtime.workqueue import Resync
 
 CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 _HEALTHY = (
@@ -26,16 +28,16 @@ _HEALTHY = (
 )
 log = logging.getLogger(__name__)
 _LEASE_SECONDS = 40
-_RENEW = timedelta(seconds=10)
+_RENEW = Resync(seconds=10)
 
 
 class Registration:
     """Creates the nodes of `options.nodes`, and keeps every emulated node registered, Ready and alive."""
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock, options: Options) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._kubelet = client.named("kubelet")
         self._driver = client.named("dra-example-driver")
-        self._clock, self._options = clock, options
+        self._options = options
         # A kubelet of one node has no example driver, and may not read the slices of others.
         self.slices = None if options.node else informers.device_kind(RESOURCE_SLICES, options.features)
         self._addresses = Pool("172.18.0.0/16", options.node)
@@ -119,7 +121,7 @@ class Registration:
         complete = status.get("capacity") and status.get("allocatable") and status.get("addresses")
         if complete and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY):
             return
-        name, now = node["metadata"]["name"], go_time(self._clock.now())
+        name, now = node["metadata"]["name"], go_time(clock.now())
         capacity = {**CAPACITY, **(status.get("capacity") or {})}
         conditions = [
             {
@@ -148,7 +150,7 @@ class Registration:
 
     async def _renew(self, node: Json) -> None:
         """The node's lease, at most every ten seconds."""
-        name, uid, now = node["metadata"]["name"], node["metadata"]["uid"], self._clock.now()
+        name, uid, now = node["metadata"]["name"], node["metadata"]["uid"], clock.now()
         due = self._lease_due.get(uid)
         if due is not None and now < due:
             return

@@ -9,6 +9,7 @@ repeat (429 or 5xx with Retry-After) is repeated up to ten times.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
@@ -17,7 +18,6 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from apiserver.api.status import StatusError
-from controllers.runtime.clock import Clock, RealClock
 from controllers.runtime.kinds import NEWEST, PODS, Json, Kind, at_release
 from controllers.runtime.transport import Headers, Transport
 
@@ -60,13 +60,11 @@ class Client:
     def __init__(
         self,
         transport: Transport,
-        clock: Clock | None = None,
         user_agent: str = USER_AGENT,
         *,
         release: tuple[int, int] = NEWEST,
     ) -> None:
         self.transport, self.release = transport, release
-        self.clock: Clock = clock or RealClock()
         self.user_agent = user_agent
         self._headers = {"accept": "application/json", "user-agent": user_agent}
         self._typed = {
@@ -75,7 +73,7 @@ class Client:
 
     def named(self, user_agent: str) -> Client:
         """The same connection under another component's name."""
-        return Client(self.transport, self.clock, user_agent, release=self.release)
+        return Client(self.transport, user_agent, release=self.release)
 
     def at(self, kind: Kind) -> Kind:
         """The kind in the version that the server has it in."""
@@ -114,7 +112,7 @@ class Client:
             delay = _retry_after(status, answered) if attempt < _RETRIES else None
             if delay is None:
                 raise _as_error(status, answered, answer)
-            await self.clock.sleep(delay)
+            await asyncio.sleep(delay.total_seconds())
         raise AssertionError("unreachable")
 
     async def get(self, kind: Kind, name: str, namespace: str = "", *, resource_version: str = "") -> Json:

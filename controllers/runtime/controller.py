@@ -1,6 +1,6 @@
 """A reconciler with its queue: informers name keys, workers bring each key's world to what it should be.
 
-    controller = Controller("resourceclaim", reconcile, clock)
+    controller = Controller("resourceclaim", reconcile)
     controller.follow(pods)                                    # key of the object itself
     controller.follow(claims, lambda claim: owner_keys(claim))  # or keys of others
     await controller.run()
@@ -21,7 +21,6 @@ from typing import Protocol
 
 from apiserver.api.metrics import Family
 from apiserver.api.status import StatusError
-from controllers.runtime.clock import Clock
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import Json, key_of
 from controllers.runtime.workqueue import Workqueue
@@ -74,10 +73,10 @@ class ControllerComponent:
 class Controller:
     """A queue, its workers, and the informers that feed it. The informers are run by their `Informers`."""
 
-    def __init__(self, name: str, reconcile: Reconcile, clock: Clock, *, workers: int = 1, queue: str = "") -> None:
+    def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 1, queue: str = "") -> None:
         """`queue` is the queue's name in metrics, where it is not the controller's."""
         self.name = name
-        self.queue = Workqueue(clock, name=queue or name)
+        self.queue = Workqueue(name=queue or name)
         self._reconcile = reconcile
         self._workers = workers
         self._informers: list[Informer] = []

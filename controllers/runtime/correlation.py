@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from controllers.runtime.clock import go_time
+from controllers.runtime.times import go_time
 
 Json = dict[str, Any]
 Value = TypeVar("Value")

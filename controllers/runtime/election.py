@@ -1,6 +1,6 @@
 """Leader election by a Lease: of several processes that could do the same work, one does.
 
-    elector = LeaderElector(client, clock, Election(name="kubedra-controllers", namespace="kube-system",
+    elector = LeaderElector(client, Election(name="kubedra-controllers", namespace="kube-system",
     identity="here_1"))
     await elector.acquire()        returns once this process leads
     await elector.hold()           renews; raises LeaseLostError once the lease could not be renewed for the renew
@@ -18,15 +18,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
 
+from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.clock import Clock, Timer, micro_time
 from controllers.runtime.kinds import LEASES, Json
+from controllers.runtime.times import micro_time
 from controllers.runtime.transport import TransportError
 
 __all__ = ["Election", "ElectionError", "LeaderElector", "LeaseLostError"]
@@ -34,7 +34,6 @@ __all__ = ["Election", "ElectionError", "LeaderElector", "LeaseLostError"]
 log = logging.getLogger(__name__)
 #: Candidates wait for the retry period and up to this many times as much again.
 JITTER = 1.2
-_T = TypeVar("_T")
 _FAILURES = (StatusError, TransportError, TimeoutError)
 
 
@@ -77,19 +76,18 @@ class LeaderElector:
     def __init__(
         self,
         client: Client,
-        clock: Clock,
         election: Election,
         *,
         observed: Callable[[str], None] = lambda _: None,
         spread: Callable[[], float] = random.random,
     ) -> None:
-        self._client, self._clock, self._election = client.named("leader-election"), clock, election
+        self._client, self._election = client.named("leader-election"), election
         self._tell, self._spread = observed, spread
         # What was sent last is then old enough to run out before the deadline of the next renewal has passed.
         self._patience = min(election.renew_deadline / 2, election.lease_duration - election.renew_deadline)
         self._lease: Json | None = None
         self._told: str | None = None
-        self._expires: Timer | None = None
+        self._expires: asyncio.TimerHandle | None = None
         self._pause: asyncio.Future[None] | None = None
         self._tried = False
         self.expired = True
@@ -111,13 +109,14 @@ class LeaderElector:
     async def hold(self) -> None:
         """Renews the lease for ever. Raises LeaseLostError."""
         deadline = self._election.renew_deadline
-        pause: asyncio.Future[None] = asyncio.ensure_future(self._clock.sleep(self._election.retry_period))
+        pause = asyncio.ensure_future(self._rest())
         try:
             while True:
                 await pause
-                pause = asyncio.ensure_future(self._clock.sleep(self._election.retry_period))
+                pause = asyncio.ensure_future(self._rest())
                 try:
-                    await self._within(deadline, self._renew())
+                    async with asyncio.timeout(deadline.total_seconds()):
+                        await self._renew()
                 except TimeoutError:
                     raise LeaseLostError(
                         f"the lease {self._election} could not be renewed within {deadline.total_seconds():g}s"
@@ -129,7 +128,8 @@ class LeaderElector:
         """Gives the lease up, if it is ours. Never fails: it would run out anyway."""
         if self._tried:
             try:
-                await self._within(self._patience, self._give_up())
+                async with asyncio.timeout(self._patience.total_seconds()):
+                    await self._give_up()
             except _FAILURES as error:
                 log.warning("the lease %s could not be released: %s", self._election, _text(error))
         self._lease, self.expired = None, True
@@ -140,20 +140,21 @@ class LeaderElector:
         found = await self._client.get(LEASES, self._election.name, self._election.namespace)
         spec = found.get("spec") or {}
         if spec.get("holderIdentity") == self._election.identity:
-            now = micro_time(self._clock.now())
+            now = micro_time(clock.now())
             free = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
             await self._client.update(LEASES, {**found, "spec": free})
 
     async def _wait(self, delay: timedelta) -> None:
         """Until the delay has passed or the lease that somebody else holds has run out."""
         self._pause = asyncio.get_running_loop().create_future()
-        timer = self._clock.call_later(delay, self._wake)
+        timer = asyncio.get_running_loop().call_later(delay.total_seconds(), self._wake)
         try:
             await self._pause
         finally:
             timer.cancel()
             self._pause = None
 
+    @clock.purpose(clock.Timer.UPKEEP)
     def _wake(self) -> None:
         if self._pause is not None and not self._pause.done():
             self._pause.set_result(None)
@@ -162,13 +163,23 @@ class LeaderElector:
         while not await self._try():
             if self.holder != self._election.identity:
                 raise LeaseLostError(f"the lease {self._election} was taken by {self.holder or 'nobody'}")
-            await self._clock.sleep(self._election.retry_period)
+            await self._rest()
+
+    @clock.purpose(clock.Timer.UPKEEP)
+    def _expire(self) -> None:
+        self.expired = True
+        self._wake()
+
+    async def _rest(self) -> None:
+        with clock.timers(clock.Timer.UPKEEP):
+            await asyncio.sleep(self._election.retry_period.total_seconds())
 
     async def _try(self) -> bool:
         """One attempt to take or renew the lease; whether it is ours."""
         self._tried = True
         try:
-            return await self._within(self._patience, self._attempt())
+            async with asyncio.timeout(self._patience.total_seconds()):
+                return await self._attempt()
         except _FAILURES as error:
             log.log(
                 logging.DEBUG if is_reason(error, "Conflict", "AlreadyExists") else logging.WARNING,
@@ -213,7 +224,7 @@ class LeaderElector:
 
     def _spec(self, before: Json | None) -> Json:
         """The record with us as the holder, from now on. `before` is the one that it follows."""
-        election, now = self._election, micro_time(self._clock.now())
+        election, now = self._election, micro_time(clock.now())
         ours = before is not None and before.get("holderIdentity") == election.identity
         earlier = before or {}
         transitions = earlier.get("leaseTransitions") or 0
@@ -235,42 +246,15 @@ class LeaderElector:
         self._lease, self.expired = lease, False
         if self._expires is not None:
             self._expires.cancel()
-        self._expires = self._clock.call_later(
-            timedelta(seconds=lease["spec"].get("leaseDurationSeconds") or 0), self._expire
-        )
-
-    def _expire(self) -> None:
-        self.expired = True
-        self._wake()
+        lasting = lease["spec"].get("leaseDurationSeconds") or 0
+        self._expires = asyncio.get_running_loop().call_later(lasting, self._expire)
 
     def _report(self) -> None:
         if self._lease is not None and self.holder != self._told:
             self._told = self.holder
             self._tell(self.holder)
 
-    async def _within(self, limit: timedelta, work: Awaitable[_T]) -> _T:
-        """The result of `work`. Raises TimeoutError when the clock's limit passes first; the work has then been
-        cancelled.
-        """
-        task: asyncio.Future[_T] = asyncio.ensure_future(work)
-        late = False
-
-        def end() -> None:
-            nonlocal late
-            late = task.cancel()
-
-        timer = self._clock.call_later(limit, end)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if not late:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                raise
-            raise TimeoutError(f"no answer within {limit.total_seconds():g}s") from None
-        finally:
-            timer.cancel()
-
 
 def _text(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split())
+    return text or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)

@@ -19,11 +19,12 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Literal
 
+from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock, go_time, micro_time
 from controllers.runtime.correlation import Correlator
 from controllers.runtime.kinds import CORE_EVENTS, EVENTS, Json, Kind
+from controllers.runtime.times import go_time, micro_time
 from controllers.runtime.transport import TransportError
 
 log = logging.getLogger(__name__)
@@ -65,8 +66,8 @@ class _Names:
 class _Writer:
     """Empties the queue with a few writers at a time; a write that finds no server is tried again."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
-        self.client, self.clock = client, clock
+    def __init__(self, client: Client) -> None:
+        self.client = client
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_QUEUED)
 
     def put(self, write: Callable[[], Awaitable[None]]) -> None:
@@ -89,7 +90,7 @@ class _Writer:
                     break
                 except TransportError as error:
                     log.info("cannot write an event yet: %s", error)
-                    await self.clock.sleep(_RETRY)
+                    await asyncio.sleep(_RETRY.total_seconds())
                 except StatusError as error:
                     log.debug("the server refused an event: %s", error)
                     break
@@ -98,10 +99,10 @@ class _Writer:
 class EventRecorder:
     """events.k8s.io/v1 under the name of one component."""
 
-    def __init__(self, client: Client, clock: Clock, component: str, host: str) -> None:
-        self._clock, self._client = clock, client
+    def __init__(self, client: Client, component: str, host: str) -> None:
+        self._client = client
         self._component, self._instance = component, f"{component}-{host}"
-        self._writer = _Writer(client, clock)
+        self._writer = _Writer(client)
         self._names = _Names()
         self._cache: dict[tuple[object, ...], Json] = {}
 
@@ -113,7 +114,7 @@ class EventRecorder:
         rel = reference(related) if related else None
         key = (type, action, reason, *ref.items(), *(rel.items() if rel else ()))
         known = self._cache.get(key)
-        now = self._clock.now()
+        now = clock.now()
         if known is not None:
             self._repeat(known, now)
             return
@@ -168,12 +169,13 @@ class EventRecorder:
 
     async def _every(self, period: timedelta, work: Callable[[], None]) -> None:
         while True:
-            await self._clock.sleep(period)
+            with clock.timers(clock.Timer.UPKEEP):
+                await asyncio.sleep(period.total_seconds())
             work()
 
     def _finish(self) -> None:
         """Forgets what has rested; a series gets its last count written."""
-        before = micro_time(self._clock.now() - _FINISH)
+        before = micro_time(clock.now() - _FINISH)
         for key, event in list(self._cache.items()):
             series = event.get("series")
             if (series["lastObservedTime"] if series else event["eventTime"]) < before:
@@ -193,17 +195,17 @@ class EventRecorder:
 class CoreEventRecorder:
     """core/v1 under the name of one component."""
 
-    def __init__(self, client: Client, clock: Clock, component: str, host: str = "") -> None:
-        self._clock, self._client = clock, client
+    def __init__(self, client: Client, component: str, host: str = "") -> None:
+        self._client = client
         self._component, self._host = component, host
-        self._writer = _Writer(client, clock)
+        self._writer = _Writer(client)
         self._names = _Names()
         self._correlator = Correlator()
         self._kind: Kind = CORE_EVENTS
 
     def record(self, regarding: Json, type: EventType, reason: str, message: str) -> None:
         """One occurrence. `regarding` is a whole object."""
-        now = self._clock.now()
+        now = clock.now()
         ref = reference(regarding)
         source = {"component": self._component, **({"host": self._host} if self._host else {})}
         event: Json = {

@@ -16,26 +16,21 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import timedelta
-from time import perf_counter
 
+from apiserver import clock
 from apiserver.api.features import Features
 from apiserver.api.status import StatusError
+from controllers.runtime.backoff import Backoff
 from controllers.runtime.client import Batch, Client, WatchEvent
 from controllers.runtime.kinds import Json, Kind, key_of
 from controllers.runtime.transport import TransportError
 
 log = logging.getLogger(__name__)
-_FIRST_BACKOFF, _LAST_BACKOFF = timedelta(milliseconds=800), timedelta(seconds=30)
 _PAGE = 500
 _PIECE = 0.003
 """Seconds of work before others on the loop get their turn."""
 _SEVERAL = 32
 _END_OF_INITIAL = "k8s.io/initial-events-end"
-
-
-def _spread(low: float, high: float) -> float:
-    """Keeps many clients from coming back at the same moment."""
-    return random.uniform(low, high)  # noqa: S311 - no secret
 
 
 def _ignore(*_: Json) -> None: ...
@@ -101,8 +96,12 @@ class Informer:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        choice: random.Random | None = None,
     ) -> None:
+        """`choice` spreads the requests of many clients over time."""
         self.kind = kind
+        self._choice = choice or random.Random()  # noqa: S311 - no secret
+        self._elapsed = clock.stopwatch()
         self.objects: Mapping[str, Json]
         self._objects: dict[str, Json] = {}
         self.objects = self._objects
@@ -158,31 +157,29 @@ class Informer:
         self._handlers.append(handlers)
 
     async def run(self) -> None:
-        """List, watch, and again; failures are waited out (0.8 s doubling to 30 s)."""
-        backoff = _FIRST_BACKOFF
+        """List, watch, and again; after a failure, and where the history is gone, not before a delay (`Backoff`)."""
+        backoff = Backoff(self._choice.random)
         while True:
+            progressed, delayed = False, clock.Timer.WORK
             try:
                 progressed = await self._follow()
             except StatusError as error:
-                progressed = False
                 if error.code == 410:
                     log.debug("%s: watch is too old, reading again: %s", self.kind, error)
                     self.resource_version = ""
-                    continue
-                log.warning("%s: cannot list or watch: %s", self.kind, error)
+                else:
+                    log.warning("%s: cannot list or watch: %s", self.kind, error)
                 if error.code == 404:
+                    # The server does not serve the collection, and may never.
+                    delayed = clock.Timer.UPKEEP
                     self._answered.set()
             except TransportError as error:
-                progressed = False
                 log.log(logging.INFO if self.synced else logging.WARNING, "%s: no connection: %s", self.kind, error)
             except Exception:
-                progressed, self.resource_version = False, ""
+                self.resource_version = ""
                 log.exception("%s: cannot follow; reading again", self.kind)
-            if progressed:
-                backoff = _FIRST_BACKOFF
-                continue
-            await self._client.clock.sleep(backoff * _spread(1, 2))
-            backoff = min(backoff * 2, _LAST_BACKOFF)
+            with clock.timers(delayed):
+                await asyncio.sleep(0 if progressed else backoff.next())
 
     async def _follow(self) -> bool:
         """One watch, with the reading before it if there is no version to go on from. Says whether anything came."""
@@ -234,7 +231,7 @@ class Informer:
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             initial_events=initial is not None,
-            lasting=timedelta(minutes=_spread(5, 10)),
+            lasting=timedelta(minutes=self._choice.uniform(5, 10)),
         )
         async with aclosing(watch) as batches:
             async for batch in batches:
@@ -251,12 +248,12 @@ class Informer:
         return came
 
     async def _apply_all(self, batch: Batch) -> None:
-        pause = perf_counter() + _PIECE
+        pause = self._elapsed() + _PIECE
         for event in batch:
             self._apply(event)
-            if perf_counter() > pause:
+            if self._elapsed() > pause:
                 await asyncio.sleep(0)
-                pause = perf_counter() + _PIECE
+                pause = self._elapsed() + _PIECE
 
     async def _gather(self, batch: Batch, initial: dict[str, Json]) -> dict[str, Json] | None:
         for number, event in enumerate(batch):
@@ -273,16 +270,16 @@ class Informer:
 
     async def _replace(self, found: dict[str, Json]) -> None:
         """Makes the copy equal to what was read, telling handlers the difference."""
-        pause = perf_counter() + _PIECE
+        pause = self._elapsed() + _PIECE
         changes: list[tuple[str, Json | None]] = [(key, None) for key in self._objects if key not in found]
         changes += found.items()
         for key, obj in changes:
             old = self._objects.get(key)
             if obj is None or old is None or old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
                 self._set(key, obj)
-            if perf_counter() > pause:
+            if self._elapsed() > pause:
                 await asyncio.sleep(0)
-                pause = perf_counter() + _PIECE
+                pause = self._elapsed() + _PIECE
         self.settle()
 
     def _apply(self, event: WatchEvent) -> None:
@@ -326,8 +323,8 @@ class Informer:
 class Informers:
     """Informers shared by all components of one process: each collection is watched and parsed once."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, choice: random.Random | None = None) -> None:
+        self._client, self._choice = client, choice
         self._informers: dict[tuple[str, str, str, str], Informer] = {}
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[Informer, asyncio.Task[None]] = {}
@@ -338,8 +335,9 @@ class Informers:
         scope = (kind.path(namespace), namespace, label_selector, field_selector)
         if scope not in self._informers:
             self._informers[scope] = informer = Informer(
-                self._client, kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
-            )
+                self._client, kind, namespace=namespace, label_selector=label_selector,
+                field_selector=field_selector, choice=self._choice,
+            )  # fmt: skip
             if self._group is not None:
                 self._running[informer] = self._group.create_task(informer.run())
         return self._informers[scope]

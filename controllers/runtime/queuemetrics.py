@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from apiserver import clock
 from apiserver.api.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
-from controllers.runtime.clock import Clock
 
 _BUCKETS = exponential(1e-8, 10, 10)
 
@@ -14,8 +14,8 @@ _BUCKETS = exponential(1e-8, 10, 10)
 class QueueMetrics:
     """What a queue tells as it works. `depth` gives how many keys wait."""
 
-    def __init__(self, name: str, clock: Clock, depth: Callable[[], int]) -> None:
-        self.name, self._clock = name, clock
+    def __init__(self, name: str, depth: Callable[[], int]) -> None:
+        self.name = name
         self._waiting: dict[str, datetime] = {}
         self._in_hand: dict[str, datetime] = {}
         label = ("name",)
@@ -49,18 +49,18 @@ class QueueMetrics:
 
     def added(self, key: str) -> None:
         self.adds.inc(self.name)
-        self._waiting.setdefault(key, self._clock.now())
+        self._waiting.setdefault(key, clock.now())
 
     def taken(self, key: str) -> None:
-        now = self._clock.now()
+        now = clock.now()
         self._queued.observe((now - self._waiting.pop(key, now)).total_seconds(), self.name)
         self._in_hand[key] = now
 
     def finished(self, key: str) -> None:
         since = self._in_hand.pop(key, None)
         if since is not None:
-            self._worked.observe((self._clock.now() - since).total_seconds(), self.name)
+            self._worked.observe((clock.now() - since).total_seconds(), self.name)
 
     def _spent(self, together: Callable[[list[float]], float]) -> Mapping[Labels, float]:
-        now = self._clock.now()
+        now = clock.now()
         return {(self.name,): together([0.0, *((now - since).total_seconds() for since in self._in_hand.values())])}

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from controllers.runtime.clock import Clock, Timer
+from apiserver.clock import Timer, purpose
 from controllers.runtime.queuemetrics import QueueMetrics
+
+
+class Resync(timedelta):
+    """A delay after which a key is looked at again although nothing is known to fall due by then: upkeep."""
 
 
 class Workqueue:
@@ -24,21 +28,21 @@ class Workqueue:
 
     def __init__(
         self,
-        clock: Clock,
         base: timedelta = timedelta(milliseconds=5),
         maximum: timedelta = timedelta(seconds=1000),
         *,
         name: str = "",
     ) -> None:
-        self._clock, self._base, self._maximum = clock, base, maximum
+        self._base, self._maximum = base, maximum
         self._order: deque[str] = deque()
         self._dirty: set[str] = set()
         self._processing: set[str] = set()
         self._failures: dict[str, int] = {}
-        self._waiting: dict[str, tuple[datetime, Timer]] = {}
+        #: By key and whether it is upkeep: when it is due, and the timer.
+        self._waiting: dict[tuple[str, bool], tuple[float, asyncio.TimerHandle]] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
-        self.metrics = QueueMetrics(name, clock, self.__len__)
+        self.metrics = QueueMetrics(name, self.__len__)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -62,13 +66,15 @@ class Workqueue:
             return
         if self._closed:
             return
-        due = self._clock.now() + delay
-        waiting = self._waiting.get(key)
+        loop, upkeep = asyncio.get_running_loop(), isinstance(delay, Resync)
+        due = loop.time() + delay.total_seconds()
+        waiting = self._waiting.get((key, upkeep))
         if waiting is not None:
             if waiting[0] <= due:
                 return
             waiting[1].cancel()
-        self._waiting[key] = (due, self._clock.call_later(delay, lambda: self._fall_due(key)))
+        call = self._resync if upkeep else self._fall_due
+        self._waiting[key, upkeep] = (due, loop.call_at(due, call, key))
 
     def retry(self, key: str) -> None:
         """Adds after the key's backoff, which doubles until `forget`."""
@@ -120,7 +126,12 @@ class Workqueue:
             self._wake()
 
     def _fall_due(self, key: str) -> None:
-        self._waiting.pop(key, None)
+        self._waiting.pop((key, False), None)
+        self.add(key)
+
+    @purpose(Timer.UPKEEP)
+    def _resync(self, key: str) -> None:
+        self._waiting.pop((key, True), None)
         self.add(key)
 
     def _push(self, key: str) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.informer import Informers
 from controllers.scheduler.scheduler import Scheduler
 
 __all__ = ["Scheduler", "build"]
 
 
-def build(client: Client, informers: Informers, clock: Clock, options: Options) -> Scheduler:
+def build(client: Client, informers: Informers, options: Options) -> Scheduler:
     """The component, for the table of components."""
-    return Scheduler(client, informers, clock, options)
+    return Scheduler(client, informers, options)

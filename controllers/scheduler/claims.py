@@ -16,7 +16,6 @@ from typing import Any
 
 from controllers.allocator import Allocated
 from controllers.claims import ClaimReferenceError, claim_reference
-from controllers.runtime.clock import Clock
 from controllers.runtime.kinds import key_of
 from controllers.scheduler.extended import owner_of_special
 from controllers.scheduler.groups import NO_GROUPS, PodGroups
@@ -59,14 +58,15 @@ class ClaimCache:
         key = self._special.get(uid)
         return self.get(key) if key is not None else None
 
-    async def observed(self, claim: Json, clock: Clock, limit: timedelta) -> None:
+    async def observed(self, claim: Json, limit: timedelta) -> None:
         """Returns once the watch has shown a claim that was created, or after a while."""
         key = key_of(claim)
         if key in self._observed:
             return
-        waiting = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting = loop.create_future()
         self._awaited.setdefault(key, []).append(waiting)
-        timer = clock.call_later(limit, lambda: None if waiting.done() else waiting.set_result(None))
+        timer = loop.call_later(limit.total_seconds(), lambda: None if waiting.done() else waiting.set_result(None))
         try:
             await waiting
         finally:

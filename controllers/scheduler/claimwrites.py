@@ -15,12 +15,13 @@ from datetime import timedelta
 from typing import Any
 from weakref import WeakValueDictionary
 
+from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.claims import is_reserved_for_pod
 from controllers.claims.pods import FINALIZER
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock, go_time
 from controllers.runtime.kinds import Kind, key_of
+from controllers.runtime.times import go_time
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.claimstate import has_binding_conditions, readiness
@@ -39,8 +40,8 @@ _POLL, _PATIENCE = timedelta(seconds=5), timedelta(seconds=600)
 class ClaimWriter:
     """Writes for one scheduler."""
 
-    def __init__(self, client: Client, clock: Clock, claims: ClaimCache, devices: DynamicResources, kind: Kind) -> None:
-        self._client, self._clock, self._claims, self._devices, self._kind = client, clock, claims, devices, kind
+    def __init__(self, client: Client, claims: ClaimCache, devices: DynamicResources, kind: Kind) -> None:
+        self._client, self._claims, self._devices, self._kind = client, claims, devices, kind
         self._groups = claims.groups
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -69,7 +70,7 @@ class ClaimWriter:
             raise PluginError(f"create claim for extended resources {kept['namespace']}/: {error}") from error
         state.claims[position] = created
         written = state.claims[position] = await self._bind_claim(created, state.consumers[position], allocation)
-        await self._claims.observed(written, self._clock, _WATCH_PATIENCE)
+        await self._claims.observed(written, _WATCH_PATIENCE)
         self._claims.wrote(written)
         self._claims.confirm(claim)
 
@@ -78,7 +79,7 @@ class ClaimWriter:
         what = "allocation and reservation" if allocation is not None else "reservation"
         for attempt in range(_TRIES):
             if attempt:
-                await self._clock.sleep(_PAUSE)
+                await asyncio.sleep(_PAUSE.total_seconds())
                 claim = await self._again(claim, name)
             try:
                 written = await self._write(claim, name, consumer, allocation)
@@ -116,7 +117,7 @@ class ClaimWriter:
             if held is None:
                 raise PluginError(f"claim {name} got deallocated elsewhere in the meantime")
             if not held.get("allocationTimestamp"):
-                status["allocation"] = {**held, "allocationTimestamp": go_time(self._clock.now())}
+                status["allocation"] = {**held, "allocationTimestamp": go_time(clock.now())}
         return await self._client.update_status(self._kind, {**claim, "status": status})
 
     async def _protect(self, claim: Json, name: str) -> Json:
@@ -138,12 +139,12 @@ class ClaimWriter:
 
     async def wait_for_devices(self, state: DynamicState) -> None:
         """Until all binding conditions hold. Raises PluginError for a failure or when it takes too long."""
-        deadline = self._clock.now() + _PATIENCE
+        deadline = clock.now() + _PATIENCE
         keys = [f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" for claim in state.claims]
         while not self._ready(keys):
-            if self._clock.now() + _POLL > deadline:
+            if clock.now() + _POLL > deadline:
                 raise PluginError("device binding timeout: context deadline exceeded")
-            await self._clock.sleep(_POLL)
+            await asyncio.sleep(_POLL.total_seconds())
 
     def _ready(self, keys: list[str]) -> bool:
         everything = True
@@ -193,7 +194,7 @@ class ClaimWriter:
             except StatusError as error:
                 if error.reason != "Conflict" or not left:
                     raise
-            await self._clock.sleep(_PAUSE)
+            await asyncio.sleep(_PAUSE.total_seconds())
             claim = await self._client.get(self._kind, name, namespace)
         await self._client.delete(self._kind, name, namespace)
 

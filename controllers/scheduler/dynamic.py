@@ -21,11 +21,12 @@ from uuid import uuid4
 
 import orjson
 
+from apiserver import clock
 from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector
 from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, PodAllocator, Solution
 from controllers.claims.pods import group_key
-from controllers.runtime.clock import Clock, parse_time
 from controllers.runtime.kinds import key_of
+from controllers.runtime.times import parse_time
 from controllers.scheduler.claims import ClaimCache, ClaimWalkError
 from controllers.scheduler.claimstate import has_binding_conditions, is_deallocation, readiness, results_of
 from controllers.scheduler.events import ClusterEvent, Event, Hints
@@ -120,13 +121,12 @@ class DynamicResources:
         self,
         allocator: Allocator,
         claims: ClaimCache,
-        clock: Clock,
         conditions: bool,
         filter_timeout: timedelta | None = FILTER_TIMEOUT,
         classes: ClassNames | None = None,
     ) -> None:
         """`classes` None: devices serve no extended resources."""
-        self._allocator, self._claims, self._clock = allocator, claims, clock
+        self._allocator, self._claims = allocator, claims
         self.conditions, self._filter_timeout = conditions, filter_timeout
         self.classes = classes
         self.hints: Hints = {
@@ -312,7 +312,7 @@ class DynamicResources:
     def timed_out(self, claim: Json) -> bool:
         """Whether the devices have not become ready in time."""
         stamp = claim["status"]["allocation"].get("allocationTimestamp")
-        return bool(stamp) and parse_time(stamp) + BINDING_TIMEOUT < self._clock.now()
+        return bool(stamp) and parse_time(stamp) + BINDING_TIMEOUT < clock.now()
 
     def rejection(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
         """Filter. Raises PluginError."""

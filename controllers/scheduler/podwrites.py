@@ -5,15 +5,17 @@ Nothing is sent when nothing changed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import timedelta
 from typing import Any
 
+from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock, go_time
 from controllers.runtime.conditions import condition_patch
 from controllers.runtime.kinds import PODS, key_of
+from controllers.runtime.times import go_time
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.framework import PluginError
 
@@ -33,14 +35,14 @@ def not_scheduled(pod: Json, reason: str, message: str, now: str) -> Json:
 class PodWriter:
     """Writes for one scheduler."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
-        self._client, self._clock = client, clock
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     async def unscheduled(self, pod: Json, reason: str, message: str, nominated: str | None) -> None:
         """States why the pod is not scheduled. `nominated`: the node that it waits for ("" for none; None: leave
         it).
         """
-        status = condition_patch(pod, not_scheduled(pod, reason, message, go_time(self._clock.now())))
+        status = condition_patch(pod, not_scheduled(pod, reason, message, go_time(clock.now())))
         if nominated is not None and nominated != (pod.get("status") or {}).get("nominatedNodeName", ""):
             status["nominatedNodeName"] = nominated or None
         await self._patch(pod, status)
@@ -85,7 +87,7 @@ class PodWriter:
                     raise
             else:
                 return
-            await self._clock.sleep(pause)
+            await asyncio.sleep(pause.total_seconds())
             pause *= _FACTOR
 
     async def bind(self, pod: Json, node: str) -> None:

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
-from controllers.runtime.clock import Clock, Timer
+from apiserver import clock
 from controllers.scheduler.events import Event, Hint, Hints, pod_events
 from controllers.scheduler.podinfo import PodInfo
 
@@ -69,10 +69,8 @@ _Heap = list[tuple[Any, int, QueuedPod]]
 class SchedulingQueue:
     """All pods without a node that this scheduler is responsible for."""
 
-    def __init__(
-        self, clock: Clock, pre_enqueue: PreEnqueue, hints: Mapping[str, Hints], *, pop_from_backoff: bool = True
-    ) -> None:
-        self._clock, self._pre_enqueue, self._hints = clock, pre_enqueue, hints
+    def __init__(self, pre_enqueue: PreEnqueue, hints: Mapping[str, Hints], *, pop_from_backoff: bool = True) -> None:
+        self._pre_enqueue, self._hints = pre_enqueue, hints
         self._early = pop_from_backoff
         self._pods: dict[str, QueuedPod] = {}
         self._active: _Heap = []
@@ -85,8 +83,8 @@ class SchedulingQueue:
         self._first_event = 0
         self._in_flight: dict[str, int] = {}
         self._wakeup: asyncio.Future[None] | None = None
-        self._flush_timer: Timer | None = None
-        self._check_timer: Timer | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
 
     # What is asked of it
     # ------------------------------------------------------------------------------------------------
@@ -118,7 +116,7 @@ class SchedulingQueue:
     def add(self, info: PodInfo) -> None:
         """A new pod."""
         if info.uid not in self._pods:
-            pod = self._pods[info.uid] = QueuedPod(info, self._clock.now())
+            pod = self._pods[info.uid] = QueuedPod(info, clock.now())
             self._enqueue(pod)
 
     def update(self, old: Json, info: PodInfo) -> None:
@@ -158,7 +156,7 @@ class SchedulingQueue:
         if self._pods.get(uid) is not pod:
             return
         pod.plugins = frozenset(plugins)
-        pod.timestamp = self._clock.now()
+        pod.timestamp = clock.now()
         if not pod.plugins:
             pod.errors += 1
             self._back_off(pod, Place.ERROR_BACKOFF)
@@ -242,7 +240,7 @@ class SchedulingQueue:
         for plugin in pod.plugins:
             self._waiting.setdefault(plugin, {})[pod.info.uid] = pod
         if place is Place.UNSCHEDULABLE and self._check_timer is None:
-            self._check_timer = self._clock.call_later(_UNSCHEDULABLE_CHECK, self._check)
+            self._check_timer = self._call_later(_UNSCHEDULABLE_CHECK, self._check)
 
     def _leave(self, pod: QueuedPod) -> None:
         """Out of wherever it is."""
@@ -274,6 +272,10 @@ class SchedulingQueue:
     # Time
     # ---------------------------------------------------------------------------------------------------------------
 
+    @staticmethod
+    def _call_later(delay: timedelta, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay.total_seconds(), callback)
+
     def _expiry(self, pod: QueuedPod) -> datetime:
         tries = pod.errors or pod.rejections
         if not tries:
@@ -285,13 +287,13 @@ class SchedulingQueue:
     def _backing_off(self, pod: QueuedPod) -> bool:
         if not (pod.errors or pod.rejections):
             return False
-        return self._expiry(pod) >= self._clock.now().replace(microsecond=0)
+        return self._expiry(pod) >= clock.now().replace(microsecond=0)
 
     def _start_flushing(self) -> None:
         if self._flush_timer is None:
-            now = self._clock.now()
+            now = clock.now()
             next_second = now.replace(microsecond=0) + _SECOND
-            self._flush_timer = self._clock.call_later(next_second - now, self._flush)
+            self._flush_timer = self._call_later(next_second - now, self._flush)
 
     def _flush(self) -> None:
         """Every whole second: those whose backoff is over become active."""
@@ -315,10 +317,11 @@ class SchedulingQueue:
         self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
         self._wake()
 
+    @clock.purpose(clock.Timer.UPKEEP)
     def _check(self) -> None:
         """Every 30 seconds: who has waited too long is tried again, whatever happened."""
         self._check_timer = None
-        now = self._clock.now()
+        now = clock.now()
         left = False
         for pod in list(self._pods.values()):
             if pod.place is Place.UNSCHEDULABLE:
@@ -328,7 +331,7 @@ class SchedulingQueue:
                 else:
                     left = True
         if left:
-            self._check_timer = self._clock.call_later(_UNSCHEDULABLE_CHECK, self._check)
+            self._check_timer = self._call_later(_UNSCHEDULABLE_CHECK, self._check)
 
 
 def _answer(hint: Hint, pod: QueuedPod, event: Event) -> bool:

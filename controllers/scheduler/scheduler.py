@@ -22,7 +22,6 @@ from apiserver.api.status import StatusError
 from controllers.allocator import Allocator, Features
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS, SERVICES
@@ -55,9 +54,7 @@ class Scheduler:
 
     name = "scheduler"
 
-    def __init__(
-        self, client: Client, informers: Informers, clock: Clock, options: Options, extra: Sequence[Plugin] = ()
-    ) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options, extra: Sequence[Plugin] = ()) -> None:
         client = client.named("kube-scheduler")
         gates, release = options.features, options.emulated_version
         features = Features.from_gates(gates.enabled)
@@ -71,28 +68,26 @@ class Scheduler:
         )
         timeout = FILTER_TIMEOUT if gates.enabled("DRASchedulerFilterTimeout") else None
         self.classes = ClassNames() if gates.enabled("DRAExtendedResource") else None
-        self.devices = DynamicResources(
-            self.allocator, self.claims, clock, features.binding_conditions, timeout, self.classes
-        )
+        self.devices = DynamicResources(self.allocator, self.claims, features.binding_conditions, timeout, self.classes)
         self._pods, self._namespaces, self._services = (informers.of(kind) for kind in (PODS, NAMESPACES, SERVICES))
         self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
-        self.recorder = EventRecorder(client, clock, SCHEDULER_NAME, options.host)
-        self._pod_writer = PodWriter(client, clock)
+        self.recorder = EventRecorder(client, SCHEDULER_NAME, options.host)
+        self._pod_writer = PodWriter(client)
         choice = random.Random(options.seed)  # noqa: S311 - no secret
-        claim_writer = ClaimWriter(client, clock, self.claims, self.devices, RESOURCE_CLAIMS)
+        claim_writer = ClaimWriter(client, self.claims, self.devices, RESOURCE_CLAIMS)
         parts = Parts(
             cache=self.cache,
             devices=self.devices,
             namespace_labels=self._namespace_labels,
             default_selector=self._spread_by,
             binding=ClaimBinding(claim_writer, self._pod_writer, self.recorder),
-            preemption=Preemption(client, clock, self.cache, self.nominator, self.recorder, choice),
+            preemption=Preemption(client, self.cache, self.nominator, self.recorder, choice),
             enabled=gates.enabled,
         )
         self.plugins: tuple[Plugin, ...] = (*default_plugins(parts), *extra)
         hints = {p.name: hints_of(p, gates.enabled("SchedulerQueueingHints")) for p in self.plugins}
         early = gates.enabled("SchedulerPopFromBackoffQ")
-        self.queue = SchedulingQueue(clock, self._keeps_out, hints, pop_from_backoff=early)
+        self.queue = SchedulingQueue(self._keeps_out, hints, pop_from_backoff=early)
         self.evaluator = Evaluator(self.cache, self.plugins, self.reach, choice, self.nominator)
         self._watching = Watching(
             informers,

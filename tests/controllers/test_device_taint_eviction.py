@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from datetime import timedelta
 from itertools import permutations
 from typing import Any
 
-import pytest
-
-from controllers.runtime.clock import VirtualClock
+from apiserver.clock import now
 from controllers.runtime.kinds import (
     CORE_EVENTS,
     DEVICE_TAINT_RULES,
@@ -21,8 +18,10 @@ from controllers.runtime.kinds import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
+from controllers.runtime.times import parse_time
 from tests.scheduler.objects import a_claim, a_pod, a_slice
-from tests.scheduler.world import World, as_time_goes_by, run
+from tests.scheduler.world import World
+from tests.support.virtual import passes, run
 
 Json = dict[str, Any]
 COMPONENT = "device-taint-eviction-controller"
@@ -90,43 +89,34 @@ def state(rule: Json) -> tuple[str, str, str]:
     return conditions[0].get("status", ""), conditions[0].get("reason", ""), conditions[0].get("message", "")
 
 
-async def evicted(world: World, clock: VirtualClock, *names: str, step: timedelta = timedelta(seconds=1)) -> list[Json]:
-    return [await as_time_goes_by(clock, world.until(PODS, f"ns/{name}", going), step) for name in names]
+async def evicted(world: World, *names: str) -> list[Json]:
+    return [await world.until(PODS, f"ns/{name}", going) for name in names]
 
 
-async def said(world: World, clock: VirtualClock, reason: str, name: str = "rule") -> str:
+async def said(world: World, reason: str, name: str = "rule") -> str:
     """The rule's message as soon as it has that reason."""
-    rule = await as_time_goes_by(
-        clock, world.until(DEVICE_TAINT_RULES, name, lambda rule: state(rule)[1] == reason), timedelta(seconds=1)
-    )
+    rule = await world.until(DEVICE_TAINT_RULES, name, lambda rule: state(rule)[1] == reason)
     return state(rule)[2]
 
 
-async def events(world: World, clock: VirtualClock, count: int) -> list[str]:
+async def events(world: World, count: int) -> list[str]:
     """The messages of the first events."""
     found: list[str] = []
-
-    async def seen() -> None:
-        async with aclosing(world.client.watch(CORE_EVENTS, "ns", initial_events=True)) as batches:
-            async for batch in batches:
-                found.extend(event.object["message"] for event in batch if event.type == "ADDED")
-                if len(found) >= count:
-                    return
-
-    await as_time_goes_by(clock, seen(), timedelta())
+    async with aclosing(world.client.watch(CORE_EVENTS, "ns", initial_events=True)) as batches:
+        async for batch in batches:
+            found.extend(event.object["message"] for event in batch if event.type == "ADDED")
+            if len(found) >= count:
+                break
     return found
 
 
-def scenario(
-    gates: str = RULES, release: str = "1.36"
-) -> Callable[[Callable[[World, VirtualClock], Awaitable[None]]], None]:
+def scenario(gates: str = RULES, release: str = "1.36") -> Callable[[Callable[[World], Awaitable[None]]], None]:
     """Runs the decorated function on a control plane with the component alone."""
 
-    def at_once(steps: Callable[[World, VirtualClock], Awaitable[None]]) -> None:
+    def at_once(steps: Callable[[World], Awaitable[None]]) -> None:
         async def whole() -> None:
-            clock = VirtualClock()
-            async with World(COMPONENT, clock=clock, gates=gates, release=release) as world:
-                await steps(world, clock)
+            async with World(COMPONENT, gates=gates, release=release) as world:
+                await steps(world)
 
         run(whole)
 
@@ -135,55 +125,56 @@ def scenario(
 
 def test_a_pod_on_a_tainted_device_is_told_why_and_deleted() -> None:
     @scenario()
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
         await pods(world, "p")
-        (pod,) = await evicted(world, clock, "p")
+        (pod,) = await evicted(world, "p")
         condition = pod["status"]["conditions"][-1]
         assert condition["type"] == "DisruptionTarget"
         assert "kube-controller-manager" in {entry["manager"] for entry in pod["metadata"]["managedFields"]}
         assert (condition["status"], condition["reason"]) == ("True", "DeletionByDeviceTaintManager")
         assert condition["message"] == "Device Taint manager: deleting due to NoExecute taint"
-        assert await events(world, clock, 1) == ["Marking for deletion"]
+        assert await events(world, 1) == ["Marking for deletion"]
+        await passes()
         assert world.manager.components[0].metrics[-2].value() == 1  # type: ignore[attr-defined]
 
 
 def test_what_is_tolerated_for_a_while_evicts_when_that_is_over() -> None:
     @scenario()
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
         await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},))
-        await clock.advance(timedelta(seconds=299))
+        await passes(299)
         assert not going(await world.client.get(PODS, "p", "ns"))
-        await evicted(world, clock, "p")
-        assert (clock.now() - VirtualClock().now()) / timedelta(seconds=1) == pytest.approx(300, abs=3)
+        await evicted(world, "p")
+        assert (now() - parse_time(ADDED)).total_seconds() == 300
 
 
 def test_an_eviction_that_is_no_longer_due_is_cancelled_and_may_come_back() -> None:
     @scenario()
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         tainted = await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
         await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},))
-        await clock.advance(timedelta(seconds=1))
+        await passes(1)
         await world.client.delete(RESOURCE_SLICES, tainted["metadata"]["name"])
-        assert await events(world, clock, 1) == ["Cancelling deletion"]
-        await clock.advance(timedelta(minutes=5))
+        assert await events(world, 1) == ["Cancelling deletion"]
+        await passes(300)
         assert not going(await world.client.get(PODS, "p", "ns"))
         await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
-        await evicted(world, clock, "p")
-        assert await events(world, clock, 2) == ["Cancelling deletion", "Marking for deletion"]
+        await evicted(world, "p")
+        assert await events(world, 2) == ["Cancelling deletion", "Marking for deletion"]
 
 
 def test_a_rule_tells_what_it_is_about_to_do_and_what_it_has_done() -> None:
     @scenario()
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await world.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
         await pods(world, "a", "b")
         await pods(world, "c", namespace="other")
         await world.create(DEVICE_TAINT_RULES, a_rule(driver="gpu.example.com"))
-        assert await said(world, clock, "PodsPendingEviction") == "3 pods need to be evicted in 2 different namespaces."
-        await evicted(world, clock, "a", "b")
-        assert await said(world, clock, "Completed") == "3 pods evicted since starting the controller."
+        assert await said(world, "PodsPendingEviction") == "3 pods need to be evicted in 2 different namespaces."
+        await evicted(world, "a", "b")
+        assert await said(world, "Completed") == "3 pods evicted since starting the controller."
         rule = await world.client.get(DEVICE_TAINT_RULES, "rule")
         (owner,) = [entry for entry in rule["metadata"]["managedFields"] if entry.get("subresource") == "status"]
         assert (owner["manager"], owner["operation"]) == (COMPONENT, "Apply")
@@ -191,69 +182,69 @@ def test_a_rule_tells_what_it_is_about_to_do_and_what_it_has_done() -> None:
 
 def test_a_rule_without_effect_tells_once_what_it_would_do() -> None:
     @scenario()
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await world.create(RESOURCE_SLICES, with_taints("n1", 3))
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule(effect="None", pool="n1"))
         devices = "3 published devices selected. 1 allocated device selected."
         assert (
-            await said(world, clock, "NoEffect")
+            await said(world, "NoEffect")
             == f"{devices} 1 pod would be evicted in 1 namespace if the effect was NoExecute. {ONCE}"
         )
         before = await world.client.get(DEVICE_TAINT_RULES, "rule")
         await world.client.delete(PODS, "p", "ns")
-        await clock.advance(timedelta(minutes=1))
+        await passes(60)
         assert (await world.client.get(DEVICE_TAINT_RULES, "rule"))["metadata"]["resourceVersion"] == before[
             "metadata"
         ]["resourceVersion"]
         await world.create(DEVICE_TAINT_RULES, a_rule("keeps", "NoSchedule"))
-        assert await said(world, clock, "OtherEffect", "keeps") == "Eviction only happens for the NoExecute effect."
+        assert await said(world, "OtherEffect", "keeps") == "Eviction only happens for the NoExecute effect."
 
 
 def test_a_rule_that_selects_nothing_has_not_started() -> None:
     @scenario()
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule(device="another"))
-        assert await said(world, clock, "NotStarted") == ""
+        assert await said(world, "NotStarted") == ""
 
 
 def test_without_their_gate_rules_do_nothing() -> None:
     @scenario(gates="")
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule())
         await world.create(RESOURCE_SLICES, with_taints("n2", 1, taint()))
-        await clock.advance(timedelta(minutes=1))
+        await passes(60)
         assert not going(await world.client.get(PODS, "p", "ns"))
         assert state(await world.client.get(DEVICE_TAINT_RULES, "rule")) == ("", "", "")
 
 
 def test_rules_of_1_35_are_read_in_the_version_that_it_serves() -> None:
     @scenario(gates="DRADeviceTaints=true,DRADeviceTaintRules=true", release="1.35")
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule(version="v1alpha3"))
-        await evicted(world, clock, "p")
-        assert await said(world, clock, "Completed") == "1 pod evicted since starting the controller."
+        await evicted(world, "p")
+        assert await said(world, "Completed") == "1 pod evicted since starting the controller."
 
 
 def test_a_pod_of_the_same_name_that_came_since_is_left_alone() -> None:
     @scenario()
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         (old,) = await pods(world, "p", scheduled=False)
         await world.client.delete(PODS, "p", "ns", grace_period=0)
         new = await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
         await world.client.bind("ns", "p", new["metadata"]["uid"], "n1")
         await world.create(DEVICE_TAINT_RULES, a_rule())
-        assert await said(world, clock, "NotStarted") == ""
+        assert await said(world, "NotStarted") == ""
         assert new["metadata"]["uid"] != old["metadata"]["uid"]
         assert not going(await world.client.get(PODS, "p", "ns"))
 
 
 def test_members_of_a_group_go_when_they_use_the_claim_of_the_group() -> None:
     @scenario(gates=f"{RULES},GenericWorkload=true,DRAWorkloadResourceClaims=true")
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await world.create(RESOURCE_CLAIMS, a_claim("a"))
         entries = [{"name": "g", "resourceClaimName": "a"}]
         made = {}
@@ -266,22 +257,22 @@ def test_members_of_a_group_go_when_they_use_the_claim_of_the_group() -> None:
             world, made["a"], "gpu-0", apiGroup="scheduling.k8s.io", resource="podgroups", name="group", uid="uid"
         )
         await world.create(DEVICE_TAINT_RULES, a_rule())
-        await evicted(world, clock, "a", "b")
-        assert await said(world, clock, "Completed") == "2 pods evicted since starting the controller."
+        await evicted(world, "a", "b")
+        assert await said(world, "Completed") == "2 pods evicted since starting the controller."
         assert not going(await world.client.get(PODS, "idle", "ns"))
 
 
 def test_a_pod_that_is_gone_before_its_time_is_not_spoken_of() -> None:
     @scenario()
-    async def steps(world: World, clock: VirtualClock) -> None:
+    async def steps(world: World) -> None:
         await world.create(RESOURCE_SLICES, with_taints("n1", 2, taint()))
         await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},))
-        await clock.advance(timedelta(seconds=1))
+        await passes(1)
         await world.client.delete(PODS, "p", "ns", grace_period=0)
-        await clock.advance(timedelta(minutes=5))
+        await passes(300)
         await pods(world, "other")
-        await evicted(world, clock, "other")
-        assert await events(world, clock, 1) == ["Marking for deletion"]
+        await evicted(world, "other")
+        assert await events(world, 1) == ["Marking for deletion"]
 
 
 Event = Callable[[World, Json], Awaitable[object]]
@@ -297,16 +288,16 @@ def test_the_order_of_events_does_not_matter() -> None:
     for order in permutations(EVENTS):
 
         @scenario()
-        async def steps(world: World, clock: VirtualClock, order: tuple[str, ...] = order) -> None:
+        async def steps(world: World, order: tuple[str, ...] = order) -> None:
             pod = await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
             await world.create(RESOURCE_CLAIMS, a_claim("p"))
             for name in order:
                 await EVENTS[name](world, pod)
-                await clock.advance(timedelta())
-            await evicted(world, clock, "p")
+                await passes()
+            await evicted(world, "p")
             # Whether the slice or the rule was there first: with a slice alone the pod goes before the rule comes.
             if order[-1] == "rule":
-                assert await said(world, clock, "NotStarted") == ""
+                assert await said(world, "NotStarted") == ""
             else:
-                assert await said(world, clock, "Completed") == "1 pod evicted since starting the controller."
-            assert await events(world, clock, 1) == ["Marking for deletion"]
+                assert await said(world, "Completed") == "1 pod evicted since starting the controller."
+            assert await events(world, 1) == ["Marking for deletion"]

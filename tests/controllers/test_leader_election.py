@@ -13,14 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.app import Server
+from apiserver.clock import now
 from apiserver.http.handlers.authentication import ADMIN
 from apiserver.inprocess import InProcess
 from apiserver.settings import read
 from controllers.runtime.client import Client
-from controllers.runtime.clock import VirtualClock, micro_time
 from controllers.runtime.election import Election, ElectionError, LeaderElector, LeaseLostError
 from controllers.runtime.kinds import LEASES
+from controllers.runtime.times import micro_time
 from controllers.runtime.transport import TransportError
+from tests.support.virtual import passes, run
 
 Json = dict[str, Any]
 SECOND = timedelta(seconds=1)
@@ -55,7 +57,7 @@ class Candidate:
     def __init__(self, town: Town, name: str) -> None:
         self.line = Line(town.transport)
         election = Election(name="lease", namespace="kube-system", identity=name)
-        self.elector = LeaderElector(Client(self.line, town.clock), town.clock, election, spread=lambda: 0.5)
+        self.elector = LeaderElector(Client(self.line), election, spread=lambda: 0.5)
         self.leads, self.lost = False, ""
         self.task = asyncio.ensure_future(self._run())
 
@@ -80,12 +82,11 @@ class Candidate:
 
 
 class Town:
-    """A server, a clock that stands still, and candidates."""
+    """A server and candidates."""
 
     def __init__(self, server: Server) -> None:
         self.transport = InProcess(server.handle, ADMIN)
-        self.clock = VirtualClock()
-        self.client = Client(self.transport, self.clock)
+        self.client = Client(self.transport)
         self.candidates: list[Candidate] = []
 
     def candidate(self, name: str) -> Candidate:
@@ -93,7 +94,7 @@ class Town:
         return self.candidates[-1]
 
     async def passes(self, seconds: float = 0) -> None:
-        await self.clock.advance(SECOND * seconds)
+        await passes(seconds)
 
     async def spec(self) -> Json:
         return dict((await self.client.get(LEASES, "lease", "kube-system"))["spec"])
@@ -112,20 +113,20 @@ async def a_town() -> AsyncIterator[Town]:
 
 
 def in_town(scenario: Callable[[Town], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(60), a_town() as town:
+    async def whole() -> None:
+        async with a_town() as town:
             await scenario(town)
 
-    asyncio.run(run())
+    run(whole)
 
 
 def test_the_first_leads_and_writes_client_gos_record() -> None:
     async def scenario(town: Town) -> None:
-        began = micro_time(town.clock.now())
+        began = micro_time(now())
         first = town.candidate("first")
         await town.passes(3)
         assert first.leads
-        renewed = micro_time(town.clock.now() - SECOND)
+        renewed = micro_time(now() - SECOND)
         expected = {
             "holderIdentity": "first",
             "leaseDurationSeconds": 15,

@@ -30,7 +30,6 @@ from controllers import garbage
 from controllers.manager import Manager
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import RealClock
 
 Json = dict[str, Any]
 GROUP = "example.com"
@@ -274,8 +273,8 @@ def test_objects_of_an_added_resource_outlive_the_server(
 
 @asynccontextmanager
 async def controllers_of(server: Server, *names: str) -> AsyncIterator[None]:
-    client = Client(InProcess(server.handle, ADMIN), RealClock(), "test")
-    manager = Manager(client, RealClock(), Options(), names)
+    client = Client(InProcess(server.handle, ADMIN), "test")
+    manager = Manager(client, Options(), names)
     working = asyncio.create_task(manager.run())
     await manager.wait_ready()
     try:

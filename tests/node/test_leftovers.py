@@ -21,7 +21,8 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import LEASES, NODES, PODS, RESOURCE_CLAIMS, Json
 from tests.scheduler.objects import a_claim, a_pod
-from tests.scheduler.world import World, run
+from tests.scheduler.world import World
+from tests.support.virtual import run
 
 EMULATED = {
     "apiVersion": "v1",
@@ -47,8 +48,8 @@ def a_kubelet(world: World, addresses: PodAddresses) -> Kubelet:
         return await world.client.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])
 
     claims = DraManager(EmulatedDrivers(), read_claim, NoCheckpoint(), DraFeatures(), DraMetrics())
-    host = Host(world.client, world.clock, addresses)
-    return Kubelet(host, claims, CoreEventRecorder(world.client, world.clock, "kubelet", "worker"))
+    host = Host(world.client, addresses)
+    return Kubelet(host, claims, CoreEventRecorder(world.client, "kubelet", "worker"))
 
 
 async def pod_on_worker(world: World, name: str = "p") -> Json:
@@ -73,7 +74,7 @@ def test_a_pod_of_the_same_name_gets_nothing_of_its_predecessors_status() -> Non
 def test_a_node_of_the_same_name_gets_nothing_of_its_predecessors_status() -> None:
     async def scenario() -> None:
         async with World() as world:
-            registration = Registration(world.client, Informers(world.client), world.clock, Options())
+            registration = Registration(world.client, Informers(world.client), Options())
             before = await world.create(NODES, EMULATED)
             await world.client.delete(NODES, "worker")
             await world.create(NODES, EMULATED)
@@ -121,7 +122,7 @@ def test_a_deleted_nodes_address_is_free_again_and_a_present_ones_is_taken() -> 
         async with World() as world:
             node = await world.create(NODES, EMULATED)
             addresses = [{"type": "InternalIP", "address": "172.18.0.2"}]
-            registration = Registration(world.client, Informers(world.client), world.clock, Options())
+            registration = Registration(world.client, Informers(world.client), Options())
             registration.note({**node, "status": {"addresses": addresses}})
             assert registration._addresses.assign("another") == "172.18.0.3"
             registration.forget(node)

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from controllers.runtime.clock import VirtualClock
 from controllers.runtime.events import CoreEventRecorder, EventRecorder
 from controllers.runtime.kinds import CORE_EVENTS, EVENTS, NAMESPACES, PODS, Kind
 from tests.scheduler.objects import a_pod
-from tests.scheduler.world import World, run
+from tests.scheduler.world import World
+from tests.support.virtual import run
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ def test_an_event_that_repeats_becomes_a_series_of_one_object() -> None:
     async def scenario() -> None:
         async with World() as world:
             pod = await world.create(PODS, a_pod("p"))
-            recorder = EventRecorder(world.client, VirtualClock(), "comp", "host")
+            recorder = EventRecorder(world.client, "comp", "host")
             running = asyncio.create_task(recorder.run())
             recorder.record(pod, "Warning", "R", "A", "note")
             [event] = await events(world, EVENTS, lambda found: len(found) == 1)
@@ -52,7 +52,7 @@ def test_the_same_core_event_counts_up() -> None:
     async def scenario() -> None:
         async with World() as world:
             pod = await world.create(PODS, a_pod("p"))
-            recorder = CoreEventRecorder(world.client, VirtualClock(), "comp")
+            recorder = CoreEventRecorder(world.client, "comp")
             running = asyncio.create_task(recorder.run())
             recorder.record(pod, "Normal", "R", "message")
             [event] = await events(world, CORE_EVENTS, lambda found: len(found) == 1)
@@ -69,7 +69,7 @@ def test_an_event_about_a_cluster_scoped_object_goes_to_the_namespace_default() 
     async def scenario() -> None:
         async with World() as world:
             namespace = await world.client.get(NAMESPACES, "ns")
-            recorder = EventRecorder(world.client, VirtualClock(), "comp", "host")
+            recorder = EventRecorder(world.client, "comp", "host")
             running = asyncio.create_task(recorder.run())
             recorder.record(namespace, "Normal", "R", "A", "note")
             async with asyncio.timeout(10):

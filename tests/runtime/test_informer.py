@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -13,10 +13,10 @@ import pytest
 
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
-from controllers.runtime.clock import VirtualClock
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import PODS, RESOURCE_SLICES
 from controllers.runtime.transport import TransportError
+from tests.support.virtual import passes, run
 
 Json = dict[str, Any]
 
@@ -93,8 +93,7 @@ def follow(prepare: Callable[[Script], Script]) -> tuple[Informer, Script, list[
 
     async def main() -> tuple[Informer, Script, list[tuple[str, ...]]]:
         script = prepare(Script())
-        clock = VirtualClock()
-        informer = Informer(Client(script, clock), PODS)
+        informer = Informer(Client(script), PODS)
         calls: list[tuple[str, ...]] = []
 
         def name(pod: Json) -> str:
@@ -111,7 +110,7 @@ def follow(prepare: Callable[[Script], Script]) -> tuple[Informer, Script, list[
         await asyncio.gather(task, return_exceptions=True)
         return informer, script, calls
 
-    return asyncio.run(main())
+    return run(main)
 
 
 def test_the_first_sync_is_one_watch_whose_bookmark_ends_the_present_objects() -> None:
@@ -192,6 +191,64 @@ def test_after_410_the_collection_is_read_again_and_handlers_see_the_difference(
     assert informer.resource_version == "20"
 
 
+class Refusing(Script):
+    """Answers every watch with 410, in the stream or at once, after an event if there is one; notes when it was asked."""
+
+    def __init__(self, *chunks: bytes, status: int = 200) -> None:
+        super().__init__()
+        self.times: list[float] = []
+        self._chunks, self._status = chunks, status
+
+    def _next(self, method: str, path: str, query: str) -> tuple[int, list[bytes], bool]:
+        self.times.append(asyncio.get_running_loop().time())
+        return self._status, list(self._chunks), False
+
+
+GONE = a_status(410, "Expired")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        lambda: Refusing(line("ERROR", GONE)),
+        lambda: Refusing(json.dumps(GONE).encode(), status=410),
+        lambda: Refusing(line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", GONE)),
+        lambda: Refusing(b""),
+    ],
+    ids=["as an ERROR event", "as the answer", "after initial events", "nothing comes at all"],
+)
+def test_where_every_watch_is_gone_each_attempt_waits_twice_as_long_up_to_half_a_minute(
+    script: Callable[[], Refusing],
+) -> None:
+    async def main() -> None:
+        refusing = script()
+        task = asyncio.create_task(Informer(Client(refusing), PODS).run())
+        await passes(119)
+        delays = [after - before for before, after in pairwise(refusing.times)]
+        for delay, least in zip(delays, (0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30), strict=False):
+            assert least <= delay <= 2 * least
+        assert 5 <= len(delays) <= 7
+        refusing.times.clear()
+        await passes(120)
+        delays = [after - before for before, after in pairwise(refusing.times)]
+        assert min(delays) <= 1.6, "after two minutes the delays begin again"
+        task.cancel()
+
+    run(main)
+
+
+def test_an_informer_whose_watches_end_after_each_event_lets_others_work() -> None:
+    async def main() -> None:
+        refusing = Refusing(line("ADDED", a_pod("a", 1)), end_of_initial(7))
+        task = asyncio.create_task(Informer(Client(refusing), PODS).run())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert 1 < len(refusing.times) <= 100
+        task.cancel()
+
+    run(main)
+
+
 def test_a_name_taken_by_another_object_while_no_watch_ran_is_a_deletion_and_an_addition() -> None:
     other = a_pod("a", 9)
     other["metadata"]["uid"] = "other"
@@ -213,7 +270,7 @@ def test_an_index_follows_every_change() -> None:
             line("DELETED", a_pod("b", 5, app="x")),
             stays_open=True,
         )
-        informer = Informer(Client(script, VirtualClock()), PODS)
+        informer = Informer(Client(script), PODS)
         by_app = informer.index("app", lambda pod: [pod["metadata"]["labels"]["app"]])
         task = asyncio.create_task(informer.run())
         await asyncio.wait_for(script.drained.wait(), 5)
@@ -222,32 +279,31 @@ def test_an_index_follows_every_change() -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(main())
+    run(main)
 
 
 def test_an_error_answer_is_raised_with_its_code_reason_and_message() -> None:
     async def main() -> None:
         status = a_status(409, "Conflict")
-        client = Client(Script().answer(json.dumps(status).encode(), status=409), VirtualClock())
+        client = Client(Script().answer(json.dumps(status).encode(), status=409))
         with pytest.raises(StatusError, match="Conflict") as caught:
             await client.update(PODS, a_pod("a", 1))
         assert (caught.value.code, caught.value.reason) == (409, "Conflict")
 
-    asyncio.run(main())
+    run(main)
 
 
 def test_a_request_that_the_server_asks_to_repeat_is_repeated_after_the_time_it_names() -> None:
     async def main() -> None:
-        clock = VirtualClock()
         script = Script().answer(b"", status=429).answer(json.dumps(a_pod("a", 1)).encode())
-        task = asyncio.create_task(Client(script, clock).get(PODS, "a", "ns"))
-        await clock.advance(timedelta())
+        task = asyncio.create_task(Client(script).get(PODS, "a", "ns"))
+        await passes()
         assert len(script.asked) == 1
-        await clock.advance(timedelta(seconds=1))
+        await passes(1)
         assert (await task)["metadata"]["name"] == "a"
         assert script.asked[1][1] == "/api/v1/namespaces/ns/pods/a"
 
-    asyncio.run(main())
+    run(main)
 
 
 def test_paths_follow_group_and_scope() -> None:

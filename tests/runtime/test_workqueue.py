@@ -11,23 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.api.metrics import text
-from controllers.runtime.clock import VirtualClock
+from apiserver.clock import now
 from controllers.runtime.controller import Controller, NotYetError
 from controllers.runtime.workqueue import Workqueue
+from tests.support import virtual
+from tests.support.virtual import passes
 
 MS = timedelta(milliseconds=1)
 
 
-def run(scenario: Callable[[VirtualClock, Workqueue], Awaitable[None]]) -> None:
+def run(scenario: Callable[[Workqueue], Awaitable[None]]) -> None:
     async def main() -> None:
-        clock = VirtualClock()
-        await scenario(clock, Workqueue(clock))
+        await scenario(Workqueue())
 
-    asyncio.run(main())
+    virtual.run(main)
 
 
 def test_a_key_added_twice_is_handed_out_once() -> None:
-    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+    async def scenario(queue: Workqueue) -> None:
         queue.add("a")
         queue.add("a")
         queue.add("b")
@@ -38,7 +39,7 @@ def test_a_key_added_twice_is_handed_out_once() -> None:
 
 
 def test_a_key_added_while_in_hand_comes_again_after_done_and_not_before() -> None:
-    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+    async def scenario(queue: Workqueue) -> None:
         queue.add("a")
         assert await queue.get() == "a"
         queue.add("a")
@@ -53,43 +54,43 @@ def test_a_key_added_while_in_hand_comes_again_after_done_and_not_before() -> No
 
 
 def test_a_delayed_key_keeps_its_earliest_time() -> None:
-    async def scenario(clock: VirtualClock, queue: Workqueue) -> None:
+    async def scenario(queue: Workqueue) -> None:
         queue.add_after("a", 100 * MS)
         queue.add_after("a", 500 * MS)
         queue.add_after("b", 500 * MS)
         queue.add_after("b", 100 * MS)
-        await clock.advance(99 * MS)
+        await passes(0.099)
         assert len(queue) == 0
-        await clock.advance(MS)
+        await passes(0.001)
         assert len(queue) == 2
         assert [await queue.get(), await queue.get()] == ["a", "b"]
         queue.done("a")
         queue.done("b")
-        await clock.advance(timedelta(hours=1))
+        await passes(3600)
         assert len(queue) == 0
 
     run(scenario)
 
 
 def test_failures_wait_five_milliseconds_doubling_to_a_limit_until_forgotten() -> None:
-    async def scenario(clock: VirtualClock, queue: Workqueue) -> None:
+    async def scenario(queue: Workqueue) -> None:
         for expected in (5, 10, 20, 40):
             queue.retry("a")
-            await clock.advance((expected - 1) * MS)
+            await passes((expected - 1) / 1000)
             assert len(queue) == 0
-            await clock.advance(MS)
+            await passes(0.001)
             assert await queue.get() == "a"
             queue.done("a")
         queue.forget("a")
         queue.retry("a")
-        await clock.advance(5 * MS)
+        await passes(0.005)
         assert len(queue) == 1
 
     run(scenario)
 
 
 def test_a_waiter_is_woken_by_an_add_and_released_by_close() -> None:
-    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+    async def scenario(queue: Workqueue) -> None:
         waiters = [asyncio.create_task(queue.get()) for _ in range(2)]
         await asyncio.sleep(0)
         queue.add("a")
@@ -100,7 +101,7 @@ def test_a_waiter_is_woken_by_an_add_and_released_by_close() -> None:
 
 
 def test_a_waiter_cancelled_at_the_moment_it_is_woken_passes_the_key_on() -> None:
-    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+    async def scenario(queue: Workqueue) -> None:
         first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
         await asyncio.sleep(0)
         queue.add("a")
@@ -114,7 +115,7 @@ def test_a_waiter_cancelled_at_the_moment_it_is_woken_passes_the_key_on() -> Non
 def test_whatever_happens_a_key_is_never_in_two_hands_and_every_add_is_followed_by_a_get(
     steps: list[tuple[str, str]],
 ) -> None:
-    async def scenario(_: VirtualClock, queue: Workqueue) -> None:
+    async def scenario(queue: Workqueue) -> None:
         in_hand: set[str] = set()
         owed: set[str] = set()
         for step, key in steps:
@@ -139,12 +140,12 @@ def test_whatever_happens_a_key_is_never_in_two_hands_and_every_add_is_followed_
 
 
 def test_a_queue_tells_how_long_keys_waited_and_were_in_hand() -> None:
-    async def scenario(clock: VirtualClock, queue: Workqueue) -> None:
+    async def scenario(queue: Workqueue) -> None:
         queue.add("a")
         queue.add("a")
-        await clock.advance(2 * MS)
+        await passes(0.002)
         assert await queue.get() == "a"
-        await clock.advance(30 * MS)
+        await passes(0.03)
         shown = text(queue.metrics.families)
         assert 'workqueue_depth{name=""} 0\n' in shown
         assert 'workqueue_unfinished_work_seconds{name=""} 0.03\n' in shown
@@ -163,31 +164,29 @@ def test_a_queue_tells_how_long_keys_waited_and_were_in_hand() -> None:
 
 def test_a_reconcile_that_raises_is_called_again_and_one_that_asks_is_called_after_its_delay() -> None:
     async def main() -> None:
-        clock = VirtualClock()
         calls: list[timedelta] = []
-        start = clock.now()
+        start = now()
 
         async def reconcile(_: str) -> timedelta | None:
-            calls.append(clock.now() - start)
+            calls.append(now() - start)
             if len(calls) == 1:
                 raise ValueError("not yet")
             return timedelta(seconds=3) if len(calls) == 2 else None
 
-        controller = Controller("test", reconcile, clock)
+        controller = Controller("test", reconcile)
         task = asyncio.create_task(controller.run())
         controller.queue.add("a")
-        await clock.advance(timedelta(minutes=1))
+        await passes(60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert calls == [timedelta(), 5 * MS, 5 * MS + timedelta(seconds=3)]
 
-    asyncio.run(main())
+    virtual.run(main)
 
 
 def test_work_that_has_to_wait_is_tried_again_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        clock = VirtualClock()
         calls: list[str] = []
 
         async def reconcile(key: str) -> None:
@@ -195,17 +194,17 @@ def test_work_that_has_to_wait_is_tried_again_without_a_traceback(caplog: pytest
             if len(calls) < 3:
                 raise NotYetError("no template")
 
-        controller = Controller("test", reconcile, clock)
+        controller = Controller("test", reconcile)
         task = asyncio.create_task(controller.run())
         controller.queue.add("a")
         with caplog.at_level("INFO"):
-            await clock.advance(timedelta(minutes=1))
+            await passes(60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert calls == ["a", "a", "a"]
 
-    asyncio.run(main())
+    virtual.run(main)
     assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [
         ("INFO", "test: a: no template", None)
     ] * 2

@@ -11,7 +11,6 @@ import pytest
 
 from apiserver.api.features import Features
 from controllers.allocator import Allocator
-from controllers.runtime.clock import VirtualClock
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
@@ -35,9 +34,7 @@ class Cluster:
         self.cache, self.allocator = Cache(), Allocator()
         self.claims = ClaimCache(self.allocator.allocated)
         self.classes = ClassNames()
-        self.devices = DynamicResources(
-            self.allocator, self.claims, VirtualClock(), conditions=True, classes=self.classes
-        )
+        self.devices = DynamicResources(self.allocator, self.claims, conditions=True, classes=self.classes)
         self.reach = DeviceReach(self.allocator.allocated)
         given, usual = gates or {}, Features()
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from controllers.runtime.clock import VirtualClock
 from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
-from tests.scheduler.world import World, as_time_goes_by, run, scheduled
+from tests.scheduler.world import World, scheduled
+from tests.support.virtual import run
 
 Json = dict[str, Any]
 CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
@@ -34,16 +33,15 @@ async def report(world: World, claim: Json, condition: str) -> None:
 
 def test_the_pod_is_bound_when_its_device_is_ready_and_waits_until_then() -> None:
     async def scenario() -> None:
-        clock = VirtualClock()
-        async with World("scheduler", clock=clock) as world:
+        async with World("scheduler") as world:
             claim = await prepare(world)
             [result] = claim["status"]["allocation"]["devices"]["results"]
             assert {name: result[name] for name in CONDITIONS} == CONDITIONS
-            pending = await as_time_goes_by(clock, first_event(world, "BindingConditionsPending"), timedelta())
+            pending = await first_event(world, "BindingConditionsPending")
             assert pending["note"] == "waiting for binding conditions for device on node n1"
             assert not (await world.client.get(PODS, "p", "ns"))["spec"].get("nodeName")
             await report(world, claim, "ready")
-            pod = await as_time_goes_by(clock, world.bound("p"), timedelta(seconds=5))
+            pod = await world.bound("p")
             assert pod["spec"]["nodeName"] == "n1"
 
     run(scenario)
@@ -51,35 +49,30 @@ def test_the_pod_is_bound_when_its_device_is_ready_and_waits_until_then() -> Non
 
 def test_a_device_that_fails_makes_the_attempt_fail_and_is_given_up_for_another_try() -> None:
     async def scenario() -> None:
-        clock = VirtualClock()
-        async with World("scheduler", clock=clock) as world:
+        async with World("scheduler") as world:
             claim = await prepare(world)
             await report(world, claim, "broken")
-            message = await as_time_goes_by(clock, world.unschedulable("p"), timedelta(seconds=5))
+            message = await world.unschedulable("p")
             assert message == (
                 'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=R, message="M"'
             )
             pod = await world.client.get(PODS, "p", "ns")
             assert scheduled(pod)["reason"] == "SchedulerError"
-            freed = world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
-            await as_time_goes_by(clock, freed, timedelta(seconds=1))
-            again = world.until(RESOURCE_CLAIMS, "ns/c", lambda c: c.get("status", {}).get("allocation"))
-            claim = await as_time_goes_by(clock, again, timedelta(seconds=1))
+            await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
+            claim = await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: c.get("status", {}).get("allocation"))
             await report(world, claim, "ready")
-            await as_time_goes_by(clock, world.bound("p"), timedelta(seconds=5))
+            await world.bound("p")
 
     run(scenario)
 
 
 def test_a_device_that_is_not_ready_in_ten_minutes_is_given_up() -> None:
     async def scenario() -> None:
-        clock = VirtualClock()
-        async with World("scheduler", clock=clock) as world:
+        async with World("scheduler") as world:
             await prepare(world)
-            message = await as_time_goes_by(clock, world.unschedulable("p"), timedelta(seconds=30))
+            message = await world.unschedulable("p")
             assert message.startswith('running PreBind plugin "DynamicResources": device binding timeout: ')
-            freed = world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
-            await as_time_goes_by(clock, freed, timedelta(seconds=1))
+            await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
 
     run(scenario)
 

@@ -16,7 +16,8 @@ from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.podinfo import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
-from tests.scheduler.world import World, run
+from tests.scheduler.world import World
+from tests.support.virtual import run
 
 Json = dict[str, Any]
 GPU = "example.com/gpu"

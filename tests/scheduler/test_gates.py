@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
-from controllers.runtime.clock import VirtualClock
 from controllers.runtime.kinds import PODS
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
@@ -15,7 +13,8 @@ from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.queue import Place, SchedulingQueue
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
-from tests.scheduler.world import World, run
+from tests.scheduler.world import World
+from tests.support.virtual import run
 
 Json = dict[str, Any]
 PLUGIN = node_resources_fit()
@@ -95,9 +94,8 @@ def test_without_queueing_hints_every_event_that_a_plugin_registered_wakes_its_p
 
 def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() -> None:
     async def scenario(early: bool) -> bool:
-        clock = VirtualClock()
         hints = {FIT: hints_of(PLUGIN)}
-        queue = SchedulingQueue(clock, lambda _: None, hints, pop_from_backoff=early)
+        queue = SchedulingQueue(lambda _: None, hints, pop_from_backoff=early)
         queue.add(info("p", requests={"cpu": "2"}))
         pod = await queue.pop()
         queue.put_back(pod, (FIT,))
@@ -106,9 +104,8 @@ def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() 
         waiting = asyncio.create_task(queue.pop())
         await asyncio.sleep(0)
         at_first = waiting.done()
-        await clock.advance(timedelta(seconds=3))
         assert (await waiting) is pod
         return at_first
 
-    assert asyncio.run(scenario(True))
-    assert not asyncio.run(scenario(False))
+    assert run(lambda: scenario(True))
+    assert not run(lambda: scenario(False))

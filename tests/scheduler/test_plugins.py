@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from controllers.runtime.clock import VirtualClock
 from controllers.runtime.kinds import NODES, PODS
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import SKIP, Plugin, Reads, hints_of, node_field, pod_field
@@ -20,7 +19,8 @@ from controllers.scheduler.status import Rejection
 from controllers.scheduler.watching import node_comparison
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
-from tests.scheduler.world import World, run, scheduled
+from tests.scheduler.world import World, scheduled
+from tests.support.virtual import run
 
 Json = dict[str, Any]
 RACK = "example.com/rack"
@@ -121,7 +121,7 @@ WAKING: list[tuple[str, Event, bool]] = [
 def test_what_it_reads_wakes_its_pods(event: Event, wakes: bool) -> None:
     async def scenario() -> None:
         plugin = Rack().plugin
-        queue = SchedulingQueue(VirtualClock(), lambda _: None, {plugin.name: hints_of(plugin)})
+        queue = SchedulingQueue(lambda _: None, {plugin.name: hints_of(plugin)})
         queue.add(PodInfo(in_rack("p", "2", uid="p")))
         pod = await queue.pop()
         queue.put_back(pod, (plugin.name,))
@@ -140,7 +140,7 @@ def test_a_hint_that_fails_wakes_the_pod() -> None:
         def broken(_: PodInfo, __: Event) -> bool:
             raise ZeroDivisionError
 
-        queue = SchedulingQueue(VirtualClock(), lambda _: None, {"Broken": {ClusterEvent.NODE_ADD: broken}})
+        queue = SchedulingQueue(lambda _: None, {"Broken": {ClusterEvent.NODE_ADD: broken}})
         queue.add(PodInfo(a_pod("p")))
         pod = await queue.pop()
         queue.put_back(pod, ("Broken",))

@@ -19,7 +19,8 @@ from controllers.runtime.kinds import (
 )
 from controllers.scheduler.podwrites import PodWriter
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
-from tests.scheduler.world import World, run, scheduled
+from tests.scheduler.world import World, scheduled
+from tests.support.virtual import run
 
 Json = dict[str, Any]
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -322,7 +323,7 @@ def test_what_was_found_out_about_a_pod_is_not_written_to_another_of_its_name() 
             first = await world.create(PODS, a_pod("p"))
             await world.client.delete(PODS, "p", "ns", grace_period=0)
             second = await world.create(PODS, a_pod("p"))
-            writer = PodWriter(world.client, world.clock)
+            writer = PodWriter(world.client)
             await writer.unscheduled(first, "Unschedulable", "0/0 nodes are available", "n1")
             await writer.nominate(first, "n1")
             assert (await world.client.get(PODS, "p", "ns"))["status"] == second["status"]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from controllers.runtime.clock import VirtualClock
+from apiserver.clock import now
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
 from controllers.scheduler.plugins import SCHEDULING_GATES
@@ -15,6 +15,8 @@ from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.queue import Place, QueuedPod, SchedulingQueue
 from tests.scheduler.objects import a_node, a_pod, info
+from tests.support import virtual
+from tests.support.virtual import passes
 
 SECOND = timedelta(seconds=1)
 FIT = ("NodeResourcesFit",)
@@ -25,12 +27,11 @@ def keeps_gated_out(pod: PodInfo) -> str | None:
     return "SchedulingGates" if pod.spec.get("schedulingGates") else None
 
 
-def run(scenario: Callable[[VirtualClock, SchedulingQueue], Awaitable[None]]) -> None:
+def run(scenario: Callable[[SchedulingQueue], Awaitable[None]]) -> None:
     async def main() -> None:
-        clock = VirtualClock()
-        await scenario(clock, SchedulingQueue(clock, keeps_gated_out, HINTS))
+        await scenario(SchedulingQueue(keeps_gated_out, HINTS))
 
-    asyncio.run(main())
+    virtual.run(main)
 
 
 async def attempt(queue: SchedulingQueue, plugins: Iterable[str]) -> QueuedPod:
@@ -44,17 +45,17 @@ def node_added(**node: Any) -> Event:
 
 
 def test_higher_priority_comes_first_and_then_who_came_earlier() -> None:
-    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
         for name, priority in (("first", 0), ("second", 0), ("important", 10)):
             queue.add(info(name, priority=priority))
-            await clock.advance(SECOND)
+            await passes(1)
         assert [(await queue.pop()).info.name for _ in range(3)] == ["important", "first", "second"]
 
     run(scenario)
 
 
 def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
-    async def scenario(_: VirtualClock, queue: SchedulingQueue) -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
         gated = a_pod("p", uid="u", schedulingGates=[{"name": "g"}])
         queue.add(PodInfo(gated))
         assert queue.idle
@@ -65,14 +66,14 @@ def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
 
 
 def test_a_rejected_pod_waits_for_a_change_that_its_plugin_cares_about() -> None:
-    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
         queue.add(info("p", requests={"cpu": "2"}))
         pod = await attempt(queue, FIT)
         assert pod.place is Place.UNSCHEDULABLE
         queue.notify(Event(ClusterEvent.SLICE_ADD, None, {}))
         queue.notify(node_added(cpu="1"))
         assert pod.place is Place.UNSCHEDULABLE
-        await clock.advance(5 * SECOND)
+        await passes(5)
         queue.notify(node_added(cpu="2"))
         assert pod.place is Place.ACTIVE
 
@@ -80,7 +81,7 @@ def test_a_rejected_pod_waits_for_a_change_that_its_plugin_cares_about() -> None
 
 
 def test_a_change_during_the_attempt_is_not_missed() -> None:
-    async def scenario(_: VirtualClock, queue: SchedulingQueue) -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
         queue.add(info("p", requests={"cpu": "2"}))
         pod = await queue.pop()
         queue.notify(node_added(cpu="2"))
@@ -95,7 +96,7 @@ def test_a_change_during_the_attempt_is_not_missed() -> None:
 
 
 def test_a_rejected_pod_that_backs_off_is_taken_early_when_nothing_else_is_to_do_but_a_failed_one_is_not() -> None:
-    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
         queue.add(info("failed"))
         failed = await attempt(queue, ())
         assert failed.place is Place.ERROR_BACKOFF
@@ -104,9 +105,9 @@ def test_a_rejected_pod_that_backs_off_is_taken_early_when_nothing_else_is_to_do
         queue.notify(node_added(cpu="2"))
         assert (await queue.pop()).info.name == "rejected"
         waiting = asyncio.create_task(queue.pop())
-        await clock.advance(0.9 * SECOND)
+        await passes(0.9)
         assert not waiting.done()
-        await clock.advance(1.2 * SECOND)
+        await passes(1.2)
         assert waiting.done()
         assert (await waiting).info.name == "failed"
 
@@ -114,35 +115,32 @@ def test_a_rejected_pod_that_backs_off_is_taken_early_when_nothing_else_is_to_do
 
 
 def test_backoff_doubles_from_one_to_ten_seconds_rounded_up_to_a_whole_one() -> None:
-    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
         queue.add(info("p"))
         pod = await queue.pop()
         for nominal in (1, 2, 4, 8, 10, 10):
             queue.put_back(pod, ())
-            since = clock.now()
-            waiting = asyncio.create_task(queue.pop())
-            while not waiting.done():
-                await clock.advance(0.25 * SECOND)
-            assert nominal * SECOND <= clock.now() - since <= (nominal + 1) * SECOND
-            pod = await waiting
+            since = now()
+            pod = await queue.pop()
+            assert nominal * SECOND <= now() - since <= (nominal + 1) * SECOND
 
     run(scenario)
 
 
 def test_an_unschedulable_pod_is_tried_again_after_five_minutes_whatever_happened() -> None:
-    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
         queue.add(info("p"))
         pod = await attempt(queue, FIT)
-        await clock.advance(timedelta(minutes=5))
+        await passes(300)
         assert pod.place is Place.UNSCHEDULABLE
-        await clock.advance(timedelta(seconds=31))
+        await passes(31)
         assert pod.place is Place.ACTIVE
 
     run(scenario)
 
 
 def test_a_deleted_pod_is_not_handed_out_wherever_it_was() -> None:
-    async def scenario(clock: VirtualClock, queue: SchedulingQueue) -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
         for name in ("active", "rejected", "failed", "flying"):
             queue.add(info(name, uid=name, priority={"active": -1}.get(name, 0)))
         await attempt(queue, FIT)
@@ -151,7 +149,7 @@ def test_a_deleted_pod_is_not_handed_out_wherever_it_was() -> None:
         for uid in ("active", "rejected", "failed", "flying"):
             queue.delete(uid)
         queue.put_back(flying, FIT)
-        await clock.advance(timedelta(minutes=10))
+        await passes(600)
         assert queue.idle
 
     run(scenario)

@@ -1,13 +1,12 @@
-"""A real API server on a store in memory, with the chosen components, all in this process."""
+"""A real API server on a store in memory, with the chosen components, all in this process and in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from apiserver.app import Server
 from apiserver.http.handlers.authentication import ADMIN
@@ -16,13 +15,13 @@ from apiserver.settings import read
 from controllers.manager import Manager
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock, RealClock, VirtualClock
 from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
 from controllers.scheduler import Scheduler
 from controllers.scheduler.framework import Plugin
 
 Json = dict[str, Any]
-Result = TypeVar("Result")
+#: Seconds of virtual time until what is waited for counts as never coming.
+_PATIENCE = 3600
 
 
 class World:
@@ -31,7 +30,6 @@ class World:
     def __init__(
         self,
         *components: str,
-        clock: Clock | None = None,
         release: str = "1.36",
         gates: str = "",
         plugins: Sequence[Plugin] = (),
@@ -50,19 +48,18 @@ class World:
                 "--runtime-config=api/all=true",
             ]
         )
-        self.clock = clock or RealClock()
 
     async def __aenter__(self) -> Self:
         self.server = await Server.open(self._settings)
         features = self._settings.features
         self.release = features.release
-        self.client = Client(InProcess(self.server.handle, ADMIN), self.clock, "test", release=features.release)
+        self.client = Client(InProcess(self.server.handle, ADMIN), "test", release=features.release)
         options = Options(
             seed=1, emulated_version=features.release, gates={**features.settings, **self._component_gates}
         )
-        self.manager = Manager(self.client, self.clock, options, self._components)
+        self.manager = Manager(self.client, options, self._components)
         if self._plugins:
-            scheduler = Scheduler(self.client, self.manager.informers, self.clock, options, self._plugins)
+            scheduler = Scheduler(self.client, self.manager.informers, options, self._plugins)
             self.manager.components.append(scheduler)
         self._running = asyncio.create_task(self.manager.run())
         async with asyncio.timeout(20):
@@ -100,7 +97,7 @@ class World:
         """The object of that key as soon as it is as it should be."""
         seen: list[Json] = []
         try:
-            async with asyncio.timeout(10), aclosing(self.client.watch(kind)) as batches:
+            async with asyncio.timeout(_PATIENCE), aclosing(self.client.watch(kind)) as batches:
                 async for batch in batches:
                     for event in batch:
                         if event.type != "BOOKMARK" and key_of(event.object) == key:
@@ -128,16 +125,3 @@ def scheduled(pod: Json) -> Json:
     """The PodScheduled condition."""
     conditions = pod.get("status", {}).get("conditions") or ()
     return next((c for c in conditions if c["type"] == "PodScheduled"), {})
-
-
-async def as_time_goes_by(clock: VirtualClock, waited: Awaitable[Result], step: timedelta) -> Result:
-    """Moves the clock on until what is waited for has come."""
-    task = asyncio.ensure_future(waited)
-    while not task.done():
-        await clock.advance(step)
-        await asyncio.wait((task,), timeout=0.01)
-    return await task
-
-
-def run(scenario: Any) -> None:
-    asyncio.run(scenario())

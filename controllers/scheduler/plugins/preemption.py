@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
-from controllers.runtime.clock import Clock, go_time
 from controllers.runtime.conditions import condition_patch
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.kinds import PODS
+from controllers.runtime.times import go_time
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, PostFilterResult, Reads
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
@@ -68,13 +69,12 @@ class Preemption:
     def __init__(
         self,
         client: Client,
-        clock: Clock,
         cache: Cache,
         nominator: Nominator,
         recorder: EventRecorder,
         choice: random.Random,
     ) -> None:
-        self._client, self._clock, self._cache = client, clock, cache
+        self._client, self._cache = client, cache
         self._nominator, self._recorder, self._choice = nominator, recorder, choice
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
@@ -158,7 +158,7 @@ class Preemption:
             return
         condition = {
             "lastProbeTime": None,
-            "lastTransitionTime": go_time(self._clock.now()),
+            "lastTransitionTime": go_time(clock.now()),
             "message": f"{preemptor.spec.get('schedulerName', '')}: preempting to accommodate a higher priority pod",
             "observedGeneration": pod["metadata"].get("generation"),
             "reason": _REASON,
