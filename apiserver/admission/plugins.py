@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
+from apiserver.admission.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
 from apiserver.admission.priority import Priority
 from apiserver.admission.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
@@ -109,6 +110,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "StorageObjectInUseProtection": StorageObjectInUseProtection,
     "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
     "PodGroupProtection": PodGroupProtection,
+    "PodTopologyLabels": PodTopologyLabels,
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
 }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from apiserver.api.fielderrors import FieldError, Path, aggregate, not_supported, required
 from apiserver.api.status import StatusError, bad_request, conflict
+from apiserver.registry.admission import Attributes, admit
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.verbs.update import replace_object
 from apiserver.resources.pods.conditions import set_condition
@@ -56,7 +57,7 @@ def assign(ctx: Context, body: Json, pod: Json) -> Json:
     given = body.get("metadata") or {}
     if given.get("annotations"):
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **given["annotations"]}
-    if given.get("labels"):
+    if given.get("labels") and ctx.features.enabled("PodTopologyLabelsAdmission"):
         metadata["labels"] = {**(metadata.get("labels") or {}), **given["labels"]}
     set_condition(status, "PodScheduled", "True", timestamp(ctx.now))
     return pod
@@ -64,6 +65,7 @@ def assign(ctx: Context, body: Json, pod: Json) -> Json:
 
 async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """POST pods/NAME/binding."""
+    await admit(store.on_create, Attributes("CREATE", ctx, ctx.name, body))
     metadata = body.get("metadata") or {}
     if ctx.name != metadata.get("name", ""):
         raise bad_request("name in URL does not match name in Binding object")

@@ -1,0 +1,70 @@
+"""A pod on a node carries the node's zone and region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.wire import Child, Wire
+
+PODS = "/api/v1/namespaces/default/pods"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+Json = dict[str, Any]
+
+
+def serving(directory: Any, *flags: str) -> Iterator[Wire]:
+    """A server with a node in a zone and a region, which has another label as well, and a node without."""
+    with Child(directory, *flags) as child:
+        wire = child.wire()
+        for name, labels in (("zoned", {ZONE: "a", REGION: "r", "disk": "ssd"}), ("plain", {"disk": "ssd"})):
+            assert wire.post("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}}).status == 201
+        yield wire
+
+
+@pytest.fixture(scope="module")
+def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    yield from serving(tmp_path_factory.mktemp("topology"))
+
+
+def pod(name: str, labels: Json | None = None, **spec: Any) -> Json:
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+
+
+def bound(wire: Wire, name: str, node: str, labels: Json | None = None, kind: str = "Node") -> Json:
+    """The labels of a pod once it is bound."""
+    assert wire.post(PODS, pod(name, labels)).status == 201
+    body = {"metadata": {"name": name}, "target": {"kind": kind, "name": node}}
+    assert wire.post(f"{PODS}/{name}/binding", body).status == 201
+    return wire.get(f"{PODS}/{name}").json["metadata"].get("labels", {})
+
+
+def test_a_bound_pod_gets_the_zone_and_region_of_its_node_and_keeps_its_own_labels(wire: Wire) -> None:
+    assert bound(wire, "a", "zoned", {"app": "x", ZONE: "mine"}) == {"app": "x", ZONE: "a", REGION: "r"}
+
+
+def test_a_pod_that_is_made_on_a_node_gets_them_too(wire: Wire) -> None:
+    made = wire.post(PODS, pod("b", nodeName="zoned"))
+    assert made.json["metadata"]["labels"] == {ZONE: "a", REGION: "r"}
+
+
+@pytest.mark.parametrize(("name", "node"), [("c", "plain"), ("d", "unknown")])
+def test_a_node_without_them_and_one_that_is_not_there_change_nothing(wire: Wire, name: str, node: str) -> None:
+    assert bound(wire, name, node, {"app": "x"}) == {"app": "x"}
+
+
+def test_a_target_of_no_kind_is_not_taken_for_a_node(wire: Wire) -> None:
+    assert bound(wire, "e", "zoned", kind="") == {}
+
+
+def test_without_the_gate_a_pod_keeps_its_labels(tmp_path: Any) -> None:
+    for wire in serving(tmp_path, "--feature-gates", "PodTopologyLabelsAdmission=false"):
+        assert bound(wire, "a", "zoned", {"app": "x"}) == {"app": "x"}
+        body = {"metadata": {"name": "b", "labels": {"given": "1"}}, "target": {"kind": "Node", "name": "zoned"}}
+        assert wire.post(PODS, pod("b")).status == 201
+        assert wire.post(f"{PODS}/b/binding", body).status == 201
+        assert "labels" not in wire.get(f"{PODS}/b").json["metadata"]
