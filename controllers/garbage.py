@@ -7,11 +7,13 @@ is looked up live before anything is deleted. Keys are uids. Facts: upstream's p
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
+from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -72,7 +74,8 @@ class GarbageCollector(ControllerComponent):
         """Follows kinds that are served since, and forgets those that are not served any more."""
         lasting = set(self._kinds.values())
         while True:
-            await self._client.clock.sleep(RESYNC)
+            with clock.timers(clock.Timer.UPKEEP):
+                await asyncio.sleep(RESYNC.total_seconds())
             try:
                 served = set(await self._served())
             except (StatusError, TransportError) as error:
