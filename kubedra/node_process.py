@@ -14,9 +14,13 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubedra import process
+
+if TYPE_CHECKING:
+    from kubedra.driver import Driver
+    from kubedra.driver.running import RunningDriver
 
 #: Seconds that a node has to end.
 STOP_TIMEOUT = 10.0
@@ -33,12 +37,16 @@ class NodeProcess:
         self,
         name: str,
         kubeconfig: Path,
-        plugin_dir: Path | str,
+        plugin_dir: Path | str | None = None,
         registry_dir: Path | str | None = None,
         *,
         args: Sequence[str] = (),
     ) -> None:
-        self.name, self.plugin_dir = name, Path(plugin_dir).absolute()
+        #: A directory of its own where none is given. /tmp, for the paths of sockets are short.
+        self._own = tempfile.TemporaryDirectory(prefix="kubedra-") if plugin_dir is None else None
+        self.name, self.plugin_dir = name, Path(plugin_dir or self._own.name).absolute()  # type: ignore[union-attr]
+        self._kubeconfig = kubeconfig
+        self._drivers: list[RunningDriver] = []
         self.registry_dir = Path(registry_dir).absolute() if registry_dir else self.plugin_dir / "registry"
         self._flags = [
             name,
@@ -67,6 +75,15 @@ class NodeProcess:
             stderr=self._log,
         )
 
+    def run_driver(self, driver: Driver) -> RunningDriver:
+        """Start a driver on the node, in this process; returns when it is registered. `close` ends it."""
+        running = driver.run(
+            node=self.name, plugin_dir=self.plugin_dir, registry_dir=self.registry_dir, kubeconfig=self._kubeconfig
+        )
+        self._drivers.append(running.start())
+        running.wait_registered()
+        return running
+
     def stop(self) -> None:
         """End it as `kubedra node run` ends on Ctrl-C. Drivers, pods and claims stay as they are."""
         self._end(signal.SIGTERM)
@@ -94,9 +111,13 @@ class NodeProcess:
         return Path(self._log.name).read_text(errors="replace")
 
     def close(self) -> None:
-        """End it if it runs, and forget its log."""
+        """End it if it runs, with the drivers that were started on it."""
+        for driver in self._drivers:
+            driver.stop()
         self.kill()
         self._log.close()
+        if self._own is not None:
+            self._own.cleanup()
 
     def _end(self, number: int) -> None:
         running, self._process = self._process, None

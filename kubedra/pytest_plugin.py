@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from kubedra.client import Client
     from kubedra.control_plane import ControlPlane
+    from kubedra.driver import Driver
     from kubedra.node_process import NodeProcess
 
 Json = dict[str, Any]
@@ -80,19 +81,22 @@ class Kube:
         devices: int = 0,
         slices: Iterable[Any] = (),
         labels: Mapping[str, str] | None = None,
+        driver: Driver | None = None,
         plugin_dir: Path | str | None = None,
         registry_dir: Path | str | None = None,
         **options: Any,
     ) -> Json:
         """An emulated node; see `kubedra.nodes.add_node`. With a plugin directory it is a process of its own with real
-        drivers, which `node` gives; see `kubedra.node_process`.
+        drivers, which `node` gives; see `kubedra.node_process`. A `kubedra.driver.Driver` is started with it.
         """
-        if plugin_dir is not None:
+        if plugin_dir is not None or driver is not None:
             from kubedra.node_process import NodeProcess
 
             self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir)
             node.start()
             made = self.wait(f"node/{name}", "condition=Ready")
+            if driver is not None:
+                node.run_driver(driver)
             return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else made
         from kubedra.nodes import add_node
 

@@ -1,1 +1,8 @@
-"""Drivers for dynamic resource allocation in Python."""
+"""DRA drivers in Python: see `kubedra.driver.driver`."""
+
+from __future__ import annotations
+
+from kubedra.driver.driver import Claim, Driver
+from kubedra.driver.pools import Pool
+
+__all__ = ["Claim", "Driver", "Pool"]

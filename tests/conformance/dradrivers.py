@@ -15,7 +15,8 @@ from grpclib.protocol import H2Protocol
 from grpclib.server import Server
 from grpclib.server import Stream as ServerStream
 
-from controllers.node.grpc.connection import MessageCodec, code_name
+from controllers.node.grpc.connection import code_name
+from kubedra.driver.codec import MessageCodec
 from kubedra.driver.messages import (
     DRA_SERVICES,
     HEALTH_SERVICE,

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from grpclib.client import Channel, Handler, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
-from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from grpclib.protocol import H2Protocol
 
 from controllers.node.dra.drivers import DriverCallError
+from kubedra.driver.codec import MessageCodec
 from kubedra.driver.wire import WireError
 
 #: Seconds before a connection is tried again: the first, how they grow, the longest.
@@ -33,19 +33,6 @@ class Message(Protocol):
 
 
 Answer = TypeVar("Answer", bound=Message)
-
-
-class MessageCodec(CodecBase):
-    """Messages that know their own bytes."""
-
-    __content_subtype__ = "proto"
-
-    def encode(self, message: Any, message_type: Any) -> bytes:
-        encoded: bytes = message.encode()
-        return encoded
-
-    def decode(self, data: bytes, message_type: Any) -> Any:
-        return message_type.decode(data)
 
 
 def code_name(status: Status) -> str:

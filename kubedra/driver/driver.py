@@ -1,0 +1,134 @@
+"""A DRA driver in a few lines: say which devices there are, and what preparing a claim means.
+
+    class Gpus(Driver):
+        name = "gpu.example.com"
+
+        def devices(self):
+            return [{"name": "gpu-0"}, {"name": "gpu-1"}]
+
+        def prepare(self, claim):
+            return {device: [f"vendor.com/gpu={device}"] for device in claim.devices}
+
+        def unprepare(self, claim):
+            ...
+
+    Gpus().serve(node="n1", kubeconfig="kubeconfig", plugin_dir="/tmp/n1")
+
+It registers with a kubelet (kubedra's or a real one), answers its calls, publishes the slices of its node and reports
+health. Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/kubeletplugin.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kubedra.driver.pools import Pool
+
+if TYPE_CHECKING:
+    from kubedra.driver.running import RunningDriver
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim as a driver is asked about it. `object` and `results` are there when it is prepared: the ResourceClaim,
+    and those of its allocation's results that are the driver's.
+    """
+
+    namespace: str
+    uid: str
+    name: str
+    object: Json = field(default_factory=dict)
+    results: tuple[Json, ...] = ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Names of the devices that were allocated, each once."""
+        return tuple(dict.fromkeys(result["device"] for result in self.results))
+
+    def parameters(self, driver: str, result: Json) -> list[Json]:
+        """Opaque parameters for one result, in the order in which they hold: the class's first, then the claim's."""
+        allocation = self.object["status"]["allocation"]["devices"]
+        request = result["request"]
+        return [
+            entry["opaque"]["parameters"]
+            for entry in allocation.get("config") or ()
+            if entry.get("opaque", {}).get("driver") == driver
+            and (not entry.get("requests") or {request, request.partition("/")[0]} & set(entry["requests"]))
+        ]
+
+
+class Driver:
+    """What a driver is; override what you need. Methods may be coroutines. `prepare` and `unprepare` may be called
+    again for claims that are done, and must succeed then.
+    """
+
+    #: The driver's name, a DNS name.
+    name = ""
+
+    def devices(self) -> Iterable[Json]:
+        """The node's devices, as in a ResourceSlice."""
+        return ()
+
+    def pools(self, node: str) -> Mapping[str, Pool]:
+        """What is published: one pool, named after the node, with `devices()`."""
+        return {node: Pool.of(self.devices())}
+
+    def prepare(self, claim: Claim) -> Mapping[str, Iterable[str]] | None:
+        """CDI ids by device; None: none. What it raises is the claim's error, and is tried again later."""
+        return None
+
+    def unprepare(self, claim: Claim) -> None:
+        """Takes back what `prepare` did, if it did anything. What it raises is the claim's error."""
+
+    def failed(self, error: Exception) -> None:
+        """Something in the background went wrong; it is tried again."""
+        import logging
+
+        logging.getLogger("kubedra.driver").warning("%s: %s", self.name, error)
+
+    def run(
+        self,
+        *,
+        node: str,
+        plugin_dir: Path | str,
+        registry_dir: Path | str | None = None,
+        kubeconfig: Path | str | None = None,
+        server: str = "",
+        instance: str = "",
+    ) -> RunningDriver:
+        """The driver on a node, in a thread of its own; use it in a `with`, or call `start` and `stop`.
+
+        Drivers of one node share `plugin_dir` and `registry_dir` (default: `registry` in the former), as the kubelet
+        has them. `instance` tells two processes of one driver apart, for rolling updates.
+        """
+        from kubedra.driver.running import Place, RunningDriver
+
+        plugins = Path(plugin_dir).absolute()
+        registry = Path(registry_dir).absolute() if registry_dir else plugins / "registry"
+        return RunningDriver(self, Place(node, plugins, registry, kubeconfig, server, instance))
+
+    def serve(self, **where: Any) -> None:
+        """`run` until SIGINT or SIGTERM: what a driver's `main` does."""
+        import signal
+        import threading
+
+        stopped = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+        with self.run(**where):
+            stopped.wait()
+
+
+async def called(function: Any, *arguments: Any) -> Any:
+    """The outcome of a method, be it a function (called in a thread) or a coroutine."""
+    import asyncio
+
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    return await asyncio.to_thread(function, *arguments)

@@ -1,0 +1,153 @@
+"""A driver at work: its sockets, its registration and its slices, in a thread with a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from kubedra.client import Client
+from kubedra.driver.driver import Driver
+from kubedra.driver.pools import Owner
+from kubedra.driver.publisher import Publisher
+from kubedra.driver.service import Service, SocketServer
+
+Json = dict[str, Any]
+Result = TypeVar("Result")
+#: Seconds that starting and registering may take.
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a driver works."""
+
+    node: str
+    plugin_dir: Path
+    registry_dir: Path
+    kubeconfig: Path | str | None
+    server: str
+    instance: str
+
+    def client(self) -> Client:
+        """Raises ValueError where neither a kubeconfig nor a server is given."""
+        if self.server:
+            return Client(self.server)
+        if self.kubeconfig is None:
+            raise ValueError("a driver needs a kubeconfig or a server")
+        return Client.from_kubeconfig(self.kubeconfig)
+
+
+class RunningDriver:
+    """One driver on one node."""
+
+    def __init__(self, driver: Driver, place: Place) -> None:
+        if not driver.name:
+            raise ValueError("DRA driver name is empty")
+        self.driver, self._place = driver, place
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._service: Service | None = None
+        self._publisher: Publisher | None = None
+        self._stopping: asyncio.Event | None = None
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """How many slices were created, updated and deleted."""
+        return dict(self._publisher.statistics) if self._publisher is not None else {}
+
+    def start(self) -> Self:
+        """Returns when the sockets listen and the slices are about to be published. Raises what goes wrong."""
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main(started)), daemon=True)
+        self._thread.start()
+        started.result(_PATIENCE)
+        return self
+
+    def stop(self) -> None:
+        """Leaves the node: sockets go, slices stay, as with a real driver."""
+        thread, self._thread = self._thread, None
+        if thread is None or self._loop is None or self._stopping is None:
+            return
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        thread.join(_PATIENCE)
+
+    def wait_registered(self) -> None:
+        """Returns when the kubelet has said what it makes of the driver. Raises RuntimeError where it refused it."""
+        assert self._service is not None
+
+        async def heard(service: Service) -> None:
+            async with asyncio.timeout(_PATIENCE):
+                await service.registered.wait()
+
+        self._call(heard(self._service))
+        status = self._service.registration
+        if status is not None and not status.registered:
+            raise RuntimeError(status.error)
+
+    def publish(self) -> None:
+        """What `pools` gives now is published."""
+        assert self._loop is not None
+        assert self._publisher is not None
+        self._loop.call_soon_threadsafe(self._publisher.update, self.driver.pools(self._place.node))
+
+    def set_health(self, device: str, state: str, message: str = "") -> None:
+        """What is reported of a device from now on: Healthy, Unhealthy or Unknown."""
+        assert self._service is not None
+        self._call(self._service.set_health(device, state, message))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)
+
+    async def _main(self, started: Future[None]) -> None:
+        try:
+            self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+            with self._place.client() as client:
+                await self._serve(client, started, self._stopping)
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    async def _serve(self, client: Client, started: Future[None], stopping: asyncio.Event) -> None:
+        place, name = self._place, self.driver.name
+        suffix = f"-{place.instance}" if place.instance else ""
+        directory = place.plugin_dir / name
+        for needed in (directory, place.registry_dir):
+            await asyncio.to_thread(needed.mkdir, parents=True, exist_ok=True)
+
+        async def read_claim(namespace: str, name: str) -> Json:
+            return await asyncio.to_thread(client.get, f"resourceclaim/{name}", namespace=namespace)
+
+        node = await asyncio.to_thread(client.get, f"node/{place.node}")
+        self._service = Service(self.driver, read_claim, place.node)
+        owner = Owner(place.node, node["metadata"]["uid"])
+        self._publisher = publisher = Publisher(client, name, owner, self.driver.failed)
+        endpoint = directory / f"dra{suffix}.sock"
+        dra = SocketServer(endpoint, self._service.methods())
+        registration = SocketServer(
+            place.registry_dir / f"{name}{suffix}-reg.sock", self._service.registration_methods(endpoint)
+        )
+        await dra.listen()
+        await registration.listen()
+        publisher.update(await asyncio.to_thread(self.driver.pools, place.node))
+        publishing = asyncio.create_task(publisher.run())
+        started.set_result(None)
+        try:
+            await stopping.wait()
+        finally:
+            publishing.cancel()
+            await asyncio.gather(publishing, return_exceptions=True)
+            await registration.stop()
+            await dra.stop()

@@ -1,0 +1,165 @@
+"""Drivers made with kubedra.driver, on kubedra's node and called by a plain grpcio client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from kubedra.driver import Claim, Driver
+from kubedra.pytest_plugin import Kube
+from tests.node.driver_process import eventually
+from tests.node.grpcio_driver import M
+from tests.node.test_node_process import CLAIM_SPEC, CLASS, DRIVER, TEMPLATE, a_pod
+
+Json = dict[str, Any]
+
+
+class Gpus(Driver):
+    name = DRIVER
+
+    def __init__(self, number: int = 2) -> None:
+        self.number, self.prepared, self.problem = number, dict[str, tuple[str, ...]](), ""
+        self.errors: list[str] = []
+
+    def devices(self) -> list[Json]:
+        return [{"name": f"gpu-{index}"} for index in range(self.number)]
+
+    def prepare(self, claim: Claim) -> dict[str, list[str]]:
+        if self.problem:
+            raise RuntimeError(self.problem)
+        self.prepared[claim.uid] = claim.devices
+        return {device: [f"vendor.com/gpu={device}"] for device in claim.devices}
+
+    def unprepare(self, claim: Claim) -> None:
+        self.prepared.pop(claim.uid, None)
+
+    def failed(self, error: Exception) -> None:
+        self.errors.append(str(error))
+
+
+def test_a_driver_of_a_few_lines_runs_a_pod_from_its_slices_to_its_end(kube: Kube) -> None:
+    driver = Gpus()
+    kube.add_node("n1", driver=driver)
+    kube.apply([CLASS, TEMPLATE, a_pod()])
+    kube.wait("pod/p", "phase=Running")
+    assert [len(devices) for devices in driver.prepared.values()] == [1]
+    kube.delete("pod/p")
+    kube.wait("pod/p", "delete")
+    assert driver.prepared == {}
+    assert driver.errors == []
+
+
+def test_what_prepare_raises_is_the_claims_error_and_is_tried_again(kube: Kube) -> None:
+    driver = Gpus()
+    driver.problem = "out of order"
+    kube.add_node("n1", driver=driver)
+    kube.apply([CLASS, TEMPLATE, a_pod()])
+    event = eventually(
+        lambda: [e["message"] for e in kube.list("events") if e["reason"] == "FailedPrepareDynamicResources"],
+        "an event",
+    )[0]
+    assert event.endswith(": out of order")
+    driver.problem = ""
+    kube.wait("pod/p", "phase=Running")
+
+
+def test_devices_that_come_and_go_are_published_with_the_least_writes(kube: Kube) -> None:
+    driver = Gpus(1)
+    kube.add_node("n1", driver=driver)
+    running = kube.node("n1")._drivers[0]
+
+    def there() -> list[int]:
+        return [len(s["spec"].get("devices") or ()) for s in kube.list("resourceslices")]
+
+    eventually(lambda: there() == [1], "one device")
+    driver.number = 3
+    running.publish()
+    eventually(lambda: there() == [3], "three devices")
+    assert running.statistics == {"creates": 1, "updates": 1, "deletes": 0}
+
+
+def test_health_that_a_driver_reports_shows_in_the_pods_status(kube: Kube) -> None:
+    kube.add_node("n1", driver=Gpus(1))
+    kube.apply([CLASS, TEMPLATE, a_pod()])
+    kube.wait("pod/p", "phase=Running")
+    kube.node("n1")._drivers[0].set_health("gpu-0", "Unhealthy", "too hot")
+
+    def unhealthy(pod: Json) -> bool:
+        shown = pod["status"]["containerStatuses"][0].get("allocatedResourcesStatus") or ()
+        resource = {"resourceID": "vendor.com/gpu=gpu-0", "health": "Unhealthy", "message": "too hot"}
+        return [item["resources"] for item in shown] == [[resource]]
+
+    kube.wait("pod/p", unhealthy)
+
+
+def call(socket: Path, method: str, request: Any, answer: Any) -> Any:
+    with grpc.insecure_channel(f"unix:{socket}") as channel:
+        made = channel.unary_unary(method, type(request).SerializeToString, answer.FromString)
+        return made(request, timeout=10)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_plain_client_is_answered_in_both_versions(
+    kube: Kube, tmp_path_factory: pytest.TempPathFactory, version: str
+) -> None:
+    root = tmp_path_factory.mktemp("d")
+    kube.add_node("n1")
+    kube.apply(
+        [
+            CLASS,
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {"name": "c"},
+                "spec": CLAIM_SPEC,
+            },
+        ]
+    )
+    service = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin"
+    with Gpus().run(node="n1", plugin_dir=root, kubeconfig=kube.kubeconfig):
+        registration = root / "registry" / f"{DRIVER}-reg.sock"
+        info = call(registration, "/pluginregistration.Registration/GetInfo", M.Empty(), M.PluginInfo)
+        assert (info.type, info.name) == ("DRAPlugin", DRIVER)
+        assert list(info.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"]
+        claim = kube.get("resourceclaim/c")
+        asked = M.Claim(namespace="default", uid=claim["metadata"]["uid"], name="c")
+        socket = Path(info.endpoint)
+        with pytest.raises(grpc.RpcError, match="get resource claims: claim default/c not allocated"):
+            call(socket, f"{service}/NodePrepareResources", M.PrepareRequest(claims=[asked]), M.PrepareResponse)
+        result = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-1"}
+        status = {"status": {"allocation": {"devices": {"results": [result]}}}}
+        kube.client().patch("resourceclaim/c", status, subresource="status")
+        answer = call(socket, f"{service}/NodePrepareResources", M.PrepareRequest(claims=[asked]), M.PrepareResponse)
+        (entry,) = answer.claims
+        (device,) = entry.value.devices
+        assert (entry.key, device.pool_name, device.device_name) == (asked.uid, "n1", "gpu-1")
+        assert (list(device.request_names), list(device.cdi_device_ids)) == (["r"], ["vendor.com/gpu=gpu-1"])
+        other = M.Claim(namespace="default", uid="another", name="c")
+        with pytest.raises(grpc.RpcError, match="claim default/c got replaced"):
+            call(socket, f"{service}/NodePrepareResources", M.PrepareRequest(claims=[other]), M.PrepareResponse)
+        answer = call(
+            socket, f"{service}/NodeUnprepareResources", M.PrepareRequest(claims=[asked]), M.UnprepareResponse
+        )
+        assert [entry.value.error for entry in answer.claims] == [""]
+
+
+def test_a_driver_that_is_refused_learns_why(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> None:
+    driver = Gpus()
+    root = tmp_path_factory.mktemp("d")
+    kube.add_node("n1")
+    with driver.run(node="n1", plugin_dir=root, kubeconfig=kube.kubeconfig) as running:
+        status = M.RegistrationStatus(plugin_registered=False, error="no room")
+        with pytest.raises(grpc.RpcError, match="failed registration process: no room"):
+            call(
+                root / "registry" / f"{DRIVER}-reg.sock",
+                "/pluginregistration.Registration/NotifyRegistrationStatus",
+                status,
+                M.Empty,
+            )
+        with pytest.raises(RuntimeError, match="no room"):
+            running.wait_registered()
+    assert driver.errors == ["failed registration process: no room"]
+    assert not list((root / "registry").iterdir())
