@@ -138,18 +138,18 @@ async def send(server: Server, request: Request) -> None:
         raise SystemExit(f"request_path: {request.method} {request.path} was answered {answer.status}: {answer}")
 
 
-async def path_of(verb: str) -> list[CodeType]:
-    """The functions that one request of a verb calls, in the order in which they are first called."""
+async def path_of(verb: str) -> Counter[CodeType]:
+    """The functions that one request of a verb calls, in the order in which they are first called, and how often."""
     with tempfile.TemporaryDirectory() as directory:
         server = await prepared(directory, verb, 4)
         for number in range(3):
             await send(server, VERBS[verb](number))
-        found: dict[CodeType, None] = {}
+        found: Counter[CodeType] = Counter()
         root = str(Path(sys.modules["apiserver"].__path__[0])) + os.sep
 
         def seen(frame: FrameType, event: str, _: Any) -> None:
             if event == "call" and frame.f_code.co_filename.startswith(root):
-                found[frame.f_code] = None
+                found[frame.f_code] += 1
 
         request = VERBS[verb](3)
         sys.setprofile(seen)
@@ -158,7 +158,7 @@ async def path_of(verb: str) -> list[CodeType]:
         finally:
             sys.setprofile(None)
         await server.close()
-        return [code for code in found if not code.co_name.endswith(("comp>", "genexpr>"))]
+        return Counter({code: n for code, n in found.items() if not code.co_name.endswith(("comp>", "genexpr>"))})
 
 
 async def median_of(verb: str, requests: int) -> float:
@@ -197,7 +197,7 @@ def show_path(verb: str, *, listed: bool) -> None:
     codes = asyncio.run(path_of(verb))
     root = Path(sys.modules["apiserver"].__path__[0]).parent
     files = Counter(str(Path(code.co_filename).relative_to(root)) for code in codes)
-    print(f"{verb}: {len(files)} files, {len(codes)} functions")
+    print(f"{verb}: {len(files)} files, {len(codes)} functions, {codes.total()} calls")
     for file, count in files.items() if listed else ():
         names = [code.co_qualname for code in codes if code.co_filename == str(root / file)]
         print(f"  {file} ({count}): {', '.join(names)}")
