@@ -11,10 +11,13 @@ Json = dict[str, Any]
 EMULATED = "kubedra.dev/emulated"
 #: On a Node: how many example GPUs its driver publishes, as "8" or "DRIVER=8".
 DEVICES = "kubedra.dev/devices"
-#: On a Pod: its containers end by themselves after so many seconds, as "2" or "0.5s".
+#: On a Pod: its containers end by themselves after so many seconds, as "2" or "0.5s". This and the following may be
+#: said of one container, init containers included: `kubedra.dev/exit-after.NAME`.
 EXIT_AFTER = "kubedra.dev/exit-after"
 #: On a Pod: with which exit code they do; 0 unless given.
 EXIT_CODE = "kubedra.dev/exit-code"
+#: On a Pod: its containers are ready so many seconds after they started.
+READY_AFTER = "kubedra.dev/ready-after"
 
 EXAMPLE_DRIVER = "gpu.example.com"
 
@@ -37,15 +40,31 @@ def devices_of(node: Json) -> tuple[str, int] | None:
     return (driver or EXAMPLE_DRIVER, int(count)) if count.isdigit() and int(count) else None
 
 
-def exit_after(pod: Json) -> timedelta | None:
-    """How long a pod's containers run; None for as long as the pod exists."""
-    value = annotation(pod, EXIT_AFTER)
+def exit_after(pod: Json, container: str, default: timedelta | None = None) -> timedelta | None:
+    """How long a container runs; None for as long as the pod exists. What is said of all does not hold for init
+    containers, which have a default.
+    """
+    value = annotation(pod, f"{EXIT_AFTER}.{container}")
+    if value is None and default is None:
+        value = annotation(pod, EXIT_AFTER)
+    return default if value is None else _seconds(value, default)
+
+
+def ready_after(pod: Json, container: str) -> timedelta:
+    """How long after its start a container becomes ready."""
+    value = annotation(pod, f"{READY_AFTER}.{container}") or annotation(pod, READY_AFTER)
+    return _seconds(value or "0", None) or timedelta()
+
+
+def exit_code(pod: Json, container: str) -> int:
+    """What a container ends with. What is said of all does not hold for init containers."""
+    init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
+    value = annotation(pod, f"{EXIT_CODE}.{container}") or (None if init else annotation(pod, EXIT_CODE)) or "0"
+    return int(value) if value.isdigit() and int(value) < 256 else 1
+
+
+def _seconds(value: str, default: timedelta | None) -> timedelta | None:
     try:
-        return None if value is None else timedelta(seconds=float(value.removesuffix("s")))
-    except ValueError:
-        return None
-
-
-def exit_code(pod: Json) -> int:
-    value = annotation(pod, EXIT_CODE) or "0"
-    return int(value) if value.isdigit() else 1
+        return max(timedelta(seconds=float(value.removesuffix("s"))), timedelta())
+    except (ValueError, OverflowError):
+        return default

@@ -1,8 +1,7 @@
 """The kubelet of one node: its pods from bind to Running to their end.
 
-Containers are not run: they are said to run until the pod is deleted, or for as long as the annotation
-`kubedra.dev/exit-after` says. Claims are prepared before they start, and released after they ended, before the pod is
-reported as ended and goes.
+Containers are not run: they are said to run until the pod is deleted, or as annotations say (`lifecycle`). Claims are
+prepared before they start, and released after they ended, before the pod is reported as ended and goes.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from apiserver import clock
-from controllers.node import podstatus
+from controllers.node import lifecycle, podstatus
 from controllers.node.addresses import PodAddresses
-from controllers.node.annotations import exit_after, exit_code
 from controllers.node.dra.manager import DraError, DraManager
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import PODS, Json
-from controllers.runtime.times import go_time, parse_time
+from controllers.runtime.times import go_time
 
 log = logging.getLogger(__name__)
 #: A pod and its container statuses → these with the health of their devices.
@@ -67,9 +65,9 @@ class Kubelet:
         if phase in TERMINAL:
             self._host.addresses.forget(pod)
             return None
-        if phase == "Pending":
+        if phase == "Pending" and not pod.get("status", {}).get("podIP"):
             return await self._start(pod, node)
-        return await self._keep_running(pod)
+        return await self._advance(pod, {})
 
     async def release(self, pod: Json) -> timedelta | None:
         """The claims of a pod that is gone from the API."""
@@ -85,45 +83,32 @@ class Kubelet:
             message = f"Failed to prepare dynamic resources: {error}"
             self._recorder.record(pod, "Warning", "FailedPrepareDynamicResources", message)
             return self._later(self._host.timings.resync)
-        for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
-            self._events_of_start(pod, container)
         address = node_address(node) if pod["spec"].get("hostNetwork") else self._host.addresses.assign(pod)
-        status = podstatus.running(pod, self._now(), address)
-        if self._with_health is not None:
-            status["containerStatuses"] = self._with_health(pod, status["containerStatuses"])
-        pod = await self._report(pod, status)
-        return exit_after(pod)
+        return await self._advance(pod, {"podIP": address, "podIPs": [{"ip": address}]})
 
-    def _events_of_start(self, pod: Json, container: Json) -> None:
-        image = container.get("image", "")
-        present = f'Container image "{image}" already present on machine and can be accessed by the pod'
-        self._recorder.record(pod, "Normal", "Pulled", present)
-        self._recorder.record(pod, "Normal", "Created", "Container created")
-        self._recorder.record(pod, "Normal", "Started", "Container started")
+    async def _advance(self, pod: Json, more: Json) -> timedelta | None:
+        """What is due of the pod's containers; `more` belongs to the status as well."""
+        step = lifecycle.step(pod, clock.now())
+        for kind, reason, message in step.events:
+            self._recorder.record(pod, kind, reason, message)
+        if step.over:
+            return await self._end(pod, {**step.status, **more}, "Running")
+        status = self._shown(pod, step.status)
+        present = pod.get("status", {})
+        if more or any(status[part] != present.get(part) for part in status if part != "conditions"):
+            await self._report(pod, {**status, **more})
+        return step.again
 
-    async def _keep_running(self, pod: Json) -> timedelta | None:
-        """Ends a pod whose time has come; pods without `exit-after` run on."""
-        if not _running(pod):
-            return await self._end(pod, podstatus.exit_code_of(pod))
-        await self._report_health(pod)
-        after = exit_after(pod)
-        if after is None:
-            return None
-        started = (status["state"]["running"]["startedAt"] for status in _running(pod))
-        left = after - (clock.now() - parse_time(max(started)))
-        return left if left > timedelta() else await self._end(pod, exit_code(pod))
-
-    async def _report_health(self, pod: Json) -> None:
-        present = pod["status"].get("containerStatuses") or ()
-        if self._with_health is not None:
-            statuses = self._with_health(pod, present)
-            if statuses != list(present):
-                await self._report(pod, {"containerStatuses": statuses})
+    def _shown(self, pod: Json, status: Json) -> Json:
+        """The status with the health of devices."""
+        if self._with_health is None:
+            return status
+        return {**status, "containerStatuses": self._with_health(pod, status["containerStatuses"])}
 
     async def _terminate(self, pod: Json, phase: str) -> timedelta | None:
         for status in _running(pod):
             self._recorder.record(pod, "Normal", "Killing", f"Stopping container {status['name']}")
-        if again := await self._end(pod, 0 if _running(pod) else podstatus.exit_code_of(pod)):
+        if again := await self._end(pod, podstatus.killed(pod, self._now()), phase):
             return again
         meta = pod["metadata"]
         try:
@@ -133,20 +118,19 @@ class Kubelet:
                 raise
         return None
 
-    async def _end(self, pod: Json, code: int) -> timedelta | None:
-        """Stops the containers, releases the claims and says so, in this order: while a claim is held the pod is not
-        reported as ended.
+    async def _end(self, pod: Json, ended: Json, before: str) -> timedelta | None:
+        """The containers have ended: releases the claims and says so, in this order. While a claim is held the pod is
+        reported in the phase `before`.
         """
         phase = pod.get("status", {}).get("phase", "Pending")
         released = await self._unprepare(pod)
         if phase in TERMINAL:
             return None if released else self._later(self._host.timings.backoff)
-        ended = podstatus.ended(pod, self._now(), code)
         if released:
             await self._report(pod, ended)
             return None
-        if _running(pod):
-            await self._report(pod, {**ended, "phase": phase})
+        if _running(pod) or phase != before:
+            await self._report(pod, {**ended, "phase": before})
         return self._later(self._host.timings.backoff)
 
     async def _unprepare(self, pod: Json) -> bool:

@@ -1,4 +1,4 @@
-"""The status that a kubelet gives a pod at each step of its life. Pure: pod and time in, status out.
+"""The parts of the status that a kubelet gives a pod. Pure: pod and time in, status out.
 
 Conditions stand in the kubelet's order; PodScheduled is the scheduler's and is left alone, as are foreign ones: the
 status is sent as a strategic merge patch, which merges conditions by type.
@@ -6,6 +6,8 @@ status is sent as a strategic merge patch, which merges conditions by type.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -14,9 +16,9 @@ Json = dict[str, Any]
 
 def starting(pod: Json, now: str, host_ip: str) -> Json:
     """Admitted: containers are being created."""
-    initial = bool(pod["spec"].get("initContainers"))
+    initial = pod["spec"].get("initContainers") or ()
     reason = "PodInitializing" if initial else "ContainerCreating"
-    waiting = {"waiting": {"reason": reason}}
+    names = [container["name"] for container in pod["spec"]["containers"]]
     status: Json = {
         "phase": "Pending",
         "hostIP": host_ip,
@@ -24,73 +26,102 @@ def starting(pod: Json, now: str, host_ip: str) -> Json:
         "startTime": now,
         "conditions": [
             _condition(pod, "PodReadyToStartContainers", "False", now),
-            _not("Initialized", "ContainersNotInitialized", "incomplete", pod, "initContainers", now)
-            if initial
-            else _condition(pod, "Initialized", "True", now),
-            _not("Ready", "ContainersNotReady", "unready", pod, "containers", now),
-            _not("ContainersReady", "ContainersNotReady", "unready", pod, "containers", now),
+            _initialized(pod, now, [container["name"] for container in initial]),
+            *_readiness(pod, now, names),
         ],
-        "containerStatuses": [
-            _container(pod, c, waiting, ready=False, started=False) for c in pod["spec"]["containers"]
-        ],
+        "containerStatuses": [waiting(pod, container, reason) for container in pod["spec"]["containers"]],
     }
     if initial:
-        status["initContainerStatuses"] = [
-            _container(pod, c, waiting, ready=False, started=False) for c in pod["spec"]["initContainers"]
-        ]
+        status["initContainerStatuses"] = [waiting(pod, container, reason) for container in initial]
     return status | _observed(pod)
 
 
-def running(pod: Json, now: str, pod_ip: str) -> Json:
-    """Every init container has ended well, every container runs and is ready."""
-    up = {"running": {"startedAt": now}}
-    status: Json = {
-        "phase": "Running",
-        "podIP": pod_ip,
-        "podIPs": [{"ip": pod_ip}],
-        "conditions": [
-            _condition(pod, kind, "True", now)
-            for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-        ],
-        "containerStatuses": [_container(pod, c, up, ready=True, started=True) for c in pod["spec"]["containers"]],
-    }
-    if pod["spec"].get("initContainers"):
-        status["initContainerStatuses"] = [_init_container(pod, c, now) for c in pod["spec"]["initContainers"]]
-    return status | _observed(pod)
+def alive(
+    pod: Json, now: str, init: list[Json], regular: list[Json], incomplete: Sequence[str], unready: Sequence[str]
+) -> Json:
+    """Containers run, or are about to. `incomplete` init containers hold up the others; `unready` ones the pod."""
+    conditions = [
+        _condition(pod, "PodReadyToStartContainers", "True", now),
+        _initialized(pod, now, incomplete),
+        *_readiness(pod, now, unready),
+    ]
+    phase = "Pending" if incomplete else "Running"
+    return {"phase": phase, "conditions": conditions, **_containers(init, regular)} | _observed(pod)
 
 
-def ended(pod: Json, now: str, code: int) -> Json:
-    """All containers have ended with `code`: the pod is Succeeded or Failed."""
-    phase, reason = ("Succeeded", "PodCompleted") if code == 0 else ("Failed", "PodFailed")
-    started = {
-        s["name"]: s.get("state", {}).get("running", {}).get("startedAt", now)
-        for s in pod.get("status", {}).get("containerStatuses") or ()
-    }
-    containers = []
-    for container in pod["spec"]["containers"]:
-        ident = _container_id(pod, container["name"])
-        end = {
-            "exitCode": code,
-            "reason": "Completed" if code == 0 else "Error",
-            "startedAt": started.get(container["name"], now),
-            "finishedAt": now,
-            "containerID": ident,
-        }
-        containers.append(_container(pod, container, {"terminated": end}, ready=False, started=False))
+def finished(pod: Json, now: str, init: list[Json], regular: list[Json], succeeded: bool) -> Json:
+    """Every container has ended for good."""
+    phase, reason = ("Succeeded", "PodCompleted") if succeeded else ("Failed", "PodFailed")
     conditions = [
         _condition(pod, "PodReadyToStartContainers", "False", now),
-        _condition(pod, "Initialized", "True", now, reason if code == 0 else ""),
+        _condition(pod, "Initialized", "True", now, reason if succeeded else ""),
         _condition(pod, "Ready", "False", now, reason),
         _condition(pod, "ContainersReady", "False", now, reason),
     ]
-    return {"phase": phase, "conditions": conditions, "containerStatuses": containers} | _observed(pod)
+    stopped = [stop(pod, state, now) for state in init]
+    return {"phase": phase, "conditions": conditions, **_containers(stopped, regular)} | _observed(pod)
 
 
-def exit_code_of(pod: Json) -> int:
-    """The first exit code that is not 0 among containers that have ended."""
-    statuses = pod.get("status", {}).get("containerStatuses") or ()
-    codes = (status.get("state", {}).get("terminated", {}).get("exitCode", 0) for status in statuses)
-    return next((code for code in codes if code), 0)
+def killed(pod: Json, now: str) -> Json:
+    """Containers that still run are stopped, those that never did are over with them."""
+    status = pod.get("status", {})
+    init = [stop(pod, state, now) for state in status.get("initContainerStatuses") or ()]
+    states = {state["name"]: state for state in status.get("containerStatuses") or ()}
+    regular = []
+    for container in pod["spec"]["containers"]:
+        state = stop(pod, states.get(container["name"]) or waiting(pod, container, "ContainerCreating"), now)
+        regular.append(state if "terminated" in state["state"] else terminated(pod, container, state, now, 0))
+    succeeded = not any(state["state"]["terminated"]["exitCode"] for state in regular)
+    return finished(pod, now, init, regular, succeeded)
+
+
+def waiting(pod: Json, container: Json, reason: str) -> Json:
+    """Not started yet."""
+    return _container(pod, container, {"waiting": {"reason": reason}})
+
+
+def running(pod: Json, container: Json, now: str, restarts: int, last: Json) -> Json:
+    """Just started, for the so many-th time again; `last` is how it ended before."""
+    state = {"running": {"startedAt": now}}
+    return _container(pod, container, state, restarts, last) | {"ready": True, "started": True}
+
+
+def terminated(pod: Json, container: Json, before: Json, now: str, code: int) -> Json:
+    """Ended."""
+    began = before["state"].get("running", {}).get("startedAt", now)
+    end = {
+        "exitCode": code,
+        "reason": "Error" if code else "Completed",
+        "startedAt": began,
+        "finishedAt": now,
+        "containerID": _container_id(pod, container["name"], before["restartCount"]),
+    }
+    done = _container(pod, container, {"terminated": end}, before["restartCount"], before.get("lastState") or {})
+    # An init container that ended well is what its pod needs: it counts as ready.
+    ready = not code and any(c["name"] == container["name"] for c in pod["spec"].get("initContainers") or ())
+    return done | {"ready": ready}
+
+
+def crashed(pod: Json, container: Json, before: Json, pause: timedelta) -> Json:
+    """Ended, and to be started again after a pause."""
+    meta, seconds = pod["metadata"], int(pause.total_seconds())
+    length = f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
+    whose = f"container={container['name']} pod={meta['name']}_{meta['namespace']}({meta['uid']})"
+    reason = {"reason": "CrashLoopBackOff", "message": f"back-off {length} restarting failed {whose}"}
+    state = _container(pod, container, {"waiting": reason}, before["restartCount"], before["state"])
+    return state | {"containerID": before["containerID"], "imageID": before["imageID"]}
+
+
+def stop(pod: Json, state: Json, now: str) -> Json:
+    """A container's status once it was stopped; those that do not run stay as they are."""
+    if "running" not in state["state"]:
+        return state
+    container = {"name": state["name"], "image": state["image"]}
+    return {**terminated(pod, container, state, now, 0), "ready": False}
+
+
+def _containers(init: list[Json], regular: list[Json]) -> Json:
+    return {"containerStatuses": regular, **({"initContainerStatuses": init} if init else {})}
 
 
 def _observed(pod: Json) -> Json:
@@ -119,40 +150,36 @@ def _condition(pod: Json, kind: str, status: str, now: str, reason: str = "", me
     return condition | _observed(pod)
 
 
-def _not(kind: str, reason: str, adjective: str, pod: Json, containers: str, now: str) -> Json:
-    names = " ".join(container["name"] for container in pod["spec"][containers])
-    return _condition(pod, kind, "False", now, reason, f"containers with {adjective} status: [{names}]")
+def _initialized(pod: Json, now: str, incomplete: Sequence[str]) -> Json:
+    if not incomplete:
+        return _condition(pod, "Initialized", "True", now)
+    message = f"containers with incomplete status: [{' '.join(incomplete)}]"
+    return _condition(pod, "Initialized", "False", now, "ContainersNotInitialized", message)
 
 
-def _container_id(pod: Json, name: str) -> str:
-    return "kubedra://" + sha256(f"{pod['metadata']['uid']}/{name}".encode()).hexdigest()
+def _readiness(pod: Json, now: str, unready: Sequence[str]) -> list[Json]:
+    if not unready:
+        return [_condition(pod, kind, "True", now) for kind in ("Ready", "ContainersReady")]
+    message = f"containers with unready status: [{' '.join(unready)}]"
+    kinds = ("Ready", "ContainersReady")
+    return [_condition(pod, kind, "False", now, "ContainersNotReady", message) for kind in kinds]
 
 
-def _container(pod: Json, container: Json, state: Json, *, ready: bool, started: bool) -> Json:
+def _container_id(pod: Json, name: str, restarts: int) -> str:
+    return "kubedra://" + sha256(f"{pod['metadata']['uid']}/{name}/{restarts}".encode()).hexdigest()
+
+
+def _container(pod: Json, container: Json, state: Json, restarts: int = 0, last: Json | None = None) -> Json:
     """A container's status; the patch replaces the list of them as a whole."""
-    alive = "waiting" not in state
+    made = "waiting" not in state
     return {
         "name": container["name"],
         "image": container.get("image", ""),
-        "imageID": container.get("image", "") if alive else "",
-        "containerID": _container_id(pod, container["name"]) if alive else "",
-        "ready": ready,
-        "started": started,
-        "restartCount": 0,
+        "imageID": container.get("image", "") if made else "",
+        "containerID": _container_id(pod, container["name"], restarts) if made else "",
+        "ready": False,
+        "started": False,
+        "restartCount": restarts,
         "state": state,
-        "lastState": {},
+        "lastState": last or {},
     }
-
-
-def _init_container(pod: Json, container: Json, now: str) -> Json:
-    """An init container that has done its work; one that restarts always (a sidecar) runs on."""
-    if container.get("restartPolicy") == "Always":
-        return _container(pod, container, {"running": {"startedAt": now}}, ready=True, started=True)
-    done = {
-        "exitCode": 0,
-        "reason": "Completed",
-        "startedAt": now,
-        "finishedAt": now,
-        "containerID": _container_id(pod, container["name"]),
-    }
-    return _container(pod, container, {"terminated": done}, ready=True, started=False)

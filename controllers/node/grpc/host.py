@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
+from apiserver import clock
 from apiserver.api.metrics import Family, Gauge
 from controllers.node.dra.checkpoint import CheckpointError, FileCheckpoint
 from controllers.node.dra.drivers import DriverCallError
@@ -101,7 +102,7 @@ class PluginHost:
 
     def with_health(self, pod: Json, statuses: Sequence[Json]) -> list[Json]:
         """Container statuses with the health of their devices."""
-        now, options = datetime.now(UTC), self._options
+        now, options = clock.now(), self._options
         messages = options.health_messages
         return container_statuses(pod, statuses, self.claims.cache, self.health, now, messages=messages)
 
@@ -118,7 +119,7 @@ class PluginHost:
 
         def take(answer: HealthReport) -> None:
             devices = [report(d.pool, d.device, d.health, d.message, d.timeout) for d in answer.devices]
-            changed = self.health.update(plugin.name, devices, datetime.now(UTC))
+            changed = self.health.update(plugin.name, devices, clock.now())
             if pods := pods_of(self.claims.cache, plugin.name, changed):
                 self._changed(pods)
 

@@ -1,0 +1,184 @@
+"""What becomes of a pod's containers as time goes by."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.node import podstatus
+from controllers.node.lifecycle import step
+
+Json = dict[str, Any]
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def a_pod(policy: str = "Always", init: tuple[Json, ...] = (), names: tuple[str, ...] = ("c",), **marks: str) -> Json:
+    annotations = {f"kubedra.dev/{name.replace('__', '.').replace('_', '-')}": value for name, value in marks.items()}
+    meta = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations}
+    spec = {"restartPolicy": policy, "containers": [{"name": n, "image": "i"} for n in names]}
+    return {"metadata": meta, "spec": {**spec, **({"initContainers": list(init)} if init else {})}, "status": {}}
+
+
+class Life:
+    """A pod at its times."""
+
+    def __init__(self, pod: Json) -> None:
+        self.pod, self.now, self.events = pod, START, list[str]()
+        self.pod["status"] = podstatus.starting(pod, "2026-01-01T00:00:00Z", "172.18.0.2")
+        self.over, self.again = False, None
+
+    def at(self, seconds: float) -> Json:
+        self.now = START + timedelta(seconds=seconds)
+        made = step(self.pod, self.now)
+        self.pod["status"] = {**self.pod["status"], **made.status}
+        self.events = [reason for _, reason, _ in made.events]
+        self.over, self.again = made.over, made.again
+        return made.status
+
+    def state(self, name: str = "c") -> Json:
+        status = self.pod["status"]
+        found = (*status["containerStatuses"], *status.get("initContainerStatuses", ()))
+        return next(item for item in found if item["name"] == name)
+
+    def kind(self, name: str = "c") -> str:
+        (kind,) = self.state(name)["state"]
+        return kind
+
+    def conditions(self) -> dict[str, str]:
+        return {c["type"]: c["status"] for c in self.pod["status"]["conditions"]}
+
+
+def test_a_container_runs_on_and_nothing_is_due() -> None:
+    life = Life(a_pod())
+    assert life.at(0)["phase"] == "Running"
+    assert (life.kind(), life.again, life.events) == ("running", None, ["Pulled", "Created", "Started"])
+    before = life.pod["status"]["containerStatuses"]
+    life.at(1000)
+    assert (life.pod["status"]["containerStatuses"], life.events) == (before, [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "phase"),
+    [("Never", "0", "Succeeded"), ("Never", "3", "Failed"), ("OnFailure", "0", "Succeeded")],
+)
+def test_a_pod_ends_when_no_container_is_started_again(policy: str, code: str, phase: str) -> None:
+    life = Life(a_pod(policy, exit_after="2", exit_code=code))
+    life.at(0)
+    assert life.again == timedelta(seconds=2)
+    assert life.at(1)["phase"] == "Running"
+    status = life.at(5)
+    assert (status["phase"], life.over) == (phase, True)
+    ended = life.state()["state"]["terminated"]
+    assert (ended["exitCode"], ended["finishedAt"]) == (int(code), "2026-01-01T00:00:02Z")
+    assert ended["reason"] == ("Error" if int(code) else "Completed")
+
+
+def test_a_container_that_ends_is_started_again_at_once_and_then_after_pauses_that_double() -> None:
+    life = Life(a_pod("Always", exit_after="1", exit_code="1"))
+    life.at(0)
+    life.at(1)
+    assert (life.kind(), life.state()["restartCount"]) == ("running", 1)
+    life.at(2)
+    assert (life.kind(), life.events, life.again) == ("waiting", ["BackOff"], timedelta(seconds=10))
+    waiting = life.state()["state"]["waiting"]
+    assert waiting["reason"] == "CrashLoopBackOff"
+    assert waiting["message"] == "back-off 10s restarting failed container=c pod=p_ns(u)"
+    assert life.pod["status"]["phase"] == "Running"
+    assert life.conditions()["Ready"] == "False"
+    assert life.state()["lastState"]["terminated"]["exitCode"] == 1
+    life.at(11.9)
+    assert life.kind() == "waiting"
+    life.at(12)
+    assert (life.kind(), life.state()["restartCount"]) == ("running", 2)
+    life.at(13)
+    assert life.again == timedelta(seconds=20)
+
+
+def test_pauses_end_at_five_minutes() -> None:
+    life = Life(a_pod("Always", exit_after="1"))
+    life.at(0)
+    life.pod["status"]["containerStatuses"][0]["restartCount"] = 30
+    life.at(1)
+    assert life.again == timedelta(minutes=5)
+    assert "back-off 5m0s" in life.state()["state"]["waiting"]["message"]
+
+
+def test_on_failure_starts_those_again_that_failed() -> None:
+    life = Life(a_pod("OnFailure", names=("good", "bad"), exit_after="1", exit_code__bad="2"))
+    life.at(0)
+    life.at(1)
+    assert (life.kind("good"), life.kind("bad"), life.over) == ("terminated", "running", False)
+
+
+def test_a_container_is_ready_when_its_annotation_says() -> None:
+    life = Life(a_pod(ready_after="3"))
+    life.at(0)
+    assert life.conditions()["ContainersReady"] == "False"
+    assert life.again == timedelta(seconds=3)
+    message = next(c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Ready")
+    assert message == "containers with unready status: [c]"
+    life.at(3)
+    assert set(life.conditions().values()) == {"True"}
+
+
+def test_init_containers_run_one_after_the_other_and_hold_up_the_others() -> None:
+    init = ({"name": "first"}, {"name": "second"})
+    life = Life(a_pod(init=init, exit_after__first="1", exit_after__second="2"))
+    assert life.at(0)["phase"] == "Pending"
+    assert [life.kind(name) for name in ("first", "second", "c")] == ["running", "waiting", "waiting"]
+    message = next(c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Initialized")
+    assert message == "containers with incomplete status: [first second]"
+    life.at(1)
+    assert [life.kind(name) for name in ("first", "second", "c")] == ["terminated", "running", "waiting"]
+    life.at(3)
+    assert (life.kind("c"), life.pod["status"]["phase"]) == ("running", "Running")
+    assert life.state("first")["ready"] is True
+
+
+def test_an_init_container_that_fails_ends_a_pod_that_is_not_started_again() -> None:
+    life = Life(a_pod("Never", init=({"name": "first"},), exit_code__first="5"))
+    assert life.at(0)["phase"] == "Failed"
+    assert life.over
+    assert life.kind("c") == "waiting"
+
+
+def test_an_init_container_that_fails_is_started_again_in_other_pods() -> None:
+    life = Life(a_pod("Always", init=({"name": "first"},), exit_code__first="5", exit_after__first="1"))
+    life.at(0)
+    life.at(1)
+    assert (life.kind("first"), life.state("first")["restartCount"], life.over) == ("running", 1, False)
+    assert life.pod["status"]["phase"] == "Pending"
+
+
+def test_a_sidecar_runs_beside_the_others_and_stops_with_them() -> None:
+    init = ({"name": "side", "restartPolicy": "Always"}, {"name": "then"})
+    life = Life(a_pod("Never", init=init, exit_after="2"))
+    life.at(0)
+    assert [life.kind(name) for name in ("side", "then", "c")] == ["running", "terminated", "running"]
+    status = life.at(2)
+    assert (status["phase"], life.over) == ("Succeeded", True)
+    assert life.kind("side") == "terminated"
+
+
+def test_what_is_said_of_all_containers_does_not_hold_for_init_containers() -> None:
+    life = Life(a_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1"))
+    life.at(0)
+    assert life.state("first")["state"]["terminated"]["exitCode"] == 0
+    assert life.kind("c") == "running"
+
+
+@pytest.mark.parametrize("value", ["soon", "nan", "1e999"])
+def test_a_time_that_is_none_counts_for_nothing(value: str) -> None:
+    life = Life(a_pod(exit_after=value))
+    life.at(0)
+    assert (life.kind(), life.again) == ("running", None)
+
+
+def test_a_pod_that_is_killed_has_ended_containers_alone() -> None:
+    life = Life(a_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b")))
+    life.at(0)
+    status = podstatus.killed(life.pod, "2026-01-01T00:00:09Z")
+    assert status["phase"] == "Succeeded"
+    assert all("terminated" in s["state"] for s in (*status["containerStatuses"], *status["initContainerStatuses"]))
