@@ -42,7 +42,8 @@ class Evaluator:
         percentage: int = 0,
     ) -> None:
         self.cache, self.plugins = cache, tuple(plugins)
-        self._nominated = (nominator or Nominator()).waiting
+        self._nominator = nominator or Nominator()
+        self._nominated = self._nominator.waiting
         self._choice, self._percentage = choice, percentage
         self._shape = Shape(self.plugins)
         self._memory = Memory(cache, reach)
@@ -96,10 +97,9 @@ class Evaluator:
 
     def rejection(self, cycle: Cycle, node: NodeInfo) -> Rejection | None:
         """Whether one node can take the pod, pods that are nominated to it counted in. Raises SchedulingError."""
-        if self._nominated and (others := self._nominated.get(node.name)):
-            pod = cycle.pod
-            waiting = [p for p in others.values() if p.uid != pod.uid and p.priority >= pod.priority]
-            if waiting and (refused := self._with_others(cycle, node, waiting)) is not None:
+        if self._nominated and (others := self._nominator.before(cycle.pod, node.name)):
+            refused = cycle.ask_with(node, others)
+            if refused is not None:
                 return refused
         outcome = cycle.known.get(node.name)
         if outcome is None:
@@ -123,18 +123,6 @@ class Evaluator:
             outcome.passed = place + 1
         outcome.complete = True
         return None
-
-    @staticmethod
-    def _with_others(cycle: Cycle, node: NodeInfo, others: list[PodInfo]) -> Rejection | None:
-        crowded = node.copy()
-        for other in others:
-            crowded.add_pod(other)
-            cycle.count(other, crowded, 1)
-        try:
-            return cycle.ask(crowded)
-        finally:
-            for other in others:
-                cycle.count(other, crowded, -1)
 
     async def _feasible(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
         nominated = self.cache.nodes.get(cycle.pod.pod.get("status", {}).get("nominatedNodeName") or "")

@@ -143,6 +143,18 @@ class Cycle:
                 return refused
         return None
 
+    def ask_with(self, node: NodeInfo, others: Sequence[PodInfo]) -> Rejection | None:
+        """The same with other pods on the node."""
+        crowded = node.copy()
+        for other in others:
+            crowded.add_pod(other)
+            self.count(other, crowded, 1)
+        try:
+            return self.ask(crowded)
+        finally:
+            for other in others:
+                self.count(other, crowded, -1)
+
     def active(self, name: str) -> Any:
         """The state of a plugin that has something to do for the pod; None otherwise."""
         state = self.states.get(name, SKIP)

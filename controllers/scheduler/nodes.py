@@ -130,6 +130,8 @@ class Cache:
         self.with_anti_affinity: dict[str, NodeInfo] = {}
         self.image_nodes: dict[str, int] = {}
         """How many nodes have an image."""
+        self.image_sizes: dict[str, int] = {}
+        """Its size in bytes, as the first of these nodes reported it."""
         self.log = TouchLog()
         """Which nodes changed."""
         self._placed: dict[str, _Placed] = {}
@@ -242,12 +244,13 @@ class Cache:
     def _count_images(self, info: NodeInfo, sign: int) -> None:
         if info.node is None:
             return
-        for name in info.images:
+        for name, size in info.images.items():
             count = self.image_nodes.get(name, 0) + sign
             if count:
                 self.image_nodes[name] = count
+                self.image_sizes.setdefault(name, size)
             else:
-                del self.image_nodes[name]
+                del self.image_nodes[name], self.image_sizes[name]
 
 
 class Nominator:
@@ -261,6 +264,11 @@ class Nominator:
         self.remove(pod.uid)
         if node:
             self.waiting.setdefault(node, {})[pod.uid] = pod
+
+    def before(self, pod: PodInfo, node: str) -> list[PodInfo]:
+        """Those that wait for a node and are not less important than a pod."""
+        others = self.waiting.get(node) if self.waiting else None
+        return [p for p in others.values() if p.uid != pod.uid and p.priority >= pod.priority] if others else []
 
     def remove(self, uid: str) -> None:
         for node, pods in list(self.waiting.items()):

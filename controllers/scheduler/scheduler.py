@@ -17,19 +17,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from apiserver.api.metrics import Family
-from apiserver.api.selectors import LabelSelector, from_labels
 from apiserver.api.status import StatusError
 from controllers.allocator import Allocator, Features
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS, SERVICES
+from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.claimwrites import ClaimWriter
 from controllers.scheduler.dynamic import FILTER_TIMEOUT, DynamicResources
 from controllers.scheduler.evaluate import Evaluator
+from controllers.scheduler.evictions import Evictions
 from controllers.scheduler.extended import ClassNames
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, hints_of
 from controllers.scheduler.groups import NO_GROUPS, PodGroups
@@ -43,6 +43,7 @@ from controllers.scheduler.queue import QueuedPod, SchedulingQueue
 from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened
 from controllers.scheduler.watching import Watching
+from controllers.scheduler.workloads import Workloads
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -69,8 +70,8 @@ class Scheduler:
         timeout = FILTER_TIMEOUT if gates.enabled("DRASchedulerFilterTimeout") else None
         self.classes = ClassNames() if gates.enabled("DRAExtendedResource") else None
         self.devices = DynamicResources(self.allocator, self.claims, features.binding_conditions, timeout, self.classes)
-        self._pods, self._namespaces, self._services = (informers.of(kind) for kind in (PODS, NAMESPACES, SERVICES))
-        self._services_of = self._services.index("namespace", lambda service: (service["metadata"]["namespace"],))
+        self._pods, self._namespaces = informers.of(PODS), informers.of(NAMESPACES)
+        self._workloads = Workloads(informers)
         self.recorder = EventRecorder(client, SCHEDULER_NAME, options.host)
         self._pod_writer = PodWriter(client)
         choice = random.Random(options.seed)  # noqa: S311 - no secret
@@ -79,9 +80,15 @@ class Scheduler:
             cache=self.cache,
             devices=self.devices,
             namespace_labels=self._namespace_labels,
-            default_selector=self._spread_by,
+            default_selector=self._workloads.selector_of,
             binding=ClaimBinding(claim_writer, self._pod_writer, self.recorder),
-            preemption=Preemption(client, self.cache, self.nominator, self.recorder, choice),
+            preemption=Preemption(
+                Evictions(client, self.nominator, self.recorder),
+                self.cache,
+                self.nominator,
+                self._workloads.disruption_budgets,
+                choice,
+            ),
             enabled=gates.enabled,
         )
         self.plugins: tuple[Plugin, ...] = (*default_plugins(parts), *extra)
@@ -108,7 +115,7 @@ class Scheduler:
         return ()
 
     async def run(self) -> None:
-        await self._services.wait_synced()
+        await self._workloads.wait_read()
         await self._watching.wait_synced()
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -119,16 +126,6 @@ class Scheduler:
     def _namespace_labels(self, name: str) -> Mapping[str, str]:
         namespace = self._namespaces.get(name)
         return (namespace or {}).get("metadata", {}).get("labels") or {}
-
-    def _spread_by(self, pod: PodInfo) -> LabelSelector | None:
-        """What pods belong together by default: those that the same services select."""
-        labels = pod.pod["metadata"].get("labels")
-        wanted: dict[str, str] = {}
-        for service in self._services_of.get(pod.namespace) if labels else ():
-            selector = service["spec"].get("selector")
-            if selector and all(labels.get(key) == value for key, value in selector.items()):
-                wanted |= selector
-        return from_labels(wanted) if wanted else None
 
     def _keeps_out(self, info: PodInfo) -> str | None:
         """PreEnqueue: the plugin that does not let the pod in yet."""
@@ -171,6 +168,8 @@ class Scheduler:
     async def _take(self, cycle: Cycle, node: NodeInfo) -> None:
         """The pod counts on the node and its devices are taken from now on. Raises FitError, SchedulingError."""
         self.cache.assume(cycle.pod, node.name)
+        # It counts on its node from now on, and must not count as waiting for one as well.
+        self.nominator.remove(cycle.pod.uid)
         taken: list[Plugin] = []
         try:
             for plugin in self.plugins:
@@ -209,7 +208,6 @@ class Scheduler:
             log.exception("binding pod %s failed unexpectedly", info.key)
             await self._give_back(queued, cycle, _unexpected(error))
         else:
-            self.nominator.remove(info.uid)
             note = f"Successfully assigned {info.key} to {node.name}"
             self.recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
 

@@ -54,6 +54,13 @@ class Cluster:
     def place(self, pod: PodInfo) -> str:
         return asyncio.run(self.evaluator.place(Cycle(pod))).name
 
+    def cycle(self, pod: PodInfo, *, prefiltered: bool = False) -> Cycle:
+        """An attempt."""
+        cycle = Cycle(pod)
+        if prefiltered:
+            assert self.evaluator.prefilter(cycle) is None
+        return cycle
+
     def refusal(self, pod: PodInfo) -> str:
         with pytest.raises(FitError) as caught:
             self.place(pod)

@@ -6,10 +6,20 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from controllers.runtime.kinds import (
+    DISRUPTION_BUDGETS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    Kind,
+)
 from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
 
 Json = dict[str, Any]
 GPU, NIC = "example.com/gpu", "example.com/nic"
+PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+OTHERS = (PRIORITY_CLASSES, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, SERVICES)
 DRIVERS = {"gpu": "gpu.example.com", "nic": "nic.example.com"}
 
 
@@ -98,5 +108,81 @@ def devices_and_resources(rng: random.Random) -> Situation:
             claim = a_claim(f"claim-{number}", count=rng.randint(1, 2))
             found.claims.append(claim)
             one["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": claim["metadata"]["name"]}]
+        found.pods.append(one)
+    return found
+
+
+def priority_class(name: str, value: int, policy: str = "PreemptLowerPriority") -> Json:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
+            "preemptionPolicy": policy}  # fmt: skip
+
+
+def budget(name: str, app: str, allowed: int) -> Json:
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+                       "observedGeneration": 1}}  # fmt: skip
+
+
+def priorities_and_budgets(rng: random.Random) -> Situation:
+    """Nodes that fill up with pods of three priorities, some of which are protected by budgets."""
+    found = Situation()
+    names = ("low", "middle", "high")
+    found.others = [priority_class(name, value) for value, name in enumerate(names, 1)]
+    found.others.append(priority_class("polite", 3, "Never"))
+    found.others += [budget(f"budget-{app}", app, rng.randint(0, 1)) for app in "xy" if rng.random() < 0.6]
+    for number in range(rng.randint(1, 2)):
+        found.nodes.append(a_node(f"n{number}", cpu=str(2 + number), memory=f"{5 + 2 * number}Gi", taints=[]))
+    for number in range(rng.randint(3, 7)):
+        name = rng.choices(names, (5, 2, 1))[0] if number < 4 else rng.choices(names, (1, 2, 5))[0]
+        one = a_pod(
+            f"p{number}", labels={"app": rng.choice("xyz")}, requests={"cpu": f"{rng.randint(2, 6) * 250}m"},
+            terminationGracePeriodSeconds=0, priorityClassName=name,
+        )  # fmt: skip
+        if rng.random() < 0.1:
+            one["spec"]["priorityClassName"] = "polite"
+        found.pods.append(one)
+    return found
+
+
+def controlled(kind: str, name: str, app: str) -> Json:
+    template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    if kind == "ReplicationController":
+        spec: Json = {"replicas": 0, "selector": {"app": app}, "template": template}
+        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "ns"}, "spec": spec}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": app}}, "template": template}
+    if kind == "StatefulSet":
+        spec["serviceName"] = "s"
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": "ns"}, "spec": spec}
+
+
+def service(name: str, app: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}}  # fmt: skip
+
+
+def spread_by_default(rng: random.Random) -> Situation:
+    """Pods of services and controllers on nodes in two zones, some of which have the pods' image."""
+    found = Situation()
+    for number in range(rng.randint(2, 4)):
+        labels = {"topology.kubernetes.io/zone": rng.choice("ab")}
+        size = rng.choice((50, 400, 900)) * 2**20
+        images = [{"names": ["image:latest"], "sizeBytes": size + number}] if rng.random() < 0.4 else []
+        node = a_node(f"n{number}", cpu=str(4 + number), memory=f"{7 + 3 * number}Gi", labels=labels, images=images)
+        found.nodes.append({**node, "spec": {"taints": []}})
+    kinds = ("ReplicaSet", "StatefulSet", "ReplicationController", "Service", "")
+    for app in "xy":
+        kind = rng.choice(kinds)
+        if kind:
+            found.others.append(service("s" + app, app) if kind == "Service" else controlled(kind, "o" + app, app))
+    owners = {item["metadata"]["name"][1]: item for item in found.others if item["kind"] != "Service"}
+    for number in range(rng.randint(3, 7)):
+        app = rng.choice("xy")
+        one = a_pod(f"p{number}", labels={"app": app}, terminationGracePeriodSeconds=0,
+                    requests={"cpu": f"{rng.randint(1, 4) * 110}m", "memory": f"{rng.randint(1, 4) * 170}Mi"})  # fmt: skip
+        if (owner := owners.get(app)) is not None:
+            fields = {key: owner[key] for key in ("apiVersion", "kind")}
+            name = owner["metadata"]["name"]
+            one["metadata"]["ownerReferences"] = [{**fields, "name": name, "uid": "", "controller": True}]
         found.pods.append(one)
     return found

@@ -29,7 +29,13 @@ from controllers.runtime.kinds import (
     key_of,
 )
 from controllers.runtime.kubeconfig import load_kubeconfig
-from tests.scheduler.situations import Situation, devices_and_resources
+from tests.scheduler.situations import (
+    OTHERS,
+    Situation,
+    devices_and_resources,
+    priorities_and_budgets,
+    spread_by_default,
+)
 from tests.scheduler.world import scheduled
 from tests.support.wire import Child
 
@@ -86,7 +92,8 @@ def bare(obj: Json) -> Json:
     return {**obj, "metadata": metadata}
 
 
-async def prepare(client: Client, situation: Situation) -> None:
+async def prepare(client: Client, situation: Situation) -> dict[str, str]:
+    """Creates everything but the pods; gives the uids of workload objects by name."""
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
     for kind, objects in (
         (DEVICE_CLASSES, situation.classes),
@@ -99,6 +106,14 @@ async def prepare(client: Client, situation: Situation) -> None:
         made = await client.create(NODES, bare(node))
         made = await client.update(NODES, {**made, "spec": {**made.get("spec", {}), "taints": node["spec"]["taints"]}})
         await client.update_status(NODES, {**made, "status": node["status"]})
+    uids = {}
+    for obj in situation.others:
+        kind = next(kind for kind in OTHERS if kind.kind == obj["kind"])
+        made = await client.create(kind, obj)
+        uids[made["metadata"]["name"]] = made["metadata"]["uid"]
+        if "status" in obj:
+            await client.update_status(kind, {**made, "status": obj["status"]})
+    return uids
 
 
 async def verdict(client: Client, pod: str) -> Json:
@@ -117,6 +132,11 @@ async def verdict(client: Client, pod: str) -> Json:
 async def items(client: Client, kind: Kind, namespace: str = "") -> list[Json]:
     found: list[Json] = (await client.list(kind, namespace))["items"]
     return found
+
+
+async def left(client: Client) -> list[str]:
+    """The pods that there are: preemption takes some away."""
+    return sorted(pod["metadata"]["name"] for pod in await items(client, PODS, "ns"))
 
 
 def told(pod: Json) -> Json:
@@ -150,11 +170,19 @@ def told_claim(claim: Json) -> Json:
 
 async def played(client: Client, situation: Situation) -> tuple[list[Json], list[Json]]:
     """What becomes of the pods, and of the claims. Everything is removed afterwards."""
-    await prepare(client, situation)
+    uids = await prepare(client, situation)
     verdicts = []
     for pod in situation.pods:
-        await client.create(PODS, bare(pod))
-        verdicts.append(told(await verdict(client, pod["metadata"]["name"])))
+        made = bare(pod)
+        owners = [{**owner, "uid": uids[owner["name"]]} for owner in made["metadata"].get("ownerReferences", ())]
+        await client.create(PODS, {**made, "metadata": {**made["metadata"], "ownerReferences": owners}})
+        seen = await verdict(client, pod["metadata"]["name"])
+        if seen["spec"].get("nodeName"):
+            started = f"2026-01-01T00:00:{len(verdicts):02}Z"
+            status = {"status": {"phase": "Running", "startTime": started}}
+            await client.patch(PODS, pod["metadata"]["name"], status, "ns", subresource="status")
+        found = told(seen)
+        verdicts.append({**found, "left": await left(client)})
     claims = [told_claim(claim) for claim in await items(client, RESOURCE_CLAIMS, "ns")]
     await client.request("POST", "/-/reset", "", None)
     return verdicts, sorted(claims, key=lambda claim: str(claim["name"]))
@@ -181,7 +209,7 @@ async def compare(directory: Path, situations: list[Situation]) -> None:
     assert compared >= total * 0.6, f"{compared} of {total}"
 
 
-KINDS: list[Callable[[random.Random], Situation]] = [devices_and_resources]
+KINDS: list[Callable[[random.Random], Situation]] = [devices_and_resources, priorities_and_budgets, spread_by_default]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -2,27 +2,23 @@
 
 Only nodes whose rejection the removal of pods could cure are looked at. From a copy of each, all lower pods are taken
 away; if the pod fits then, as many as possible are put back, the most important first; the rest are the victims. The
-node with the least important victims is chosen, they are deleted, and the pod waits for that node (nominated). Devices
-are never a reason. Facts: Kubernetes 1.36, framework/preemption, plugins/defaultpreemption. Disruption budgets are not
-known here.
+node that violates the fewest disruption budgets is chosen, then the one with the least important victims; these are
+deleted, and the pod waits for that node (nominated). Devices are never a reason.
+Facts: Kubernetes 1.36, framework/preemption, plugins/defaultpreemption.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apiserver import clock
+from apiserver.api.selectors import from_object
 from apiserver.api.status import StatusError
-from controllers.runtime.client import Client
-from controllers.runtime.conditions import condition_patch
-from controllers.runtime.events import EventRecorder
-from controllers.runtime.kinds import PODS
-from controllers.runtime.times import go_time
 from controllers.runtime.transport import TransportError
+from controllers.scheduler.evictions import REASON, Evictions
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, PostFilterResult, Reads
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.podinfo import PodInfo
@@ -33,9 +29,6 @@ NAME = "DefaultPreemption"
 NOT_HELPFUL = Rejection(NAME, ("Preemption is not helpful for scheduling",))
 NO_VICTIMS = Rejection(NAME, ("No preemption victims found for incoming pod",))
 _PERCENT, _AT_LEAST = 10, 100
-_REASON = "PreemptionByScheduler"
-_GONE = (404, 409)
-"""The pod is not there, or another one has its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +37,16 @@ class Candidate:
 
     node: str
     victims: tuple[PodInfo, ...]
+    violations: int = 0
+    """How many of them a disruption budget would keep."""
 
     @property
-    def cost(self) -> tuple[int, int, int]:
-        """The smaller, the better: the highest priority, the sum of priorities (each made positive), the number."""
-        return self.victims[0].priority, sum(v.priority + 2**31 for v in self.victims), len(self.victims)
+    def cost(self) -> tuple[int, int, int, int]:
+        """The smaller, the better: violations of budgets, the highest priority, the sum of priorities (each made
+        positive), the number.
+        """
+        total = sum(v.priority + 2**31 for v in self.victims)
+        return self.violations, self.victims[0].priority, total, len(self.victims)
 
     @property
     def started(self) -> str:
@@ -68,14 +66,14 @@ class Preemption:
 
     def __init__(
         self,
-        client: Client,
+        evictions: Evictions,
         cache: Cache,
         nominator: Nominator,
-        recorder: EventRecorder,
+        budgets: Callable[[], Sequence[Json]],
         choice: random.Random,
     ) -> None:
-        self._client, self._cache = client, cache
-        self._nominator, self._recorder, self._choice = nominator, recorder, choice
+        self._evictions, self._cache, self._nominator = evictions, cache, nominator
+        self._budgets, self._choice = budgets, choice
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Looks for a node and makes it free. Raises PluginError."""
@@ -93,11 +91,7 @@ class Preemption:
         if not candidates:
             return PostFilterResult(f"preemption: {outcome.text}", nominated="")
         chosen = best(candidates)
-        await asyncio.gather(*(self._evict(cycle.pod, victim, chosen.node) for victim in chosen.victims))
-        for other in list(self._nominator.waiting.get(chosen.node, {}).values()):
-            if other.priority < cycle.pod.priority:
-                self._nominator.remove(other.uid)
-                await self._clear_nomination(other)
+        await self._evictions.make_room(cycle.pod, chosen.node, chosen.victims)
         return PostFilterResult(nominated=chosen.node, final=True)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
@@ -118,80 +112,47 @@ class Preemption:
             return []
         enough = min(len(nodes), max(_AT_LEAST, len(nodes) * _PERCENT // 100))
         start = self._choice.randrange(len(nodes))
-        found: list[Candidate] = []
+        budgets = self._budgets()
+        harmless: list[Candidate] = []
+        violating: list[Candidate] = []
         for node in (*nodes[start:], *nodes[:start]):
-            victims = self._victims(cycle, node)
-            if isinstance(victims, Rejection):
-                outcome.rejections[node.name] = victims
-            elif victims:
-                found.append(Candidate(node.name, victims))
-                if len(found) >= enough:
+            found = self._candidate(cycle, node, budgets)
+            if isinstance(found, Rejection):
+                outcome.rejections[node.name] = found
+            elif found.victims:
+                (violating if found.violations else harmless).append(found)
+                if harmless and len(harmless) + len(violating) >= enough:
                     break
             await asyncio.sleep(0)
-        return found
+        return [*harmless, *violating]
 
-    def _victims(self, cycle: Cycle, node: NodeInfo) -> tuple[PodInfo, ...] | Rejection:
+    def _candidate(self, cycle: Cycle, node: NodeInfo, budgets: Sequence[Json]) -> Candidate | Rejection:
         """The fewest pods of lower priority that have to go, or why that does not help."""
         lower = [other for other in node.pods.values() if other.priority < cycle.pod.priority]
         if not lower:
             return NO_VICTIMS
-        trial = _Trial(cycle, node.copy())
+        trial = _Trial(cycle, node.copy(), self._nominator)
         for other in lower:
             trial.remove(other)
         try:
             refused = trial.rejection()
             if refused is not None:
                 return refused
-            victims = []
-            for other in sorted(lower, key=lambda pod: (-pod.priority, _started(pod))):
-                trial.add(other)
-                if trial.rejection() is not None:
-                    trial.remove(other)
-                    victims.append(other)
-            return tuple(victims)
+            lower.sort(key=_importance)
+            protected, free = _by_budgets(lower, budgets)
+            kept_by_budget = [other for other in protected if not trial.spare(other)]
+            victims = [*kept_by_budget, *(other for other in free if not trial.spare(other))]
+            return Candidate(node.name, tuple(sorted(victims, key=_importance)), len(kept_by_budget))
         finally:
             trial.restore()
-
-    async def _evict(self, preemptor: PodInfo, victim: PodInfo, node: str) -> None:
-        pod = victim.pod
-        if pod["metadata"].get("deletionTimestamp"):
-            return
-        condition = {
-            "lastProbeTime": None,
-            "lastTransitionTime": go_time(clock.now()),
-            "message": f"{preemptor.spec.get('schedulerName', '')}: preempting to accommodate a higher priority pod",
-            "observedGeneration": pod["metadata"].get("generation"),
-            "reason": _REASON,
-            "status": "True",
-            "type": "DisruptionTarget",
-        }
-        status = condition_patch(pod, condition)
-        try:
-            if status:
-                patch = {"metadata": {"uid": victim.uid}, "status": status}
-                await self._client.patch(PODS, victim.name, patch, victim.namespace, subresource="status")
-            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
-        except StatusError as error:
-            if error.code not in _GONE:
-                raise
-            return
-        note = f"Preempted by pod {preemptor.uid} on node {node}"
-        self._recorder.record(pod, "Normal", "Preempted", "Preempting", note, related=preemptor.pod)
-
-    async def _clear_nomination(self, pod: PodInfo) -> None:
-        patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
-        try:
-            await self._client.patch(PODS, pod.name, patch, pod.namespace, subresource="status")
-        except StatusError as error:
-            if error.code not in _GONE:
-                raise
 
 
 class _Trial:
     """A copy of a node whose pods are taken away and put back, to see what the filters say then."""
 
-    def __init__(self, cycle: Cycle, node: NodeInfo) -> None:
+    def __init__(self, cycle: Cycle, node: NodeInfo, nominator: Nominator) -> None:
         self._cycle, self._node = cycle, node
+        self._others = nominator.before(cycle.pod, node.name)
         self._removed: dict[str, PodInfo] = {}
 
     def remove(self, pod: PodInfo) -> None:
@@ -205,11 +166,44 @@ class _Trial:
         self._cycle.count(pod, self._node, 1)
 
     def rejection(self) -> Rejection | None:
-        return self._cycle.ask(self._node)
+        refused = self._cycle.ask_with(self._node, self._others) if self._others else None
+        return refused if refused is not None else self._cycle.ask(self._node)
+
+    def spare(self, pod: PodInfo) -> bool:
+        """Puts a pod back if there is room for both."""
+        self.add(pod)
+        if self.rejection() is None:
+            return True
+        self.remove(pod)
+        return False
 
     def restore(self) -> None:
         for pod in list(self._removed.values()):
             self._cycle.count(pod, self._node, 1)
+
+
+def _importance(pod: PodInfo) -> tuple[int, str]:
+    """The order of pods, the most important first: higher priority, then an earlier start."""
+    return -pod.priority, _started(pod)
+
+
+def _by_budgets(pods: Sequence[PodInfo], budgets: Sequence[Json]) -> tuple[list[PodInfo], list[PodInfo]]:
+    """Pods whose end would violate a disruption budget, the earlier ones gone, and the others."""
+    left = [(budget, from_object(budget["spec"].get("selector"))) for budget in budgets]
+    allowed = {id(budget): (budget.get("status") or {}).get("disruptionsAllowed", 0) for budget in budgets}
+    violating: list[PodInfo] = []
+    free: list[PodInfo] = []
+    for pod in pods:
+        violates = False
+        for budget, selector in left if pod.labels else ():
+            if budget["metadata"]["namespace"] != pod.namespace or selector.empty or not selector.matches(pod.labels):
+                continue
+            if pod.name in ((budget.get("status") or {}).get("disruptedPods") or {}):
+                continue
+            allowed[id(budget)] -= 1
+            violates |= allowed[id(budget)] < 0
+        (violating if violates else free).append(pod)
+    return violating, free
 
 
 def _started(pod: PodInfo) -> str:
@@ -222,7 +216,7 @@ def _is_being_preempted(pod: Json) -> bool:
         return False
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(
-        c["type"] == "DisruptionTarget" and c["status"] == "True" and c.get("reason") == _REASON for c in conditions
+        c["type"] == "DisruptionTarget" and c["status"] == "True" and c.get("reason") == REASON for c in conditions
     )
 
 

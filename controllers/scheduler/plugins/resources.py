@@ -189,7 +189,7 @@ def image_locality(cache: Cache) -> Plugin:
 
 
 def _image_score(pod: PodInfo, node: NodeInfo, cache: Cache, nodes: int) -> int:
-    counts, images = cache.image_nodes, node.images
-    total = sum(int(images[name] * (counts[name] / nodes)) for name in pod.images if name in images)
+    counts, sizes = cache.image_nodes, cache.image_sizes
+    total = sum(int(sizes[name] * (counts[name] / nodes)) for name in pod.images if name in node.images)
     most = _MOST_BYTES * (len(pod.spec.get("initContainers") or ()) + len(pod.spec["containers"]))
     return MAX_SCORE * (min(max(total, _FEWEST_BYTES), most) - _FEWEST_BYTES) // (most - _FEWEST_BYTES)

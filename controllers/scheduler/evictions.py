@@ -1,0 +1,71 @@
+"""What preemption writes: victims are marked and deleted; less important pods that waited for the node wait no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from apiserver import clock
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Client
+from controllers.runtime.conditions import condition_patch
+from controllers.runtime.events import EventRecorder
+from controllers.runtime.kinds import PODS
+from controllers.runtime.times import go_time
+from controllers.scheduler.nodes import Nominator
+from controllers.scheduler.podinfo import PodInfo
+
+Json = dict[str, Any]
+REASON = "PreemptionByScheduler"
+_GONE = (404, 409)
+"""The pod is not there, or another one has its name."""
+
+
+class Evictions:
+    """Writes for one scheduler."""
+
+    def __init__(self, client: Client, nominator: Nominator, recorder: EventRecorder) -> None:
+        self._client, self._nominator, self._recorder = client, nominator, recorder
+
+    async def make_room(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
+        """Removes the victims from the node. Raises StatusError, TransportError."""
+        await asyncio.gather(*(self._evict(preemptor, victim, node) for victim in victims))
+        for other in list(self._nominator.waiting.get(node, {}).values()):
+            if other.priority < preemptor.priority:
+                self._nominator.remove(other.uid)
+                await self._clear_nomination(other)
+
+    async def _evict(self, preemptor: PodInfo, victim: PodInfo, node: str) -> None:
+        pod = victim.pod
+        if pod["metadata"].get("deletionTimestamp"):
+            return
+        condition = {
+            "lastProbeTime": None,
+            "lastTransitionTime": go_time(clock.now()),
+            "message": f"{preemptor.spec.get('schedulerName', '')}: preempting to accommodate a higher priority pod",
+            "observedGeneration": pod["metadata"].get("generation"),
+            "reason": REASON,
+            "status": "True",
+            "type": "DisruptionTarget",
+        }
+        status = condition_patch(pod, condition)
+        try:
+            if status:
+                patch = {"metadata": {"uid": victim.uid}, "status": status}
+                await self._client.patch(PODS, victim.name, patch, victim.namespace, subresource="status")
+            await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
+        except StatusError as error:
+            if error.code not in _GONE:
+                raise
+            return
+        note = f"Preempted by pod {preemptor.uid} on node {node}"
+        self._recorder.record(pod, "Normal", "Preempted", "Preempting", note, related=preemptor.pod)
+
+    async def _clear_nomination(self, pod: PodInfo) -> None:
+        patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
+        try:
+            await self._client.patch(PODS, pod.name, patch, pod.namespace, subresource="status")
+        except StatusError as error:
+            if error.code not in _GONE:
+                raise
