@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from apiserver.admission.plugins import build
-from apiserver.api.features import RELEASES
+from apiserver.api.features import RELEASES, Features
 from apiserver.api.status import StatusError
 from apiserver.clock import now
 from apiserver.compaction import compact_regularly
@@ -37,7 +37,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.verbs.create import create
 from apiserver.resources import CATALOG
 from apiserver.resources.priorityclasses import SYSTEM_CLASSES
-from apiserver.serving import deprecation, served
+from apiserver.serving import deprecation, known, served
 from apiserver.settings import Settings
 from apiserver.storage import (
     DamagedRow,
@@ -89,13 +89,13 @@ class Server:
         self.catalog = Catalog(
             self.registry, lambda resource, version: (resource.group, resource.plural, version.name) in versions
         )
-        self.catalog.open(CATALOG)
+        self.catalog.open(known(CATALOG, settings.features))
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, now)
         self._authenticator.accounts = self._accounts
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
         self._discovery = Discovery(self.catalog.served(), settings.features.release)
-        self._openapi = OpenApi(self.catalog.served(), CATALOG)
+        self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()))
         checks = {
             "ping": self._ping,
             "log": self._ping,

@@ -5,9 +5,11 @@ kube-apiserver's rules and words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from apiserver.api.features import Features
+from apiserver.api.hidden import without_gates
 from apiserver.registry.resource import Release, Resource, Version
 
 #: What `api/...` keys mean: the stages of version names they cover.
@@ -81,6 +83,18 @@ def parse_runtime_config(text: str) -> dict[str, str]:
 def stage(version: str) -> str:
     """ga, beta or alpha, by a version's name."""
     return "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
+
+
+def known(catalog: Iterable[Resource], features: Features) -> tuple[Resource, ...]:
+    """Every resource as a server with these gates knows it: without the fields of kubedra's own gates that are off."""
+    hidden = features.hidden
+    return tuple(_without(resource, hidden) for resource in catalog)
+
+
+def _without(resource: Resource, gates: frozenset[str]) -> Resource:
+    versions = tuple(replace(version, schema=without_gates(version.schema, gates)) for version in resource.versions)
+    changed = any(new.schema is not old.schema for new, old in zip(versions, resource.versions, strict=True))
+    return replace(resource, versions=versions) if changed else resource
 
 
 def served(

@@ -144,6 +144,8 @@ GATES: Final[Mapping[str, Gate]] = {
     "WorkloadAwarePreemption": _gate("36:a-", "GangScheduling"),
     "WorkloadWithJob": _gate("36:a-", "GenericWorkload"),
 }
+#: In no release of Kubernetes.
+OWN_GATES: Final = frozenset(name for name, gate in GATES.items() if gate.own)
 _GROUPS: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 
@@ -262,6 +264,11 @@ class Features:
     def enabled(self, name: str) -> bool:
         """Whether a gate is on; one that the release does not have is off."""
         return self._on.get(name, False)
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Gates of kubedra's own that are off: nobody knows their fields."""
+        return frozenset(name for name in OWN_GATES if not self.enabled(name))
 
     def enabled_names(self) -> frozenset[str]:
         """All gates that are on."""

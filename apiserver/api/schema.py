@@ -233,6 +233,14 @@ class Field:
         self.inline, self.default, self.strategy, self.atomic = inline, default, strategy, atomic
         self.gate, self.ungated, self.doc, self.keep_empty = gate, ungated, doc, keep_empty
 
+    def of_type(self, type: Type) -> Field:
+        """The same field with another type."""
+        made = object.__new__(Field)
+        for slot in Field.__slots__:
+            setattr(made, slot, getattr(self, slot))
+        made.type = type
+        return made
+
     def __repr__(self) -> str:
         return f"Field({self.name!r}, {self.number})"
 

@@ -19,10 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     choice.add_argument("--check", action="store_true", help="exit with 1 when openapi/ is not what would be written")
     parser.add_argument("--directory", type=Path, default=DIRECTORY, help="instead of openapi/ at the project's root")
     options = parser.parse_args(argv)
-    from apiserver.openapi.documents import build
-    from apiserver.resources import CATALOG
+    from apiserver.openapi.documents import build_files
 
-    files = build(CATALOG)
+    files = build_files()
     present = {str(path.relative_to(options.directory)) for path in options.directory.rglob("*") if path.is_file()}
     stale = sorted(present - files.keys())
     changed = [

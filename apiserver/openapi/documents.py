@@ -19,7 +19,7 @@ from apiserver.openapi.gnostic import encode_document
 from apiserver.openapi.operations import Operation, PathItem, group_title, paths_of
 from apiserver.registry.resource import Resource
 
-__all__ = ["build"]
+__all__ = ["build", "build_files"]
 
 Json = dict[str, Any]
 
@@ -74,6 +74,15 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
     "tty": ("boolean", "Connect a terminal."),
     "watch": ("boolean", "Stream changes instead of answering a list."),
 }
+
+
+def build_files() -> dict[str, bytes]:
+    """The files in `openapi/`: what a server knows that has none of kubedra's own gates on."""
+    from apiserver.api.features import Features
+    from apiserver.resources import CATALOG
+    from apiserver.serving import known
+
+    return build(known(CATALOG, Features()))
 
 
 def build(catalog: Iterable[Resource]) -> dict[str, bytes]:

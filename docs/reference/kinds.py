@@ -235,17 +235,28 @@ def _row(path: str, owner: Struct, item: Field, known: dict[str, str]) -> str:
     name = f"{owner.kind}.{item.name}"
     required = " (required)" if item.required else ""
     gates = item.gate.gates if item.gate is not None else ()
-    never = " (never dropped)" if item.gate is not None and item.gate.scope == "never" else ""
+    note = _note(item)
     cells = [
         f"`{path}`",
         _type(item.type) + required,
         DEFAULTS.get(name, ""),
         known.get(name, ""),
-        ", ".join(gates) + never,
+        ", ".join(gates) + note,
         _since(gates),
         item.doc,
     ]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def _note(item: Field) -> str:
+    """How a gate is another than most."""
+    from apiserver.api.features import OWN_GATES
+
+    if item.gate is None:
+        return ""
+    if OWN_GATES.intersection(item.gate.gates):
+        return " (kubedra's own: unknown without it)"
+    return " (never dropped)" if item.gate.scope == "never" else ""
 
 
 def _since(gates: tuple[str, ...]) -> str:

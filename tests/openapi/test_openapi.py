@@ -10,16 +10,19 @@ from typing import Any
 import orjson
 import pytest
 
+from apiserver.api.features import Features
 from apiserver.http.documents.openapi import OpenApi
 from apiserver.messages import Request, Response
 from apiserver.openapi.__main__ import DIRECTORY, main
 from apiserver.openapi.documents import build
 from apiserver.openapi.gnostic import entries
 from apiserver.resources import CATALOG
+from apiserver.serving import known
 
-FILES = build(CATALOG)
+WRITTEN = known(CATALOG, Features())
+FILES = build(WRITTEN)
 DOCUMENTS = {name: orjson.loads(content) for name, content in FILES.items() if name.endswith(".json")}
-EVERYTHING = [(resource, version) for resource in CATALOG for version in resource.versions]
+EVERYTHING = [(resource, version) for resource in WRITTEN for version in resource.versions]
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
@@ -150,7 +153,7 @@ def test_the_protobuf_form_holds_the_same_paths_and_definitions() -> None:
 
 
 def test_a_server_of_everything_answers_with_the_files() -> None:
-    service = OpenApi(EVERYTHING, CATALOG)
+    service = OpenApi(EVERYTHING, WRITTEN)
     assert get(service, "/openapi/v2").body == (DIRECTORY / "v2.json").read_bytes()
     assert get(service, "/openapi/v2", accept=PROTOBUF).body == (DIRECTORY / "v2.pb").read_bytes()
     assert (
@@ -160,7 +163,7 @@ def test_a_server_of_everything_answers_with_the_files() -> None:
 
 
 def test_each_client_gets_the_form_that_it_asks_for() -> None:
-    service = OpenApi(EVERYTHING, CATALOG)
+    service = OpenApi(EVERYTHING, WRITTEN)
     assert get(service, "/openapi/v2").content_type == "application/json"
     assert get(service, "/openapi/v2", accept=f"{PROTOBUF}, application/json").content_type == PROTOBUF.replace(
         "@", "."
@@ -173,7 +176,7 @@ def test_each_client_gets_the_form_that_it_asks_for() -> None:
 
 
 def test_the_index_leads_to_documents_that_may_be_kept() -> None:
-    service = OpenApi(EVERYTHING, CATALOG)
+    service = OpenApi(EVERYTHING, WRITTEN)
     index = orjson.loads(get(service, "/openapi/v3").body)["paths"]
     assert {"api", "apis", "version", "api/v1", "apis/resource.k8s.io", "apis/resource.k8s.io/v1"} <= index.keys()
     for name, item in index.items():
@@ -184,7 +187,7 @@ def test_the_index_leads_to_documents_that_may_be_kept() -> None:
 
 
 def test_an_old_hash_is_sent_on_to_the_present_document() -> None:
-    service = OpenApi(EVERYTHING, CATALOG)
+    service = OpenApi(EVERYTHING, WRITTEN)
     answer = get(service, "/openapi/v3/api/v1?hash=OLD")
     assert answer.status == 301
     assert get(service, header(answer, "Location")).status == 200
@@ -192,7 +195,7 @@ def test_an_old_hash_is_sent_on_to_the_present_document() -> None:
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
 def test_a_client_that_has_the_document_is_told_so(path: str) -> None:
-    service = OpenApi(EVERYTHING, CATALOG)
+    service = OpenApi(EVERYTHING, WRITTEN)
     etag = header(get(service, path), "Etag")
     assert get(service, path, if_none_match=f'"x", {etag}').status == 304
     assert get(service, path, if_none_match='"x"').status == 200
@@ -205,7 +208,7 @@ def test_what_is_not_served_is_not_described() -> None:
             for resource, version in EVERYTHING
             if resource.group != "resource.k8s.io" and resource.plural != "pods"
         ],
-        CATALOG,
+        WRITTEN,
     )
     text = get(service, "/openapi/v2").body
     document = orjson.loads(text)
@@ -225,13 +228,13 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     from apiserver.api.status import StatusError
 
     with pytest.raises(StatusError, match=r"openapi/v2\.json is missing from this installation"):
-        get(OpenApi(EVERYTHING, CATALOG, tmp_path), "/openapi/v2")
+        get(OpenApi(EVERYTHING, WRITTEN, tmp_path), "/openapi/v2")
 
 
 def test_a_document_that_was_cut_is_hashed_anew() -> None:
     fewer: list[tuple[Any, Any]] = [
         (replace(resource), version) for resource, version in EVERYTHING if resource.plural != "nodes"
     ]
-    assert header(get(OpenApi(fewer, CATALOG), "/openapi/v2"), "Etag") != header(
-        get(OpenApi(EVERYTHING, CATALOG), "/openapi/v2"), "Etag"
+    assert header(get(OpenApi(fewer, WRITTEN), "/openapi/v2"), "Etag") != header(
+        get(OpenApi(EVERYTHING, WRITTEN), "/openapi/v2"), "Etag"
     )

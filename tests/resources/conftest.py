@@ -16,6 +16,7 @@ from apiserver.registry.body.convert import normalizer_of
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource
 from apiserver.resources import CATALOG
+from apiserver.serving import known
 
 Json = dict[str, Any]
 
@@ -30,6 +31,11 @@ class Judge:
         self.objects: dict[tuple[str, str, str, str], Json] = {}
         self.allowed: Callable[..., bool] = lambda *_: True
         self.user = User("alice")
+
+    def find(self, plural: str) -> Resource:
+        """A resource, by `plural` or `group/plural`, as a server with these gates knows it."""
+        resource = find(plural)
+        return known([resource], self.features)[0]
 
     def context(
         self,
@@ -69,7 +75,7 @@ class Judge:
 
     def create(self, plural: str, obj: Json, version: str = "") -> tuple[Json, list[str]]:
         """The object as it would be stored, and the errors that keep it from being stored."""
-        resource = find(plural)
+        resource = self.find(plural)
         ctx = self.context(resource, version)
         hub = self.decoded(resource, obj, version)
         resource.strategy.prepare_for_create(ctx, hub)
@@ -81,7 +87,7 @@ class Judge:
     def update(
         self, plural: str, old: Json, obj: Json, *, status: bool = False, verb: str = "update", version: str = ""
     ) -> tuple[Json, list[str]]:
-        resource = find(plural)
+        resource = self.find(plural)
         strategy = resource.strategy
         ctx = self.context(resource, version, subresource="status" if status else "", verb=verb)
         new = self.decoded(resource, obj, version)
