@@ -224,6 +224,8 @@ def test_a_watch_sees_an_added_resource_and_ends_when_it_is_removed() -> None:
             for path in (IN_DEFAULT, f"{IN_DEFAULT}/a", f"/apis/{GROUP}/v1", f"/apis/{GROUP}"):
                 assert (await client.get(path)).status_code == 404, path
             assert (await client.post(IN_DEFAULT, json=widget("b"))).status_code == 404
+            elsewhere = await client.post("/api/v1/namespaces/default/configmaps", json=widget("b"))
+            assert 'no kind "Widget" is registered for version "example.com/v1"' in elsewhere.json()["message"]
             assert (await client.get("/api/v1/namespaces")).status_code == 200
 
     run(scenario())
