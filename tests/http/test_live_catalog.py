@@ -71,6 +71,10 @@ V2 = Version(
     name="v2", schema=schema("v2", "copies"),
     to_hub=renamed("copies", "replicas"), from_hub=renamed("replicas", "copies"),
 )  # fmt: skip
+OTHER_V2 = Version(
+    name="v2", schema=schema("v2", "amount"),
+    to_hub=renamed("amount", "replicas"), from_hub=renamed("replicas", "amount"),
+)  # fmt: skip
 
 
 def widgets(*versions: Version, namespaced: bool = True, plural: str = "widgets", kind: str = "Widget") -> Resource:
@@ -245,6 +249,8 @@ def test_a_replaced_resource_has_its_new_versions_and_keeps_its_objects() -> Non
             assert (await client.get(f"{IN_DEFAULT}/a")).status_code == 404
             group = (await client.get(f"/apis/{GROUP}")).json()
             assert [version["version"] for version in group["versions"]] == ["v2"]
+            server.catalog.replace(widgets(OTHER_V2), served=("v2",))
+            assert (await client.get(f"{IN_DEFAULT.replace('/v1/', '/v2/')}/a")).json()["spec"] == {"amount": 3}
             server.catalog.replace(widgets(V2, V1))
             assert (await client.get(f"{IN_DEFAULT}/a")).json()["spec"] == {"replicas": 3}
             group = (await client.get(f"/apis/{GROUP}")).json()
