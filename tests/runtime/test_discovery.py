@@ -1,0 +1,56 @@
+"""What a server serves, asked in the aggregated form and, of servers that do not know it, document by document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+
+from apiserver.app import Server
+from apiserver.http.handlers.authentication import ADMIN
+from apiserver.inprocess import InProcess
+from apiserver.settings import read
+from controllers.runtime.client import Client
+from controllers.runtime.discovery import served_kinds
+from controllers.runtime.transport import Headers
+
+
+class OfAnOldServer:
+    """A transport to a server that knows one form of JSON."""
+
+    def __init__(self, transport: InProcess) -> None:
+        self._transport = transport
+        self.asked: list[str] = []
+
+    async def request(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Headers, bytes]:
+        self.asked.append(path)
+        return await self._transport.request(method, path, query, {**headers, "accept": "application/json"}, body)
+
+    async def stream(
+        self, method: str, path: str, query: str, headers: Mapping[str, str]
+    ) -> tuple[int, Headers, AsyncIterator[bytes]]:
+        return await self._transport.stream(method, path, query, headers)
+
+    async def close(self) -> None: ...
+
+
+def test_old_and_new_servers_are_understood_alike() -> None:
+    async def scenario() -> None:
+        server = await Server.open(read(["--storage=memory", "--runtime-config=api/all=true"]))
+        try:
+            transport = InProcess(server.handle, ADMIN)
+            old = OfAnOldServer(transport)
+            kinds = await served_kinds(Client(transport), verbs=("list", "delete"))
+            assert kinds == await served_kinds(Client(old), verbs=("list", "delete"))
+            assert "/apis/resource.k8s.io/v1beta1" in old.asked
+            found = {str(kind): kind for kind in kinds}
+            assert kinds[0].group == ""
+            assert found["resourceclaims.resource.k8s.io"].version == "v1"
+            assert found["resourcepoolstatusrequests.resource.k8s.io"].version == "v1alpha3"
+            assert not found["nodes"].namespaced
+            assert "bindings" not in found
+        finally:
+            await server.close()
+
+    asyncio.run(scenario())
