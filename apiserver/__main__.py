@@ -27,6 +27,7 @@ from apiserver.kubeconfig import KubeconfigError
 from apiserver.serving import RuntimeConfigError
 from apiserver.settings import Settings, SettingsError, read
 from apiserver.storage import UnusableDatabase
+from apiserver.virtualloop import VirtualLoop
 from kubedra import private
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ log = logging.getLogger("kubedra")
 RECORD = "server.json"
 #: What a kubeconfig holds where access is open and a client insists on credentials.
 _OPEN_CREDENTIAL = "open-access"
+#: Seconds of virtual time that a start may take.
+_START_LIMIT = 60.0
 _MISTAKES = (SettingsError, KubeconfigError, RuntimeConfigError, UnusableDatabase, IntruderError)
 
 
@@ -98,6 +101,11 @@ def choose_components(settings: Settings) -> list[str]:
 
 
 def _run(process: Process) -> None:
+    start = process.clock
+    if start is not None:
+        with asyncio.Runner(loop_factory=lambda: VirtualLoop(start, standing=True)) as virtual:
+            virtual.run(process.run())
+        return
     runner = asyncio.run
     with contextlib.suppress(ImportError):
         import uvloop
@@ -115,6 +123,8 @@ class Process:
         shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
         self._stopping = asyncio.Event()
+        #: When virtual time begins; None for real time.
+        self.clock = settings.clock
 
     async def run(self) -> None:
         """Start, say so, wait for the end, stop."""
@@ -150,6 +160,7 @@ class Process:
                 await _first(manager.wait_ready(), running, self._stopping.wait())
                 for component in manager.components:
                     say(self._settings, f"component   {component.name}")
+            await self._come_to_rest()
             self._tell(files)
             # What is here stays. Requests leave no cycles, so the collector may look less often than for every 700
             # objects that live.
@@ -165,6 +176,16 @@ class Process:
             server.stop_watches()
             web.stop()
             await serving
+
+    async def _come_to_rest(self) -> None:
+        """In virtual time nothing of the start is left to be done when others are told that all is ready."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, VirtualLoop):
+            await loop.run_until_idle(_START_LIMIT)
+            say(
+                self._settings,
+                f"clock       virtual, {loop.now():%Y-%m-%dT%H:%M:%SZ}; POST {self.url}/-/clock moves it",
+            )
 
     def _signalled(self) -> None:
         """The first signal ends the server, the second one at once."""
@@ -218,7 +239,9 @@ class Process:
         features = settings.features
         plugins, registry = settings.plugin_dir, settings.registry_dir
         options = Options(
-            host=socket.gethostname(),
+            # With a seed not even the machine makes a difference.
+            host=socket.gethostname() if settings.seed is None else "kubedra",
+            seed=settings.seed,
             nodes=settings.nodes,
             devices=settings.devices,
             plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,

@@ -33,6 +33,7 @@ from apiserver.http.sinks.metrics import Metrics
 from apiserver.messages import Request, Response, Stream
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.catalog import Catalog, CatalogEvent
+from apiserver.registry.chance import Chance
 from apiserver.registry.store import Registry
 from apiserver.registry.verbs.create import create
 from apiserver.resources import CATALOG
@@ -82,6 +83,7 @@ class Server:
             cache,
             admission=build(settings.enable_plugins, settings.disable_plugins),
             features=settings.features,
+            chance=Chance(None if settings.seed is None else f"{settings.seed}/{log.revision}"),
             authorize=self._authorizer.allows,
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,

@@ -20,7 +20,7 @@ from enum import Enum, auto
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Timer", "now", "outside", "purpose", "stopwatch", "timers", "virtual_loops"]
+__all__ = ["Timer", "is_virtual", "now", "outside", "purpose", "stopwatch", "timers", "virtual_loops"]
 
 _Callback = TypeVar("_Callback", bound=Callable[..., Any])
 
@@ -61,6 +61,11 @@ def now() -> datetime:
         if loop is not None:
             return loop.now()
     return datetime.now(UTC)
+
+
+def is_virtual() -> bool:
+    """Whether a virtual loop runs."""
+    return _get_running_loop() in virtual_loops
 
 
 def purpose(timer: Timer) -> Callable[[_Callback], _Callback]:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from apiserver.clock import Timer, timers
 from apiserver.storage.types import StorageError
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ async def compact_regularly(
     loop = asyncio.get_running_loop()
     past, due = store.revision, loop.time() + interval
     while True:
-        await asyncio.sleep(min(check, max(due - loop.time(), 0.0)))
+        with timers(Timer.UPKEEP):
+            await asyncio.sleep(min(check, max(due - loop.time(), 0.0)))
         bound = store.revision - kept
         if loop.time() >= due:
             bound = max(bound, past)

@@ -9,23 +9,22 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 from apiserver.admission.plugins import BUILT, conflicting, select
+from apiserver.api.durations import parse_duration
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
+from apiserver.api.times import parse_time
 from apiserver.authorization.authorizer import MODES, UNBUILT
 from apiserver.http.handlers.authentication import TokenFileError, read_tokens
 from apiserver.logs import FORMATS
 from apiserver.messages import User
 from apiserver.serving import parse_runtime_config
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_DURATION = re.compile(rf"({_PART.pattern})+")
+from apiserver.virtualloop import START
 
 
 class SettingsError(ValueError):
@@ -61,6 +60,9 @@ class Settings:
     attached: bool
     logging_format: str
     verbosity: int
+    #: When virtual time begins; None for real time.
+    clock: datetime | None = None
+    seed: int | None = None
     warn_dropped_fields: bool = False
     warnings: tuple[str, ...] = field(default=())
 
@@ -210,6 +212,18 @@ def parser() -> argparse.ArgumentParser:
         help="tell whoever writes a field that a disabled feature gate drops, in a Warning header",
     )
     own.add_argument(
+        "--clock",
+        default="real",
+        metavar="real|virtual[=TIME]",
+        help="virtual: time begins at TIME (default 2026-01-01T00:00:00Z) and stands still until moved",
+    )
+    own.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="makes uids, generated names and free choices repeatable; with --clock virtual the whole history is",
+    )
+    own.add_argument(
         "--announce",
         action="store_true",
         help="print one line of JSON when ready, and nothing else, on standard output",
@@ -262,6 +276,8 @@ def read(arguments: Sequence[str]) -> Settings:
         attached=given.attached,
         logging_format=given.logging_format,
         verbosity=given.verbosity,
+        clock=_clock(given.clock),
+        seed=given.seed,
         warn_dropped_fields=given.warn_dropped_fields,
         warnings=(*_warnings(features, modes, enable, disable), *_idle(given)),
     )
@@ -277,12 +293,23 @@ def _idle(given: argparse.Namespace) -> list[str]:
 
 
 def _seconds(flag: str, text: str) -> float:
-    """A duration as Go writes it: 5m, 1h30m, 0."""
-    if text == "0":
-        return 0.0
-    if not _DURATION.fullmatch(text):
-        raise SettingsError(f"{flag} {text}: not a duration; write it like 5m or 1h30m")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise SettingsError(f"{flag} {text}: {error}") from error
+
+
+def _clock(text: str) -> datetime | None:
+    """When virtual time begins; None for real time. Raises SettingsError."""
+    kind, _, start = text.partition("=")
+    if kind == "real" and text == kind:
+        return None
+    if kind != "virtual":
+        raise SettingsError(f"--clock {text}: use real, virtual or virtual=TIME")
+    try:
+        return parse_time(start) if "=" in text else START
+    except ValueError:
+        raise SettingsError(f"--clock {text}: {start!r} is not a time; write it like 2026-01-01T00:00:00Z") from None
 
 
 def _names(values: list[str]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from typing import Any
 
 from apiserver.clock import Timer, purpose_of, virtual_loops
 
-__all__ = ["START", "Idle", "VirtualLoop"]
+__all__ = ["START", "Moved", "VirtualLoop"]
 
 #: When virtual time begins.
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,8 +68,8 @@ class _Selector(selectors.DefaultSelector):
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
-    """How `run_until_idle` ended: what had fired, and whether work was left when the limit was reached."""
+class Moved:
+    """What moving time did: how many timers fired, and whether no work is left but upkeep."""
 
     fired: int
     idle: bool
@@ -86,6 +86,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._made = self._cancelled = self._outside = self._turns = 0
         #: Where the advances under way lead.
         self._targets: list[int] = []
+        self._pauses: list[float] = []
+        #: The system's time until which sockets are listened to before the next timer; None while there is work.
+        self._listening: float | None = None
         self.fired = 0
         """Timers that have fired."""
         selector = _Selector()
@@ -106,38 +109,54 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """UTC."""
         return self._start + timedelta(microseconds=self._micros)
 
-    async def advance(self, seconds: float) -> None:
+    async def advance(self, seconds: float, pause: float = 0.0) -> Moved:
         """Moves time on. Returns when all that fell due has fired and what it caused is at rest; with 0, when the loop
-        is at rest."""
-        target = self._micros + _micros(max(0.0, seconds))
+        is at rest. `pause`: real seconds without a word from a socket that pass before each timer, so that clients
+        outside can react to what happened before."""
+        before = self.fired
+        await self._reach(self._micros + _micros(max(0.0, seconds)), pause)
+        return Moved(self.fired - before, idle=self._next(Timer.WORK) is None)
+
+    async def step(self, limit: float, pause: float = 0.0) -> Moved:
+        """Moves time on to the next timer, of whatever purpose, by `limit` seconds at most."""
+        before, end = self.fired, self._micros + _micros(limit)
+        await self._reach(self._micros, pause)
+        due = self._next()
+        await self._reach(end if due is None else min(due, end), pause)
+        return Moved(self.fired - before, idle=self._next(Timer.WORK) is None)
+
+    async def run_until_idle(self, limit: float = 3600.0, pause: float = 0.0) -> Moved:
+        """Moves time on, timer by timer, until none is left but those of upkeep; by `limit` seconds at most."""
+        before, end = self.fired, self._micros + _micros(limit)
+        await self._reach(self._micros, pause)
+        while (due := self._next(Timer.WORK)) is not None:
+            await self._reach(min(due, end), pause)
+            if due > end:
+                return Moved(self.fired - before, idle=False)
+        return Moved(self.fired - before, idle=True)
+
+    async def _reach(self, target: int, pause: float) -> None:
+        """`advance` to a moment, in microseconds."""
         reached = self.create_future()
-        timer = self._add(target, _LAST, _reach, (reached,), None, Timer.UPKEEP)
+        timer = self._add(target, _LAST, _resolve, (reached,), None, Timer.UPKEEP)
         self._targets.append(target)
+        self._pauses.append(pause)
         try:
             await reached
         finally:
             timer.cancel()
             self._targets.remove(target)
-
-    async def run_until_idle(self, limit: float = 3600.0) -> Idle:
-        """Moves time on, timer by timer, until none is left but those of upkeep; by `limit` seconds at most."""
-        before, end = self.fired, self._micros + _micros(limit)
-        await self.advance(0)
-        while (due := self._next_work()) is not None:
-            if due > end:
-                await self.advance((end - self._micros) / _MICRO)
-                return Idle(self.fired - before, idle=False)
-            await self.advance((due - self._micros) / _MICRO)
-        return Idle(self.fired - before, idle=True)
+            self._pauses.remove(pause)
 
     def pending(self) -> list[tuple[datetime, Timer, str]]:
         """The timers of virtual time, in order: when each is due, what it is for, and what it calls."""
         waiting = sorted(timer for timer in self._timers if not timer.cancelled() and timer.order < _LAST)
         return [(self._start + timedelta(microseconds=t.due), t.purpose, _name(t)) for t in waiting]
 
-    def _next_work(self) -> int | None:
-        work = (t.due for t in self._timers if t.purpose is Timer.WORK and not t.cancelled())
-        return min(work, default=None)
+    def _next(self, purpose: Timer | None = None) -> int | None:
+        """When the next timer is due, of a purpose or of any."""
+        waiting = (timer for timer in self._timers if timer.order < _LAST and not timer.cancelled())
+        return min((timer.due for timer in waiting if purpose in (None, timer.purpose)), default=None)
 
     # Timers
 
@@ -203,10 +222,26 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             return [] if self._turns % _TURNS and not self._stopping else poll(0)  # type: ignore[attr-defined]
         self._turns = 0
         if events := poll(0):
+            self._listening = None
             return events
-        if self._fire_machine() or (not self._outside and self._fire_next()):
+        if self._fire_machine() or (not self._outside and self._listened() and self._fire_next()):
             return []
-        return poll(max(0.0, self._machine[0][0] - monotonic()) if self._machine else None)
+        until = [self._machine[0][0]] if self._machine else []
+        if self._listening is not None and self._listening > monotonic():
+            until.append(self._listening)
+        events = poll(max(0.0, min(until) - monotonic()) if until else None)
+        if events:
+            self._listening = None
+        return events
+
+    def _listened(self) -> bool:
+        """Whether clients outside had the time that they were given."""
+        pause = max(self._pauses, default=0.0)
+        if not pause:
+            return True
+        if self._listening is None:
+            self._listening = monotonic() + pause
+        return monotonic() >= self._listening
 
     def _fire_machine(self) -> bool:
         while self._machine and (self._machine[0][2].cancelled() or self._machine[0][0] <= monotonic()):
@@ -227,6 +262,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         heapq.heappop(self._timers)
         self._micros = max(self._micros, timer.due)
         self.fired += timer.order < _LAST
+        self._listening = None
         return self._make_ready(timer)
 
     def _make_ready(self, timer: _VirtualTimer) -> bool:
@@ -244,7 +280,7 @@ def _micros(seconds: float) -> int:
     return math.ceil(seconds * _MICRO - 0.01)
 
 
-def _reach(reached: asyncio.Future[None]) -> None:
+def _resolve(reached: asyncio.Future[None]) -> None:
     if not reached.done():
         reached.set_result(None)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import socket
 import ssl
 import uuid
@@ -16,14 +15,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
+from apiserver.api.durations import parse_duration
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.names import ALIASES
 from controllers.options import Options
 from controllers.runtime.election import Election, ElectionError
 from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 _LEASE = "kubedra-controllers"
 _DESCRIPTION = "Controllers and scheduler alone, against any Kubernetes API server."
@@ -269,11 +267,10 @@ _TIMES = ("lease-duration", "renew-deadline", "retry-period")
 
 
 def duration(flag: str, text: str) -> timedelta:
-    """`1m30s`; `flag` is who is blamed. Raises FlagError."""
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise FlagError(f'{flag}: "{text}" is not a duration such as 15s or 1m30s')
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise FlagError(f'{flag}: "{text}" is not a duration such as 15s or 1m30s') from None
 
 
 def _address(text: str) -> tuple[str, int] | None:

@@ -10,12 +10,18 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kubedra.manifests import Manifest, load
 
+if TYPE_CHECKING:
+    from kubedra.clock import Clock
+
+#: Real time that clients outside have to react to what a timer of virtual time caused.
+_REACTION = timedelta(milliseconds=10)
 Json = dict[str, Any]
 Objects = list[Json]
 
@@ -80,12 +86,13 @@ class Client:
         *,
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
     ) -> Json:
-        """One request; the decoded answer, or ApiError."""
+        """One request; the decoded answer, or ApiError. `timeout` in seconds, where it is not the client's."""
         content = None if body is None else json.dumps(body)
-        answer = self._http.request(
-            method, path, content=content, headers={"Content-Type": content_type} if content else {}, params=params
-        )
+        headers = {"Content-Type": content_type} if content else {}
+        limit = self._http.timeout if timeout is None else timeout
+        answer = self._http.request(method, path, content=content, headers=headers, params=params, timeout=limit)
         return self._answer(answer.status_code, answer.text)
 
     @staticmethod
@@ -202,9 +209,16 @@ class Client:
                 yield json.loads(line)
 
     def wait(
-        self, target: str, until: str | Callable[[Json], bool], *, namespace: str | None = None, timeout: float = 30.0
+        self,
+        target: str,
+        until: str | Callable[[Json], bool],
+        *,
+        namespace: str | None = None,
+        timeout: float = 30.0,
+        clock: Clock | None = None,
     ) -> Json:
-        """Wait until `KIND/NAME` is as wanted, and return its last state.
+        """Wait until `KIND/NAME` is as wanted, and return its last state. With a virtual `clock` time passes meanwhile,
+        timer by timer, and `timeout` counts its seconds.
 
         `until`: "phase=Running", "condition=Ready" (or "condition=Ready=False"), "create", "delete", or a function of
         the object.
@@ -215,13 +229,29 @@ class Client:
         path = self.path(*self.resolve(word), namespace)
         selector = f"metadata.name={name}"
         last: Json | None = None
-        for obj in self._states(path, selector, time.monotonic() + timeout):
+        states = (
+            self._states(path, selector, time.monotonic() + timeout)
+            if clock is None
+            else self._states_as_time_passes(path, selector, clock, timedelta(seconds=timeout))
+        )
+        for obj in states:
             if (obj is None and until == "delete") or (obj is not None and until != "delete" and wanted(obj)):
                 return obj or last or {}
             last = obj
         seen = json.dumps(last.get("status", {}), indent=1) if last else "it does not exist"
         what = until if isinstance(until, str) else getattr(until, "__name__", "the wanted state")
         raise TimeoutError(f"{target} did not reach {what} within {timeout} s; last seen: {seen}")
+
+    def _states_as_time_passes(self, path: str, selector: str, clock: Clock, limit: timedelta) -> Iterator[Json | None]:
+        """The state of one object now and after each timer; None while it does not exist."""
+        end = clock.now() + limit
+        while True:
+            items = self.request("GET", path, params={"fieldSelector": selector}).get("items")
+            yield items[0] if items else None
+            now = clock.now()
+            if now >= end:
+                return
+            clock.step(end - now, pause=_REACTION)
 
     def _states(self, path: str, selector: str, deadline: float) -> Iterator[Json | None]:
         """Each state of one object from now on; None while it does not exist."""

@@ -44,8 +44,9 @@ class ControlPlane:
     for the API
     server alone · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33"
     to "1.36" ·
-    `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling · `args`: further flags of `kubedra
-    serve`.
+    `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling · `clock`: "virtual" (or "virtual=TIME")
+    for time that stands still until `Clock.advance` moves it · `seed`: makes uids, names and choices repeatable ·
+    `args`: further flags of `kubedra serve`.
 
     Durability is off unless `args` say otherwise: a fixture needs no synced commit. Raises StartError with the server's
     own words.
@@ -62,6 +63,8 @@ class ControlPlane:
         emulated_version: str | None = None,
         feature_gates: str | Mapping[str, object] | None = None,
         runtime_config: str | Mapping[str, object] | None = None,
+        clock: str = "real",
+        seed: int | None = None,
         args: Sequence[str] = (),
     ) -> None:
         self._directory = None if data_dir else tempfile.TemporaryDirectory(prefix="kubedra-")
@@ -79,10 +82,13 @@ class ControlPlane:
             ("emulated-version", emulated_version),
             ("feature-gates", flag_value(feature_gates)),
             ("runtime-config", flag_value(runtime_config)),
+            ("clock", clock),
+            ("seed", "" if seed is None else str(seed)),
         ):
             if value:
                 self._flags.append(f"--{flag}={value}")
         self._flags += args
+        self.virtual = clock != "real"
         self._process: subprocess.Popen[str] | None = None
         self._announced: dict[str, Any] = {}
         self._http: httpx.Client | None = None

@@ -7,22 +7,25 @@
 
 `kube_server` (session) is the control plane; every xdist worker has its own. `kube` (per test) is that one, emptied
 before the test, or with
-`@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` one of the test's own. A failing test's
-report shows the
-objects and events. This module is imported by every run of pytest in its environment, so it imports nothing heavy.
+`@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` one of the test's own, or with
+`@pytest.mark.kube(clock="virtual")` the session's one in virtual time (`kube.advance(minutes=5)`). A failing test's
+report shows the objects and events. This module is imported by every run of pytest in its environment, so it imports
+nothing heavy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from datetime import timedelta
     from pathlib import Path
 
     from kubedra.client import Client
+    from kubedra.clock import Clock
     from kubedra.control_plane import ControlPlane
     from kubedra.driver import Driver
     from kubedra.node_process import NodeProcess
@@ -31,8 +34,11 @@ Json = dict[str, Any]
 
 #: Options of the marker that need a server of the test's own.
 _OWN_ONLY = frozenset(
-    {"emulated_version", "feature_gates", "runtime_config", "nodes", "devices", "controllers", "storage", "args"}
-)
+    {
+        "emulated_version", "feature_gates", "runtime_config", "nodes", "devices", "controllers", "storage", "seed",
+        "args",
+    }
+)  # fmt: skip
 
 
 class Kube:
@@ -42,6 +48,7 @@ class Kube:
         self.plane = plane
         self._nodes: dict[str, NodeProcess] = {}
         self._client: Client | None = None
+        self._clock: Clock | None = None
 
     @property
     def url(self) -> str:
@@ -71,8 +78,26 @@ class Kube:
         return self.client().delete(target, **options)
 
     def wait(self, target: str, until: Any, **options: Any) -> Json:
-        """See `Client.wait`."""
-        return self.client().wait(target, until, **options)
+        """See `Client.wait`. Virtual time passes meanwhile; then `timeout` counts its seconds."""
+        clock = self.clock if self.plane.virtual else None
+        return self.client().wait(target, until, clock=clock, **options)
+
+    @property
+    def clock(self) -> Clock:
+        """The control plane's time; see `kubedra.clock.Clock`."""
+        from kubedra.clock import Clock
+
+        if self._clock is None:
+            self._clock = Clock(self.client)
+        return self._clock
+
+    def advance(self, delay: timedelta | None = None, **options: Any) -> Json:
+        """Lets virtual time pass: `kube.advance(minutes=5)`; see `Clock.advance`."""
+        return self.clock.advance(delay, **options)
+
+    def run_until_idle(self, limit: timedelta | None = None, **options: Any) -> Json:
+        """Lets virtual time pass until nothing is left to happen; see `Clock.run_until_idle`."""
+        return self.clock.run_until_idle(**({} if limit is None else {"limit": limit}), **options)
 
     def add_node(
         self,
@@ -122,17 +147,36 @@ class Kube:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "kube(own=False, **options): options of the `kube` fixture; with own=True those of kubedra.ControlPlane",
+        "kube(own=False, clock=..., **options): options of the `kube` fixture; with own=True those of"
+        " kubedra.ControlPlane",
     )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("kubedra_clock", "the session's control plane: real (default) or virtual time", default="real")
+
+
 @pytest.fixture(scope="session")
-def kube_server() -> Iterator[ControlPlane]:
-    """The session's control plane: memory storage, all controllers, no nodes."""
+def _kube_servers() -> Iterator[Callable[[str], ControlPlane]]:
+    """The session's control planes by their clock, each started when it is first asked for."""
     from kubedra.control_plane import ControlPlane
 
-    with ControlPlane() as plane:
-        yield plane
+    started: dict[str, ControlPlane] = {}
+
+    def server(clock: str) -> ControlPlane:
+        if clock not in started:
+            started[clock] = ControlPlane(clock=clock).start()
+        return started[clock]
+
+    yield server
+    for plane in started.values():
+        plane.stop()
+
+
+@pytest.fixture(scope="session")
+def kube_server(pytestconfig: pytest.Config, _kube_servers: Callable[[str], ControlPlane]) -> ControlPlane:
+    """The session's control plane: memory storage, all controllers, no nodes, time as `kubedra_clock` says."""
+    return _kube_servers(pytestconfig.getini("kubedra_clock"))
 
 
 @pytest.fixture
@@ -140,13 +184,14 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube]:
     """An empty control plane for one test."""
     options = _options(request.node)
     own = options.pop("own")
+    options.setdefault("clock", request.config.getini("kubedra_clock"))
     if own:
         from kubedra.control_plane import ControlPlane
 
         with ControlPlane(**options) as plane:
             yield from _lend(plane)
         return
-    plane = request.getfixturevalue("kube_server")
+    plane = request.getfixturevalue("_kube_servers")(options["clock"])
     plane.reset()
     yield from _lend(plane)
 
@@ -163,7 +208,7 @@ def _options(node: pytest.Item) -> dict[str, Any]:
     """The marker's options; what only a server of its own can have is an error without own=True."""
     marker = node.get_closest_marker("kube")
     options: dict[str, Any] = {"own": False, **(marker.kwargs if marker else {})}
-    unknown = sorted(set(options) - _OWN_ONLY - {"own"})
+    unknown = sorted(set(options) - _OWN_ONLY - {"own", "clock"})
     if unknown:
         raise pytest.UsageError(f"{node.nodeid}: mark.kube knows no option {', '.join(unknown)}")
     needs_own = sorted(set(options) & _OWN_ONLY)

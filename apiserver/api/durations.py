@@ -5,9 +5,14 @@ The steps are wire facts of k8s.io/apimachinery (util/duration).
 
 from __future__ import annotations
 
-from datetime import datetime
+import re
+from datetime import datetime, timedelta
 
-__all__ = ["age", "human_duration"]
+__all__ = ["age", "human_duration", "parse_duration"]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
+_DURATION = re.compile(rf"({_PART.pattern})+", re.ASCII)
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -36,6 +41,15 @@ def human_duration(seconds: float) -> str:
         return f"{days}d{whole // _HOUR % 24}h" if days < 8 and whole // _HOUR % 24 else f"{days}d"
     years = whole // _YEAR
     return f"{years}y{whole // _DAY % 365}d" if years < 8 and whole // _DAY % 365 else f"{years}y"
+
+
+def parse_duration(text: str) -> timedelta:
+    """A duration as Go writes it: `5m`, `1h30m`, `250ms`, `0`. Raises ValueError."""
+    if text == "0":
+        return timedelta()
+    if not _DURATION.fullmatch(text):
+        raise ValueError("not a duration; write it like 5m or 1h30m")
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
 
 
 def age(timestamp: str | None, now: datetime) -> str:

@@ -11,7 +11,6 @@ Texts, limits and order are wire facts of k8s.io/apimachinery (pkg/api/validatio
 
 from __future__ import annotations
 
-import random
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -29,7 +28,6 @@ __all__ = [
     "generate_name",
     "is_terminating",
     "manager_name",
-    "new_suffix",
     "timestamp",
     "validate_manager",
     "validate_metadata",
@@ -48,10 +46,6 @@ _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _MANAGER_LIMIT: Final = 128
 _UNKNOWN_MANAGER: Final = "unknown"
 _SUBRESOURCE_LIMIT: Final = 256
-#: Letters of generated names: no vowels, nothing that looks like another.
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-#: Of our own: whoever seeds the shared one (a test that repeats itself) would have names come twice.
-_CHOICE = random.Random()  # noqa: S311 - names need no secrecy
 _GENERATED_PREFIX: Final = 58
 
 
@@ -59,11 +53,6 @@ def timestamp(moment: datetime) -> str:
     """A metav1.Time: whole seconds in UTC."""
     at = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}:{at.second:02}Z"
-
-
-def new_suffix() -> str:
-    """Five letters for a generated name."""
-    return "".join(_CHOICE.choices(_ALPHABET, k=5))
 
 
 def generate_name(base: str, suffix: str) -> str:

@@ -7,9 +7,8 @@ A store reads from its resource's watch cache and appends to the log. What happe
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,12 +16,13 @@ import orjson
 
 from apiserver.api.objects import Shared
 from apiserver.api.status import unavailable
+from apiserver.clock import now
 from apiserver.registry.body.convert import ExpectedBody, Form, normalizer_of
 from apiserver.registry.body.decode import Kinds
+from apiserver.registry.chance import Chance
 from apiserver.registry.context import Context
 from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
-from apiserver.registry.metadata import new_suffix
 from apiserver.registry.projection import Projector
 from apiserver.registry.resource import Resource
 from apiserver.storage.cache import Entry
@@ -42,14 +42,6 @@ __all__ = ["WAIT_SECONDS", "Registry", "Store"]
 WAIT_SECONDS: Final = 3.0
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _new_uid() -> str:
-    return str(uuid.uuid4())
-
-
 def _allow(*_: Any) -> bool:
     return True
 
@@ -58,7 +50,7 @@ class Registry:
     """What all stores of one server share. `stores` is by (group, plural); `apiserver.registry.catalog` fills it.
 
     `admission` is a chain of plugins; `authorize(user, verb, group, resource, subresource, namespace, name)` answers a
-    rule's questions; `clock` gives UTC now, `new_uid` an object's uid, `new_suffix` generateName's five letters.
+    rule's questions; `clock` gives UTC now, `chance` uids and generated names.
     `shared`: other servers write to the same database, so a read asks it for its revision first. `warn_dropped`:
     whoever writes a field that a disabled feature gate drops gets a warning; `dropped` remembers it in any case.
     """
@@ -70,15 +62,16 @@ class Registry:
         *,
         admission: Chain,
         features: Features,
-        clock: Callable[[], datetime] = _utc_now,
-        new_uid: Callable[[], str] = _new_uid,
-        new_suffix: Callable[[], str] = new_suffix,
+        clock: Callable[[], datetime] = now,
+        chance: Chance | None = None,
         authorize: Callable[..., bool] = _allow,
         shared: bool = False,
         warn_dropped: bool = False,
     ) -> None:
         self.log, self.cache, self.admission, self.features, self.shared = log, cache, admission, features, shared
-        self.clock, self.new_uid, self.new_suffix, self.authorize = clock, new_uid, new_suffix, authorize
+        self.clock, self.authorize = clock, authorize
+        chance = chance or Chance()
+        self.new_uid, self.new_suffix = chance.uid, chance.suffix
         self.dropped = DroppedFields(warns=warn_dropped)
         #: who answers more than yes or no; set by whoever wires the server.
         self.authority: Authority | None = None

@@ -20,6 +20,7 @@ from typing import Any
 
 import psycopg
 
+from apiserver.clock import Timer, timers
 from apiserver.storage import queries
 from apiserver.storage.feed import Publisher, check_past
 from apiserver.storage.heads import refusal
@@ -106,7 +107,8 @@ class PostgresLog:
     async def start(self) -> None:
         ((revision, self._compacted, _),) = await self._follower.fetch(queries.COUNTER)
         self._publisher.position = revision
-        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._follow())]
+        with timers(Timer.MACHINE):
+            self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._follow())]
 
     @property
     def revision(self) -> int:

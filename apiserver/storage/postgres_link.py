@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import AsyncConnection
 
+from apiserver.clock import Timer, outside, timers
 from apiserver.storage import schema
 from apiserver.storage.types import StorageError, StorageUnavailable, UnusableDatabase
 
@@ -39,8 +41,9 @@ async def connect(url: str, *settings: str) -> Connection:
 async def translated() -> AsyncIterator[None]:
     """Turns what the driver and the network raise into StorageUnavailable, in one line."""
     try:
-        async with asyncio.timeout(STATEMENT_SECONDS):
-            yield
+        with outside(), timers(Timer.MACHINE):
+            async with asyncio.timeout(STATEMENT_SECONDS):
+                yield
     except (psycopg.Error, OSError) as error:  # TimeoutError is an OSError
         raise StorageUnavailable(f"the database did not answer: {first_line(error)}") from error
 
@@ -114,16 +117,17 @@ async def fetch(connection: Connection, query: str, values: Any = None) -> list[
 
 async def first_connection(url: str) -> Connection:
     """A connection to a database that may just be coming up, shutting down for a restart or recovering from a crash."""
-    end = asyncio.get_running_loop().time() + CONNECT_SECONDS
+    end = monotonic() + CONNECT_SECONDS
     while True:
         try:
             return await connect(url)
         except psycopg.OperationalError as error:
             # The driver has no code for what happens before there is a connection; an unreachable server is a mistake
             # and told at once.
-            if "the database system is" not in str(error) or asyncio.get_running_loop().time() > end:
+            if "the database system is" not in str(error) or monotonic() > end:
                 raise
-        await asyncio.sleep(0.1)
+        with timers(Timer.MACHINE):
+            await asyncio.sleep(0.1)
 
 
 async def prepare_schema(url: str) -> None:

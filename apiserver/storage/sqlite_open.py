@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from apiserver.clock import is_virtual
 from apiserver.storage import queries, schema
 from apiserver.storage.sqlite import Place, SqliteLog
 from apiserver.storage.sqlite_engine import Connection, Engine, LoopEngine, ThreadEngine
@@ -60,8 +61,11 @@ async def open_directory(directory: str, durability: Durability) -> SqliteLog:
         mark = Mark(Path(directory), identity_of(connection))
         closing.callback(mark.close)
         check_answered(connection, mark, Path(directory))
-        engine: Engine = LoopEngine(connection) if durability is Durability.OFF else ThreadEngine(connection)
-        log = SqliteLog(connection, engine, lambda: _connect_reader(path), Place(durability, mark, guard, release))
+        # In virtual time no thread takes part, so that the order of what happens is always the same.
+        on_loop = is_virtual()
+        engine: Engine = (LoopEngine if on_loop or durability is Durability.OFF else ThreadEngine)(connection)
+        reader = None if on_loop else lambda: _connect_reader(path)
+        log = SqliteLog(connection, engine, reader, Place(durability, mark, guard, release))
     except (sqlite3.Error, OSError) as error:
         closing.close()
         raise UnusableDatabase(f"{directory} cannot be used: {error}") from error

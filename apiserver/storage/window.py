@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
+from apiserver.clock import Timer, purpose, timers
 from apiserver.storage.entry import Batch, Event
 from apiserver.storage.types import Expired, FutureRevision
 
@@ -48,8 +49,9 @@ class Progress:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((revision, waiter))
         try:
-            async with asyncio.timeout(timeout):
-                await waiter
+            with timers(Timer.MACHINE):
+                async with asyncio.timeout(timeout):
+                    await waiter
         except TimeoutError:
             raise FutureRevision(revision, self.revision) from None
 
@@ -232,6 +234,7 @@ class Cursor:
                 timer.cancel()
 
 
+@purpose(Timer.UPKEEP)
 def _give_up(waiter: asyncio.Future[bool]) -> None:
     if not waiter.done():
         waiter.set_result(False)

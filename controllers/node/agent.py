@@ -8,6 +8,7 @@ Keys are `node:NAME`, `pod:NS/NAME` and, for a pod that is gone while its claims
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -57,6 +58,7 @@ class NodeAgent(ControllerComponent):
         #: A kubelet of one node reads claims one by one, as it is allowed to.
         self._claims = None if options.node else informers.device_kind(RESOURCE_CLAIMS, options.features)
         self._registration = Registration(client, informers, options)
+        self._choice = random.Random(options.seed)  # noqa: S311 - no secret
         self._addresses = PodAddresses(options.node)
         self._dra_metrics = DraMetrics()
         self._plugins = self._plugin_host(options.plugin_node) if options.plugin_dirs is not None else None
@@ -171,7 +173,7 @@ class NodeAgent(ControllerComponent):
             recorder = CoreEventRecorder(self._client, "kubelet", node)
             frequency = self._options.sync_frequency
             timings = Timings(frequency, min(Timings().backoff, frequency))
-            host = Host(self._client, self._addresses, timings)
+            host = Host(self._client, self._addresses, timings, self._choice.random)
             assert self._group is not None
             tasks = [self._group.create_task(recorder.run())]
             plugins = self._plugins if node == self._options.plugin_node else None

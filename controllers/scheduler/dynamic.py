@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
@@ -289,8 +288,9 @@ class DynamicResources:
         """Tells a search when it has taken too long. Real time: the search does not wait, it works."""
         if self._filter_timeout is None:
             return lambda: None
-        end = perf_counter() + self._filter_timeout.total_seconds()
-        return lambda: "context deadline exceeded" if perf_counter() > end else None
+        elapsed = clock.stopwatch()
+        end = elapsed() + self._filter_timeout.total_seconds()
+        return lambda: "context deadline exceeded" if elapsed() > end else None
 
     def reachable(self, state: DynamicState, node: NodeInfo) -> Rejection | None:
         """Whether the node can use the claims that are allocated already."""

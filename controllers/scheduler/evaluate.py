@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from time import perf_counter
 from typing import Any
 
+from apiserver.clock import stopwatch
 from controllers.scheduler.framework import SKIP, Cycle, Outcome, Plugin, PluginError, filtered
 from controllers.scheduler.memory import Memory, Shape
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
@@ -140,7 +140,8 @@ class Evaluator:
         count, wanted = len(nodes), self._wanted(len(nodes))
         feasible: list[NodeInfo] = []
         rejections = diagnosis.rejections
-        pause = perf_counter() + _PIECE
+        elapsed = stopwatch()
+        pause = elapsed() + _PIECE
         start = self._start % count
         looked = 0
         known = {} if self._nominated or cycle.live else cycle.known
@@ -153,9 +154,9 @@ class Evaluator:
                 refused = outcome.rejection
             else:
                 refused = self.rejection(cycle, node)
-                if perf_counter() > pause:
+                if elapsed() > pause:
                     await asyncio.sleep(0)
-                    pause = perf_counter() + _PIECE
+                    pause = elapsed() + _PIECE
             if refused is not None:
                 rejections[node.name] = refused
                 continue

@@ -15,6 +15,7 @@ import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from apiserver.api.metrics import Family
 from apiserver.api.status import StatusError
@@ -60,7 +61,12 @@ class Scheduler:
         gates, release = options.features, options.emulated_version
         features = Features.from_gates(gates.enabled)
         self._expects = gates.enabled("NominatedNodeNameForExpectation")
-        self.allocator = Allocator(features, release="{}.{}".format(*release))
+        choice = random.Random(options.seed)  # noqa: S311 - no secret
+        self.allocator = Allocator(
+            features,
+            release="{}.{}".format(*release),
+            new_share_id=lambda: str(UUID(int=choice.getrandbits(128), version=4)),
+        )
         self.cache, self.nominator = Cache(), Nominator()
         self.reach = DeviceReach(self.allocator.allocated)
         with_groups = gates.enabled("DRAWorkloadResourceClaims")
@@ -74,7 +80,6 @@ class Scheduler:
         self._workloads = Workloads(informers)
         self.recorder = EventRecorder(client, SCHEDULER_NAME, options.host)
         self._pod_writer = PodWriter(client)
-        choice = random.Random(options.seed)  # noqa: S311 - no secret
         claim_writer = ClaimWriter(client, self.claims, self.devices, RESOURCE_CLAIMS)
         parts = Parts(
             cache=self.cache,

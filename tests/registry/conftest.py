@@ -305,10 +305,10 @@ async def a_world(target: str = "memory:", *, shared: bool = False, name: str = 
         admission=build(),
         features=Features(),
         clock=clock,
-        new_uid=lambda: f"{name}-{next(numbers)}",
-        new_suffix=lambda: f"x{next(numbers):04}",
         shared=shared,
     )
+    registry.new_uid = lambda: f"{name}-{next(numbers)}"
+    registry.new_suffix = lambda: f"x{next(numbers):04}"
     Catalog(registry).open(CATALOG)
     await cache.start()
     world = World(registry, clock)

@@ -12,7 +12,8 @@ import pytest
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
 from apiserver.registry.body.convert import normalizer_of
-from apiserver.registry.metadata import generate_name, new_suffix
+from apiserver.registry.chance import Chance
+from apiserver.registry.metadata import generate_name
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -89,9 +90,9 @@ def test_a_resource_version_on_create_is_refused_unless_it_is_zero(play: Play) -
 
 def test_generated_names_do_not_repeat_when_a_test_seeds_the_shared_randomness() -> None:
     random.seed(1)
-    first = [new_suffix() for _ in range(4)]
+    first = [Chance().suffix() for _ in range(4)]
     random.seed(1)
-    assert [new_suffix() for _ in range(4)] != first
+    assert [Chance().suffix() for _ in range(4)] != first
 
 
 def test_generated_names_are_cut_and_tried_again_when_taken(play: Play) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, HTTPException, Request
 from pydantic import BaseModel, Field
 
+from apiserver.http.admin import clock
 from apiserver.registry.dropped import Loss
 
 
@@ -81,6 +82,8 @@ def create_admin(operations: Operations, version: str) -> FastAPI:
             raise HTTPException(401 if problem == "Unauthorized" else 403, problem)
 
     guarded = [Depends(administrator)]
+
+    app.include_router(clock.router, dependencies=guarded)
 
     @app.post("/-/reset", summary="Empty everything but the built-in objects", dependencies=guarded)
     async def reset() -> ResetResult:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import orjson
 
+from apiserver.clock import stopwatch
 from apiserver.http.formats.negotiation import YAML, encode, to_yaml
 
 T = TypeVar("T")
@@ -25,12 +25,13 @@ _INDENT: Final = b"\n    "
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
     """The items, with breaks."""
-    until = perf_counter() + SLICE
+    elapsed = stopwatch()
+    until = elapsed() + SLICE
     for item in items:
         yield item
-        if perf_counter() > until:
+        if elapsed() > until:
             await asyncio.sleep(0)
-            until = perf_counter() + SLICE
+            until = elapsed() + SLICE
 
 
 async def gather(

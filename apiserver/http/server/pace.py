@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from apiserver.clock import Timer, purpose
+
 #: Seconds for which streams rest after a chunk, for each that had something to send of late, and at most.
 _REST: Final = 0.0002
 _LONGEST_REST: Final = 0.02
@@ -32,6 +34,7 @@ class Pace:
         self._resting.append(resting)
         await resting
 
+    @purpose(Timer.MACHINE)
     def _go_on(self) -> None:
         resting, self._resting = self._resting, []
         self._busy = len(resting)

@@ -16,11 +16,13 @@ import asyncio
 import logging
 import re
 from collections import deque
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httptools
 
 from apiserver.api.status import method_not_allowed
+from apiserver.clock import Timer, purpose
 from apiserver.http.formats.negotiation import JSON, encode
 from apiserver.http.handlers.requestinfo import undecoded
 from apiserver.http.server import heads
@@ -108,7 +110,7 @@ class Protocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._connections.add(self)  # type: ignore[arg-type]
-        self._heard = self._loop.time()
+        self._heard = monotonic()
         self._timer = self._loop.call_later(self._patience, self._look_whether_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -144,6 +146,7 @@ class Protocol(asyncio.Protocol):
         self._ahead.clear()
         self.transport.close()
 
+    @purpose(Timer.MACHINE)
     def _look_whether_idle(self) -> None:
         """One timer a connection, not one a request: it looks how long nothing was heard."""
         left: float = self._patience
@@ -151,7 +154,7 @@ class Protocol(asyncio.Protocol):
             self.transport.abort()  # what it was still to hear it does not read
             return
         if self._busy is None and not self._ahead:
-            left -= self._loop.time() - self._heard
+            left -= monotonic() - self._heard
         if left <= 0:
             self._close()
             left = self._patience
@@ -160,7 +163,7 @@ class Protocol(asyncio.Protocol):
     # Parsing
 
     def data_received(self, data: bytes) -> None:
-        self._heard = self._loop.time()
+        self._heard = monotonic()
         self._turns, self._taken = _IN_A_ROW, False
         try:
             rest = data
@@ -297,7 +300,7 @@ class Protocol(asyncio.Protocol):
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._busy, self._streaming = None, False
-        self._heard = self._loop.time()
+        self._heard = monotonic()
         if task.cancelled():
             self.transport.abort()
         elif (error := task.exception()) is not None:

@@ -17,6 +17,7 @@ from typing import cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from apiserver.clock import Timer, timers
 from apiserver.http.server.asgi import Application
 from apiserver.http.server.protocol import Protocol
 from apiserver.http.server.relay import AsgiApp
@@ -79,11 +80,14 @@ class Web(uvicorn.Server):
         state = self.server_state
         for connection in list(state.connections):
             connection.shutdown()
-        if state.tasks:
-            await asyncio.wait(set(state.tasks), timeout=GRACE)
+        await self._tasks_end()
         for task in list(state.tasks):
             task.cancel()
         for connection in list(state.connections):
             connection.transport.abort()
-        if state.tasks:
-            await asyncio.wait(set(state.tasks), timeout=GRACE)
+        await self._tasks_end()
+
+    async def _tasks_end(self) -> None:
+        if self.server_state.tasks:
+            with timers(Timer.MACHINE):
+                await asyncio.wait(set(self.server_state.tasks), timeout=GRACE)

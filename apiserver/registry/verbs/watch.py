@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 from apiserver.api.status import StatusError, unavailable
+from apiserver.clock import Timer, timers
 from apiserver.registry.body.options import list_options
 from apiserver.registry.results import WatchEvent
 from apiserver.registry.verbs.revisions import parse_version, reached
@@ -120,7 +121,8 @@ async def _reach_back(cache: Cache, since: int, deadline: float, clock: Callable
         except StorageUnavailable:
             if cache.closed or clock() + RETRY_SECONDS >= deadline:
                 raise
-            await asyncio.sleep(RETRY_SECONDS)
+            with timers(Timer.MACHINE):
+                await asyncio.sleep(RETRY_SECONDS)
 
 
 def _initial(cache: Cache, selection: Selection, options: ListOptions) -> tuple[list[WatchEvent], int]:

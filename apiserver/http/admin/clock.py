@@ -1,0 +1,116 @@
+"""`/-/clock`: what time it is, which timers wait, and, where time is virtual, moving it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Literal
+
+from fastapi import APIRouter, HTTPException
+from pydantic import BaseModel, ConfigDict, Field
+
+from apiserver.api.durations import parse_duration
+from apiserver.clock import now
+from apiserver.virtualloop import VirtualLoop
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+
+class PendingTimer(BaseModel):
+    """Something that happens when its time has come."""
+
+    due: datetime
+    purpose: Literal["work", "upkeep"] = Field(description="upkeep comes back as long as the server runs")
+    calls: str = Field(description="what is called, or who waits for it")
+
+
+class Clock(BaseModel):
+    """The control plane's time."""
+
+    virtual: bool = Field(description="whether it stands still until it is moved (--clock virtual)")
+    now: datetime
+    next: PendingTimer | None = Field(description="the next timer that falls due; null where time is real")
+    pending: int = Field(description="timers that wait")
+    work: int = Field(description="of these, those that are not upkeep")
+
+
+class Timers(Clock):
+    """The control plane's time, with the timers that wait."""
+
+    timers: list[PendingTimer] = Field(description="in the order in which they fall due")
+
+
+class Move(BaseModel):
+    """How to move time: by a duration, or until something."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    advance: str | None = Field(None, description="a duration such as 5m; 0 waits until everything is at rest")
+    until: Literal["next", "idle"] | None = Field(
+        None, description="to the next timer, or until no timer is left but those of upkeep"
+    )
+    limit: str = Field("1h", description="with until: how far at most")
+    pause: str = Field(
+        "0", description="real time without a request before each timer, so that clients outside can react"
+    )
+
+
+class Moved(Clock):
+    """Where time has come to."""
+
+    fired: int = Field(description="timers that fell due")
+    idle: bool = Field(description="whether no timer is left but those of upkeep")
+
+
+@router.get("/-/clock", summary="The time, and the timers that wait")
+async def get_clock(limit: int = 100) -> Timers:
+    """`limit`: how many timers to show."""
+    return Timers(**_clock().model_dump(), timers=_pending()[:limit])
+
+
+@router.post("/-/clock", summary="Move virtual time")
+async def move_clock(move: Move) -> Moved:
+    """Timers fire in order, and what each causes comes to rest before the next. Answers when all is at rest."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualLoop):
+        raise HTTPException(409, "time is real here: start the server with --clock virtual to move it")
+    if (move.advance is None) is (move.until is None):
+        raise HTTPException(400, 'say either {"advance": "5m"} or {"until": "idle"}')
+    pause, limit = _seconds("pause", move.pause), _seconds("limit", move.limit)
+    if move.advance is not None:
+        moved = await loop.advance(_seconds("advance", move.advance), pause)
+    elif move.until == "next":
+        moved = await loop.step(limit, pause)
+    else:
+        moved = await loop.run_until_idle(limit, pause)
+    return Moved(**_clock().model_dump(), fired=moved.fired, idle=moved.idle)
+
+
+def _seconds(field: str, text: str) -> float:
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise HTTPException(400, f"{field} {text!r}: {error}") from error
+
+
+def _clock() -> Clock:
+    pending = _pending()
+    return Clock(
+        virtual=isinstance(asyncio.get_running_loop(), VirtualLoop),
+        now=now(),
+        next=pending[0] if pending else None,
+        pending=len(pending),
+        work=sum(timer.purpose == "work" for timer in pending),
+    )
+
+
+def _pending() -> list[PendingTimer]:
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualLoop):
+        return []
+    return [
+        PendingTimer.model_validate({"due": due, "purpose": purpose.name.lower(), "calls": calls})
+        for due, purpose, calls in loop.pending()
+    ]
