@@ -17,12 +17,12 @@ Only this package imports a database driver or sqlalchemy, and none of them befo
 from apiserver.storage.cache import Cache, Cursor, Entry, Event, Listing, WatchCache
 from apiserver.storage.opening import open_log
 from apiserver.storage.types import (
-    Change,
     Compacted,
     DamagedRow,
     Durability,
     Expired,
     FutureRevision,
+    HistoryEvent,
     KeyExists,
     KeyMissing,
     Record,
@@ -39,7 +39,6 @@ from apiserver.storage.types import (
 
 __all__ = [
     "Cache",
-    "Change",
     "Compacted",
     "Cursor",
     "DamagedRow",
@@ -48,6 +47,7 @@ __all__ = [
     "Event",
     "Expired",
     "FutureRevision",
+    "HistoryEvent",
     "KeyExists",
     "KeyMissing",
     "Listing",

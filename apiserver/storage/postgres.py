@@ -28,11 +28,11 @@ from apiserver.storage.integrity import content_checksum, record_of
 from apiserver.storage.keys import end_of
 from apiserver.storage.postgres_link import Connection, Link, connect, fetch, prepare_schema
 from apiserver.storage.types import (
-    Change,
     Compacted,
     Durability,
     Feed,
     FutureRevision,
+    HistoryEvent,
     Lost,
     Record,
     Snapshot,
@@ -308,14 +308,14 @@ class PostgresLog:
 
         return [record_of(row) for row in (await self._read(revision, read))[1]]
 
-    async def history(self, prefix: str, after: int, through: int, limit: int) -> list[Change]:
+    async def history(self, prefix: str, after: int, through: int, limit: int) -> list[HistoryEvent]:
         span = {"low": prefix, "high": end_of(prefix) or queries.NO_END, "after": after, "through": through}
 
         async def read(connection: Connection, _: int) -> list[tuple[Any, ...]]:
             return await fetch(connection, _HISTORY, {**span, "limit": limit})
 
         rows = (await self._read(after, read))[1]
-        return [Change(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
+        return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
 
     async def _read(self, at: int | None, read: Callable[[Connection, int], Awaitable[Any]]) -> tuple[int, Any]:
         """Reads at a revision (None: the current one), in one snapshot with the counter that allows or forbids it."""

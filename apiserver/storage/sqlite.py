@@ -28,11 +28,11 @@ from apiserver.storage.sqlite_guard import Guard
 from apiserver.storage.sqlite_mark import Mark
 from apiserver.storage.sqlite_read import Readers
 from apiserver.storage.types import (
-    Change,
     Compacted,
     Durability,
     Feed,
     FutureRevision,
+    HistoryEvent,
     Lost,
     Record,
     Snapshot,
@@ -282,7 +282,7 @@ class SqliteLog:
         self._check(revision)
         return rows
 
-    async def history(self, prefix: str, after: int, through: int, limit: int) -> list[Change]:
+    async def history(self, prefix: str, after: int, through: int, limit: int) -> list[HistoryEvent]:
         self._check(after)
         span = {"low": prefix, "high": end_of(prefix) or queries.NO_END, "after": after, "through": through}
         rows: list[Any] = []
@@ -294,7 +294,7 @@ class SqliteLog:
                 break
             span["after"] = got[-1][0]
         self._check(after)
-        return [Change(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
+        return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
 
     def _check(self, revision: int | None) -> int:
         """The revision to read at. Checked before a read and after it: compaction promises before it removes."""

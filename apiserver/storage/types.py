@@ -47,7 +47,7 @@ class Record(NamedTuple):
     value: bytes
 
 
-class Change(NamedTuple):
+class HistoryEvent(NamedTuple):
     """A row with the state that it replaced: `old` is None when the key was not alive before."""
 
     record: Record
@@ -192,7 +192,7 @@ class RevisionLog(Protocol):
         """The rows that follow a revision, oldest first. Raises Compacted, FutureRevision."""
         ...
 
-    async def history(self, prefix: str, after: int, through: int, limit: int) -> list[Change]:
+    async def history(self, prefix: str, after: int, through: int, limit: int) -> list[HistoryEvent]:
         """Rows under a prefix with after < revision <= through, oldest first, each with the state it replaced."""
         ...
 
