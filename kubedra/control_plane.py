@@ -49,7 +49,7 @@ class ControlPlane:
     `args`: further flags of `kubedra serve`.
 
     Durability is off unless `args` say otherwise: a fixture needs no synced commit. Raises StartError with the server's
-    own words.
+    own message.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Every admission plugin of upstream by name, in the order in which they run, and which of them are built here.
 
 `build` makes a chain from the names of --enable-admission-plugins and --disable-admission-plugins: upstream's default
-set,
-plus the enabled, less the disabled. Names are kube-apiserver's.
+set, plus those enabled, minus those disabled. Names are kube-apiserver's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """From bytes to an object in normal form, and back.
 
 `loads` parses a body, `decode` brings a value into the normal form of a schema. Normal form is what upstream would
-answer with after
-storing the object (but for empty lists that are always written: see `settled`): unknown fields gone, zero values
-written or left out as Go's encoding does, quantities and times canonical, map keys sorted, struct fields in schema
-order. Decoding is idempotent: a value in normal form comes back equal.
+return after storing the object (except for empty lists that are always written: see `normalized`): unknown fields
+removed, zero values written or left out as Go's encoding does, quantities and times canonical, map keys sorted, struct
+fields in schema order. Decoding is idempotent: a value in normal form comes back equal.
 
 The ordinary case is fast: a reader is compiled once for each struct and raises `Odd` at anything out of the ordinary
 (an unknown field, a wrong type, a bad quantity). Only then does `apiserver.api.strictness` walk the value again, find
@@ -34,11 +33,11 @@ __all__ = [
     "encode_exactly",
     "interpret",
     "loads",
+    "normalized",
     "ordinary",
     "raw_names",
     "raw_size",
     "restore_raws",
-    "settled",
     "zero",
 ]
 
@@ -245,29 +244,29 @@ def raw_names(type: Type) -> frozenset[bytes]:
     return known
 
 
-def settled(schema: Struct, obj: Any) -> Any:
-    """The form in which an object comes back from upstream's storage: empty lists and maps are null there where they
-    are always written (`requests: []`). Encoded objects without `:[]` and `:{}` need no second look for that. Shares
-    what does not change."""
+def normalized(schema: Struct, obj: Any) -> Any:
+    """An object as upstream's storage returns it: empty lists and maps of fields that are always written are null
+    (`requests: []` becomes `requests: null`). An object whose encoding has neither `:[]` nor `:{}` is normal already.
+    The result shares every part that does not change."""
     out = obj
     for name, item in schema.fields.items():
         if name not in obj:
             continue
         value = obj[name]
-        made = None if not value and isinstance(item.type, ListOf | MapOf) else _settled(item.type, value)
+        made = None if not value and isinstance(item.type, ListOf | MapOf) else _normalized(item.type, value)
         if made is not value:
             out = {**out, name: made}
     return out
 
 
-def _settled(type: Type, value: Any) -> Any:
+def _normalized(type: Type, value: Any) -> Any:
     if isinstance(type, Struct):
-        return settled(type, value) if value else value
+        return normalized(type, value) if value else value
     if isinstance(type, ListOf) and value and not isinstance(type.item, Scalar):
-        made = [_settled(type.item, item) for item in value]
+        made = [_normalized(type.item, item) for item in value]
         return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
     if isinstance(type, MapOf) and value and not isinstance(type.value, Scalar):
-        changed = {key: _settled(type.value, item) for key, item in value.items()}
+        changed = {key: _normalized(type.value, item) for key, item in value.items()}
         return changed if any(changed[key] is not item for key, item in value.items()) else value
     return value
 

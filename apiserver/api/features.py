@@ -306,7 +306,7 @@ class Features:
         self._on[name] = value
 
     def _check_needs(self) -> None:
-        """All that is wrong is told, as upstream does (which has it in no order)."""
+        """Raises one FeatureError that names every unmet dependency, by gate name; upstream lists them in no order."""
         problems = []
         for name in sorted(name for name, on in self._on.items() if on):
             missing = [need for need in GATES[name].needs if not self._on.get(need)]

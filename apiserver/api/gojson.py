@@ -51,12 +51,10 @@ _ONE_LINE: Final = {ord(char): " " for char in "\t\r\n"}
 
 
 class RawObject(dict[str, Any]):
-    """A raw extension: equal to another when it is written in the same bytes, whatever the order of its keys or its
-    blanks mean.
+    """A raw extension. Two are equal only if they were written in the same bytes: key order and white space count.
 
-    `text` is how it was written, on one line, where that is not the compact form; else None. Line breaks and tabs count
-    as blanks, so that an
-    object fits into one line of a watch.
+    `text` is the JSON as it was written, on one line, or None if that is the compact form. Line breaks and tabs have
+    become spaces, so that an object fits on one line of a watch.
     """
 
     __slots__ = ("text",)

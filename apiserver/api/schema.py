@@ -96,11 +96,10 @@ ListType = Literal["atomic", "set", "map", ""]
 
 
 class ListOf:
-    """A list. `kind` and `keys` are the merge rules of server-side apply ("" is unmarked, merged as atomic),
-    `merge_key` and
-    `strategy` those of strategic merge patch (`merge_key` "" with strategy "merge" merges a list of scalars; strategies
-    are
-    comma separated: "merge,retainKeys"). `go` is the name of a named slice type in decoding errors."""
+    """A list. `kind` and `keys` are the merge rules of server-side apply ("" is unmarked, merged as atomic).
+    `merge_key` and `strategy` are those of strategic merge patch: `merge_key` "" with strategy "merge" merges a list of
+    scalars; several strategies are separated by commas ("merge,retainKeys"). `go` is the name that decoding errors give
+    a named slice type."""
 
     __slots__ = ("go", "item", "keys", "kind", "merge_key", "strategy")
 
@@ -172,19 +171,17 @@ class Field:
 
     `name` JSON name · `number` protobuf field number · `type` · `omit` written only when not empty (Go `omitempty`) ·
     `pointer` a Go pointer (zero values survive, null is absent) · `required` in OpenAPI · `inline` an embedded struct
-    whose
-    fields stand on this level · `default` what OpenAPI shows as default (defaulting itself is in apiserver.resources) ·
-    `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") · `atomic` owned as a whole ·
-    `gate` the feature gates of the field · `ungated` gates that do not hold in what the field holds, although its type
-    names them · `doc` one sentence of our own for `kubectl explain`.
+    whose fields stand on this level · `default` what OpenAPI shows as default (defaulting itself is in
+    apiserver.resources) · `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") ·
+    `atomic` owned as a whole · `gate` the feature gates of the field · `ungated` gates that do not hold in what the
+    field holds, although its type names them · `doc` what `kubectl explain` shows, in our own words: one or two
+    sentences, at most 300 characters; an embedded struct has none.
 
     `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is
-    never
-    empty for Go and has `omit=False` even where the tag says omitempty.
+    never empty for Go and has `omit=False` even where the tag says omitempty.
 
-    `keep_empty`: decoding keeps an empty list or map, because validation tells it from an absent one or shows it; it
-    goes when the object is
-    stored.
+    `keep_empty`: decoding keeps an empty list or map, because validation distinguishes it from an absent one or shows
+    it; storing the object removes it.
     """
 
     __slots__ = (
@@ -276,10 +273,9 @@ class Struct:
     """A struct type: `name` is its OpenAPI definition name (io.k8s.api.core.v1.Pod), `go` what decoding errors call it.
 
     `fields` is by JSON name in Go's declaration order; `declared` the same before embedded structs are flattened, as
-    protobuf
-    has it. Types pass a function that returns the fields; it runs on first use, so that importing a schema stays cheap
-    and types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole. `granular`
-    is the twin of an atomic one, for a field whose parts are owned one by one nevertheless.
+    protobuf has it. Types pass a function that returns the fields; it runs on first use, so that importing a schema
+    stays cheap and types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole.
+    `granular` marks the variant of an atomic struct for a field whose parts are owned one by one.
     """
 
     __slots__ = (

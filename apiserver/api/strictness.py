@@ -1,11 +1,9 @@
-"""The careful way of decoding: finds what is wrong with a value, in Go's words, and what can be repaired without a
-word.
+"""The slow path of decoding: reports what is wrong with a value, in Go's words, and corrects what Go accepts silently.
 
 `examine` walks a value along a schema as Go's decoder walks the text. It collects unknown and repeated fields (with
-their paths),
-remembers the first type error, stops at the first error that a type's own parser raises (a quantity, a time), and
-returns a value that the fast readers of `apiserver.api.codec` accept: unknown fields dropped, repeated ones merged,
-numbers as numbers.
+their paths), remembers the first type error, stops at the first error that a type's own parser raises (a quantity,
+a time), and returns a value that the fast readers of `apiserver.api.codec` accept: unknown fields dropped, repeated
+ones merged, numbers as numbers.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class Cache:
         self._window.add(Event(old, entry, record.deleted))
 
     def load(self, records: Iterable[Record], revision: int) -> None:
-        """Starts, or starts anew, from the state at a revision; what happened before it is not known."""
+        """Replaces the contents with the state at a revision; earlier events cannot be read from then on."""
         self._entries.clear()
         self._entries.update((record.key, Entry(record, self._decode)) for record in records)
         self._keys = SortedKeys(self._entries)
@@ -204,7 +204,7 @@ class Cache:
             entry.forget()
 
     def wake(self) -> None:
-        """Tells the watchers that rows were applied."""
+        """Wakes the watchers: rows were applied."""
         if self._window.waiters:
             self._window.wake()
 
@@ -320,7 +320,7 @@ class WatchCache:
             cache.wake()
 
     def _replace(self, snapshot: Snapshot) -> None:
-        """The log had to skip rows that were compacted before they could be read: all caches start anew."""
+        """Replaces the contents of all caches, where rows were compacted before this server could read them."""
         self._progress.advance(snapshot.revision)
         self._loading.clear()
         rows: dict[Cache, list[Record]] = {cache: [] for cache in self._caches.values()}

@@ -111,7 +111,7 @@ class Event:
 
     @property
     def departed(self) -> Entry:
-        """What a watcher is told whose selection the object left: the old state bearing this event's revision."""
+        """The old state with this event's revision, for a watcher whose selection the object has left."""
         if self._departed is None:
             if self.old is None:
                 raise ValueError(f"{self.key} was not alive before revision {self.revision}")

@@ -82,7 +82,7 @@ def _inspect(connection: sqlite3.Connection, directory: Path) -> Findings:
         found.meta = [(str(name), bytes(value)) for name, value in connection.execute("SELECT name, value FROM meta")]
     except sqlite3.Error as error:
         found.problems.append(
-            f"keys of the store: unreadable ({error}); tokens of service accounts have to be made anew"
+            f"keys of the store: unreadable ({error}); tokens of service accounts must be issued again"
         )
     if found.answered > found.revision:
         found.problems.append(
@@ -124,7 +124,7 @@ def _rows(connection: sqlite3.Connection, found: Findings) -> None:
             older = found.newest.get(record.key)
             if older is None or older.revision < revision:
                 found.newest[record.key] = record
-    found.problems += [_told(found, revision, key) for revision, key in damaged]
+    found.problems += [_report(found, revision, key) for revision, key in damaged]
 
 
 def _revisions(connection: sqlite3.Connection, newest: int) -> Iterator[int]:
@@ -136,7 +136,8 @@ def _revisions(connection: sqlite3.Connection, newest: int) -> Iterator[int]:
     yield from sorted({*listed, *range(1, newest + 1)}) if newest else listed
 
 
-def _told(found: Findings, revision: int, key: str) -> str:
+def _report(found: Findings, revision: int, key: str) -> str:
+    """One line about a damaged row: whose it is, and which of the key's states is left."""
     if not key:
         return f"revision {revision}: unreadable, and so is whose it was"
     kept = found.newest.get(key)
@@ -151,7 +152,7 @@ def rebuild(directory: Path, found: Findings) -> Path:
     """Makes a new store of what is whole and keeps the old files beside it; the name they have now. The caller holds
     the directory's lock. Raises OSError, sqlite3.Error; the old files are then where they were.
 
-    No revision is given twice: the new store goes on after the newest that is known, and watches begin anew.
+    No revision is used twice: the new store continues after the newest one known, and clients must list again.
     """
     draft = directory / f"{DATABASE}.repaired"
     draft.unlink(missing_ok=True)

@@ -48,7 +48,7 @@ POSTGRES_TABLES = (
 # Appends a batch in one round trip. The counter row is taken first, which serialises all servers' writers; a statement
 # in a volatile function sees what was committed before it began, so the heads read afterwards are the latest. One row
 # comes back for each write: the row's numbers, or revision 0 and in prev_revision where the key is now (0: not alive).
-# Whoever listens is told how far the log has come.
+# The last revision is sent to every listener (NOTIFY).
 POSTGRES_APPEND = """\
 CREATE FUNCTION log_append(keys text[], new_values bytea[], expectations bigint[], deletions boolean[], sums bigint[])
 RETURNS TABLE (revision bigint, create_revision bigint, prev_revision bigint)

@@ -7,7 +7,7 @@ Invariants
   device, every other result uses the device alone.
 - `log` names every device whose state changed, in order; readers remember how far they have read.
 
-Source of facts: Kubernetes 1.36, allocated state of the structured allocator.
+Source of facts: Kubernetes 1.36, staging/src/k8s.io/dynamic-resource-allocation/structured/internal/allocatedstate.go.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Invariants
 - Everything here holds for the whole search on the node: what other picks of the same search change is not here.
 
-Source of facts: Kubernetes 1.36, request validation and candidate checks of the structured allocator.
+Source of facts: Kubernetes 1.36,
+staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go.
 """
 
 from __future__ import annotations

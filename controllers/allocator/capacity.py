@@ -5,7 +5,8 @@ Invariants
 - The outcome depends on the device's capacities and the request alone; what is left of a shared device is the
   business of the state and of the search.
 
-Source of facts: Kubernetes 1.36, consumable capacity of the structured allocator.
+Source of facts: Kubernetes 1.36,
+staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go.
 """
 
 from __future__ import annotations

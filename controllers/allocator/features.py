@@ -1,6 +1,6 @@
 """The feature gates that change which devices may be allocated.
 
-Source of facts: Kubernetes 1.36, package dynamic-resource-allocation/structured.
+Source of facts: Kubernetes 1.36, staging/src/k8s.io/dynamic-resource-allocation/structured/allocator.go.
 """
 
 from __future__ import annotations

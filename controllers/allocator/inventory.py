@@ -4,7 +4,8 @@ Invariants
 - A changed slice only concerns the nodes that can see its pool: views of the others stay as they are.
 - Nodes without slices of their own that see the same shared slices share one view.
 
-Source of facts: Kubernetes 1.36, structured allocator.
+Source of facts: Kubernetes 1.36,
+staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ Invariants
 - A plan does not depend on nodes, slices or allocations. Problems that do not either are kept in the order in which
   they have to be reported: a problem of an earlier request comes first, whatever that is found to be on a node.
 
-Source of facts: Kubernetes 1.36, request validation of the structured allocator and PreFilter of its plugin.
+Source of facts: Kubernetes 1.36,
+staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go and
+pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (PreFilter).
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ Invariants
 - An incomplete or invalid pool has no usable devices but is still there: who asks for all devices must know.
 - Order: pools without devices that have binding conditions first, then by driver and pool name; slices by name.
 
-Source of facts: Kubernetes 1.36, pools of the structured allocator.
+Source of facts: Kubernetes 1.36,
+staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """From picked devices to AllocationResults as the API stores them.
 
-Source of facts: Kubernetes 1.36, results of the structured allocator.
+Source of facts: Kubernetes 1.36,
+staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ Invariants
   kept as a value (counters, capacity) is undone through a list of changes.
 - `Pruning` only leaves out what cannot lead to a result nor to an error.
 
-Source of facts: Kubernetes 1.36, structured allocator (incubating).
+Source of facts: Kubernetes 1.36,
+staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go and constraint.go.
 """
 
 from __future__ import annotations

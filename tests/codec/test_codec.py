@@ -20,9 +20,9 @@ from apiserver.api.codec import (
     encode_exactly,
     interpret,
     loads,
+    normalized,
     raw_size,
     restore_raws,
-    settled,
     zero,
 )
 from apiserver.api.schema import INT32, INT64, STRING, ListOf, MapOf, Struct, field
@@ -74,8 +74,8 @@ def test_decoding_is_idempotent(schema: Struct, data: st.DataObject) -> None:
     value = data.draw(arbitrary(schema))
     once = decode(schema, value).obj
     assert encode(decode(schema, once).obj) == encode(once)
-    stored = settled(schema, once)
-    assert settled(schema, stored) == stored
+    stored = normalized(schema, once)
+    assert normalized(schema, stored) == stored
     assert b":[]" not in encode(stored).replace(b'":[]"', b"")
 
 
@@ -302,9 +302,9 @@ def test_raw_values_keep_what_a_schema_would_drop() -> None:
 def test_empty_lists_that_are_always_written_are_null_once_stored() -> None:
     decoded = decode(v1.ResourceClaim, {"spec": {"devices": {"requests": []}}})
     assert decoded.obj["spec"]["devices"]["requests"] == []
-    assert settled(v1.ResourceClaim, decoded.obj)["spec"]["devices"]["requests"] is None
+    assert normalized(v1.ResourceClaim, decoded.obj)["spec"]["devices"]["requests"] is None
     same = decode(v1.ResourceClaim, {"spec": {"devices": {"requests": [{"name": "r"}]}}}).obj
-    assert settled(v1.ResourceClaim, same) is same
+    assert normalized(v1.ResourceClaim, same) is same
 
 
 def test_a_type_may_contain_itself() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.api import protobuf
-from apiserver.api.codec import decode, settled
+from apiserver.api.codec import decode, normalized
 from apiserver.api.protobuf import WireError
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types import meta
@@ -133,7 +133,7 @@ def test_any_object_comes_back_in_normal_form(data: st.DataObject) -> None:
     # Messages know no empty lists: they come back as from upstream's storage, and so does what is nothing else.
     assert protobuf.encode(kind, back) == protobuf.encode(kind, obj)
     assert list(back) == [name for name in obj if name in back]
-    assert normal(kind, back) == back == settled(kind, back)
+    assert normal(kind, back) == back == normalized(kind, back)
 
 
 @given(st.data())

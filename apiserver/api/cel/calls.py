@@ -213,20 +213,21 @@ def many(arguments: tuple[Code, ...], invoke: Invoke, charge: Charge | None) -> 
                 values.append(argument(frame))
             except CelError:
                 if index == last:
-                    _settle(frame, charge, [*values, None], None)
+                    _charge_for(frame, charge, [*values, None], None)
                 raise
         try:
             result = invoke(*values)
         except CelError:
-            _settle(frame, charge, values, None)
+            _charge_for(frame, charge, values, None)
             raise
-        _settle(frame, charge, values, result)
+        _charge_for(frame, charge, values, result)
         return result
 
     return call
 
 
-def _settle(frame: Frame, charge: Charge | None, values: list[Any], result: Any) -> None:
+def _charge_for(frame: Frame, charge: Charge | None, values: list[Any], result: Any) -> None:
+    """Adds the cost of one call to the frame; a function without a cost rule of its own costs 1."""
     if charge is None:
         frame[0] += 1
     else:

@@ -51,9 +51,10 @@ class Checker:
         """Check the tree; afterwards no type in it has open parameters."""
         self._check(root)
         if not self._issues:
-            self._settle(root)
+            self._resolve_types(root)
 
-    def _settle(self, root: Node) -> None:
+    def _resolve_types(self, root: Node) -> None:
+        """Replaces type parameters in the tree with what they stand for; those still open become dyn."""
         pending: list[Node] = [root]
         while pending:
             node = pending.pop()

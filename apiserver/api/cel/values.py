@@ -75,7 +75,7 @@ NONE: Final = Optional(ABSENT)
 
 
 class ComputedQuantity(Quantity):
-    """A quantity that `add` or `sub` made. As the right side of a comparison it is a stranger to other quantities."""
+    """The result of `add` or `sub`. On the right of `==` it raises "no such overload", as upstream's value does."""
 
     __slots__ = ()
 

@@ -1,8 +1,7 @@
 """The types of resource.k8s.io, written once for all its versions.
 
 `Family("v1")` is the whole set of a version's types; v1beta2 has the same shape, v1beta1 overrides what is flat there.
-Types refer to
-each other through the family, so an override is seen everywhere.
+Types refer to each other through the family, so an override is seen everywhere.
 """
 
 from __future__ import annotations
