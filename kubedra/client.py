@@ -27,7 +27,7 @@ Objects = list[Json]
 
 
 class ApiError(Exception):
-    """An answer that is no success. `reason` and `code` are the Status's ("NotFound", 404)."""
+    """A response that reports a failure. `reason` and `code` are the Status's ("NotFound", 404)."""
 
     def __init__(self, code: int, reason: str, message: str, status: Json | None = None) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class ApiError(Exception):
 
 
 class Client:
-    """Requests to one server. `namespace` is where namespaced objects go that do not say."""
+    """A client of one server. `namespace` is used for namespaced objects that name none."""
 
     def __init__(
         self,
@@ -279,7 +279,7 @@ class Client:
 
 
 def condition(text: str) -> Callable[[Json], bool]:
-    """The predicate that `wait` understands as text; ValueError names what it does not."""
+    """The predicate of a condition given as text, for `wait`. Raises ValueError if the text is not one."""
     head, _, rest = text.partition("=")
     if head == "phase" and rest:
         return lambda obj: obj.get("status", {}).get("phase") == rest

@@ -25,7 +25,7 @@ STOP_TIMEOUT = 5.0
 
 
 class StartError(RuntimeError):
-    """The server ended before it was ready; the text holds its last words."""
+    """The server ended before it was ready; the text holds its last output."""
 
 
 def flag_value(value: str | Mapping[str, object] | None) -> str:
@@ -139,11 +139,11 @@ class ControlPlane:
         return self.data_dir / "server.log"
 
     def log(self) -> str:
-        """What the server wrote so far."""
+        """The server's output so far."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def reset(self) -> None:
-        """Empty everything but the built-in objects (and the nodes that the control plane began with)."""
+        """Delete everything but the built-in objects and the nodes that the control plane was started with."""
         import httpx
 
         if self._http is None:

@@ -1,4 +1,4 @@
-"""What a control plane holds, for people: one line an object, then the events in order."""
+"""A report of a control plane's objects for people: one line for each object, then the events in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def name(obj: Json) -> str:
 
 
 def summary(obj: Json) -> str:
-    """The few facts that tell why a test stands where it does."""
+    """The fields of an object's state that explain why a test is stuck, in one line."""
     status, spec = obj.get("status") or {}, obj.get("spec") or {}
     parts = [f"phase={status['phase']}"] if "phase" in status else []
     parts += [f"node={spec['nodeName']}"] if spec.get("nodeName") else []

@@ -26,11 +26,11 @@ _PAUSE = 0.05
 
 
 class LifecycleError(Exception):
-    """Why a command cannot be done, in one line."""
+    """Why a command failed, in one line."""
 
 
 def running(data_dir: Path) -> dict[str, Any] | None:
-    """The record of the server on a data directory; None where none runs."""
+    """What `server.json` says of the server on a data directory; None if none runs."""
     try:
         record: dict[str, Any] = json.loads((data_dir / RECORD).read_text())
     except (OSError, ValueError):

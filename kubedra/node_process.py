@@ -89,7 +89,7 @@ class NodeProcess:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it on the spot, as a crash does."""
+        """Kill it without any shutdown, as a crash does."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:

@@ -1,4 +1,5 @@
-"""NamespaceLifecycle: nothing is created in a namespace that is missing or being deleted, and some namespaces stay.
+"""NamespaceLifecycle: refuses to create objects in a namespace that is missing or being deleted, and to delete built-in
+namespaces.
 
 Facts: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 """

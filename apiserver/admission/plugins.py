@@ -115,8 +115,8 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
 
 
 class Selected(NamedTuple):
-    """Plugins that are on, of which `missing` were asked for by name and are not built, and names that upstream does
-    not know.
+    """The plugins that are on, those of them that were asked for by name and are not built (`missing`), and names that
+    upstream does not know.
     """
 
     on: tuple[str, ...]
@@ -125,7 +125,9 @@ class Selected(NamedTuple):
 
 
 def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Selected:
-    """What the two flags turn on. A plugin that is both enabled and disabled is upstream's error: see `conflicting`."""
+    """The plugins that the two flags turn on. A plugin that is both enabled and disabled is upstream's error: see
+    `conflicting`.
+    """
     enabled, disabled = list(enable), set(disable)
     on = (DEFAULT_ON | set(enabled)) - disabled
     unknown = [name for name in (*enabled, *sorted(disabled)) if name not in ORDER]

@@ -1,4 +1,4 @@
-"""What becomes of new PodGroups, with the gate GenericWorkload: a finalizer, and a look at the Workload that they refer
+"""Adds a finalizer to new PodGroups and checks the Workload that they refer
 to.
 
 Facts: plugin/pkg/admission/scheduling/podgroupprotection, plugin/pkg/admission/podgroup.
@@ -22,7 +22,7 @@ def _is_group(resource: Resource) -> bool:
 
 
 class PodGroupProtection(Plugin):
-    """Holds a group until no pod needs it any more; the podgroup-protection-controller takes the finalizer away."""
+    """Adds a finalizer, which the podgroup-protection-controller removes when no pod needs the group any more."""
 
     name = "PodGroupProtection"
     operations = frozenset({"CREATE"})
@@ -40,7 +40,7 @@ class PodGroupProtection(Plugin):
 
 
 class PodGroupWorkloadExists(Plugin):
-    """A group's Workload and the template in it exist."""
+    """Refuses a group whose Workload, or the template in it, does not exist."""
 
     name = "PodGroupWorkloadExists"
     operations = frozenset({"CREATE"})

@@ -50,7 +50,7 @@ class Priority(Plugin):
             _admit_group(attributes, attributes.obj["spec"])
 
     def validate(self, attributes: Attributes) -> None:
-        """There is one default class at most."""
+        """Refuses a second default class."""
         obj = attributes.obj
         if (
             attributes.resource.plural != "priorityclasses"
@@ -105,6 +105,6 @@ def _class_of(attributes: Attributes, name: str) -> tuple[str, int, str]:
 
 
 def _default_class(attributes: Attributes) -> Json | None:
-    """The default class; of several, which only a race can make, the least."""
+    """The default class. Concurrent requests may have created several: then the one with the lowest value."""
     defaults = (item for item in attributes.ctx.all_of(*_CLASSES) if item.get("globalDefault"))
     return min(defaults, key=lambda item: item.get("value", 0), default=None)

@@ -26,7 +26,7 @@ def _is_claim(resource: Resource) -> bool:
 
 
 class DefaultStorageClass(Plugin):
-    """Of several default classes the youngest counts, of those the first by name."""
+    """Gives a claim without a class the default one: of several the newest, of equally old ones the first by name."""
 
     name = "DefaultStorageClass"
     operations = frozenset({"CREATE"})

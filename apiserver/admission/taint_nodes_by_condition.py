@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node carries the not-ready taint until the node controller takes it away.
+"""TaintNodesByCondition: adds the not-ready taint to a new node; the node controller removes it.
 
 Facts: plugin/pkg/admission/nodetaint.
 """

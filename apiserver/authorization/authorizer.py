@@ -33,7 +33,7 @@ _ALL: Final[list[Json]] = [
 
 
 class _Member(Protocol):
-    """One mode: (allowed, reason), of which the reason is that of a refusal."""
+    """The authorizer of one mode. Returns (allowed, reason); the reason is that of a refusal."""
 
     def opinion(self, user: User, question: Question) -> tuple[bool, str]: ...
 
@@ -81,7 +81,7 @@ class _Roles:
 
 
 def _missing(grants: Sequence[Any]) -> str:
-    """Bound roles that do not exist, as the reason of a refusal."""
+    """The reason of a refusal that names bound roles which do not exist."""
     texts = list(
         dict.fromkeys(
             f'{grant.role_kind.lower()}.rbac.authorization.k8s.io "{grant.role}" not found' for grant in grants
@@ -145,7 +145,7 @@ class Authorizer:
         return any(member.opinion(user, question)[0] for member in self._members)
 
     def allows_path(self, user: User, verb: str, path: str) -> bool:
-        """Whether a user may do something (an HTTP method, in small letters) with a path that names no resource."""
+        """Whether a user may do something (an HTTP method in lower case) with a path that names no resource."""
         return self.decide_path(user, verb, path).allowed
 
     def allows_everything(self, user: User) -> bool:
@@ -176,7 +176,7 @@ class Authorizer:
         return Decision(False, "\n".join(reasons))
 
     def rules_for(self, user: User, namespace: str) -> Rules:
-        """All rules that can be told without a question."""
+        """The rules that apply to a user, as far as the modes can list them."""
         rules: list[Json] = []
         errors: list[str] = []
         incomplete = False

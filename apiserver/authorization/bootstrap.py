@@ -34,7 +34,7 @@ _AT_ONCE: Final = 64
 
 
 async def ensure_policy(registry: Registry, features: Features, user: User) -> int:
-    """Creates what is missing; the number of writes. `user` may do everything."""
+    """Creates what is missing and returns the number of writes. `user` must be allowed everything."""
     wanted = policy(features)
     changes: list[tuple[Store, Json, Json | None]] = []
     for plural, objects, changed in (

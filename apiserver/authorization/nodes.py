@@ -145,7 +145,7 @@ class NodeAuthorizer:
         return _YES if related else (False, f"no relationship found between node '{node}' and this object")
 
     def _relation(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether a way leads from the node to an object."""
+        """Whether an object is related to the node through one of its pods."""
         if resource in ("resourceslices", "volumeattachments"):
             store = self._slices if resource == "resourceslices" else self._attachments
             entry = store.cache.get(store.resource.key("", name))
@@ -273,7 +273,7 @@ class NodeAuthorizer:
 
 
 def _selects(selector: str, node: str) -> bool:
-    """Whether a field selector pins spec.nodeName to the node."""
+    """Whether a field selector requires spec.nodeName to be the node."""
     if not selector:
         return False
     try:

@@ -41,7 +41,7 @@ class Policy(NamedTuple):
 
 
 def policy(features: Features) -> Policy:
-    """All of it as a release with its gates has it."""
+    """The policy of a release with its gates."""
     roles = list(_cluster_roles(CLUSTER_ROLES, features))
     controllers = list(_cluster_roles(CONTROLLER_ROLES, features))
     bindings = [_cluster_binding(name, *subjects) for name, subjects in _BOUND.items()]
@@ -60,7 +60,7 @@ def node_rules(features: Features) -> list[Json]:
 
 
 def _object(name: str, namespace: str = "", labels: dict[str, str] | None = None) -> Json:
-    """Metadata that says where the object is from, and that it may be brought up to date."""
+    """Metadata that marks the object as bootstrap policy that the server may update."""
     metadata: Json = {"name": name}
     if namespace:
         metadata["namespace"] = namespace

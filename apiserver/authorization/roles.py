@@ -1,4 +1,4 @@
-"""Role-based access control: whom the stored bindings give which rights.
+"""Role-based access control: which rights the stored bindings grant to whom.
 
 The index follows the watch caches of the four kinds: an event changes what it is about, and the rights of a user in a
 namespace are put together at their first use and kept until the next event. A decision then looks at the few rules that
@@ -60,7 +60,7 @@ def _described(subject: Json, namespace: str) -> str:
 
 
 def _key(subject: Json, namespace: str) -> tuple[str, str] | None:
-    """What a subject is found under: ("user", name) or ("group", name); None for one that is nobody."""
+    """What a subject is found under: ("user", name) or ("group", name); None for a subject that no user can match."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
         return "user", name
@@ -87,7 +87,7 @@ class _Right(NamedTuple):
 
 class Rights:
     """What a user may do in a namespace. `missing` are the roles (`kind`, namespace, name) that bindings name and
-    nobody has made.
+    that do not exist.
     """
 
     __slots__ = ("_of", "missing", "rules")
@@ -175,7 +175,7 @@ class RoleIndex:
         return found
 
     def role(self, kind: str, namespace: str, name: str) -> list[Json] | None:
-        """The rules of a role; None where it is missing."""
+        """The rules of a role; None if it does not exist."""
         if not self._cursors:
             self._load()
         else:

@@ -1,4 +1,4 @@
-"""PolicyRules as sets of rights: what one list of rules grants that another does not. Facts:
+"""PolicyRules as sets of rights, and the rights that one list grants and another does not. Facts:
 pkg/registry/rbac/validation.
 """
 
@@ -20,7 +20,7 @@ def url_matches(pattern: str, path: str) -> bool:
 
 
 def missing_rights(held: list[Json], wanted: Iterable[Json]) -> list[Json]:
-    """What `wanted` grants and `held` does not, as rules of one resource each, with verbs put together."""
+    """The rights that `wanted` grants and `held` does not, as one rule for each resource with all its verbs."""
     return _compact(part for rule in wanted for part in _parts(rule) if not any(_covers(owner, part) for owner in held))
 
 
@@ -87,7 +87,7 @@ def quoted_list(values: Iterable[str]) -> str:
 
 
 def describe(rule: Json) -> str:
-    """A rule in one line, for the words of a refusal."""
+    """A rule on one line, for the message of a refusal."""
     names = (
         ("APIGroups", "apiGroups"),
         ("Resources", "resources"),

@@ -88,7 +88,7 @@ class Cache:
         return Listing(self.revision, entries)
 
     def add_index(self, name: str, terms: Terms) -> None:
-        """One more index, for whoever needs it; it costs nothing before it is asked."""
+        """Adds an index. It is built when it is first used."""
         self._indexes[name] = Index(terms, self._entries, self._window)
 
     # The past and the future
@@ -107,7 +107,7 @@ class Cache:
         return Listing(revision, [Entry(record, self._decode) for record in rows.records], rows.remaining)
 
     def _rolled_back(self, revision: int, prefix: str, start: str, limit: int | None) -> Listing:
-        """Takes back the events after a revision: the first event of a key tells what the key was."""
+        """The state before the window's events after a revision: a key's first event holds what it was."""
         before: dict[str, Entry | None] = {}
         for event in self._window.since(revision):
             before.setdefault(event.key, event.old)
@@ -247,7 +247,7 @@ class WatchCache:
         return cache
 
     def remove(self, prefix: str) -> None:
-        """Forgets a prefix and ends its watches; the log is not touched."""
+        """Removes a prefix's cache and ends its watches; the log is unchanged."""
         cache = self._caches.pop(prefix)
         self._loading.pop(cache, None)
         self._routes.clear()

@@ -33,7 +33,7 @@ def splice(record: Record) -> bytes:
 
 
 class Entry:
-    """One state of one key. Shared by all readers, so to be changed by none: `obj` is read-only by convention.
+    """One state of one key. All readers share it: never change `obj`.
 
     Not a dataclass: one is made for each write, and a frozen one takes five times as long to make.
     """

@@ -26,7 +26,7 @@ _revision = attrgetter("revision")
 
 
 class Progress:
-    """How far the feed of all keys has come, shared by all windows: they need not be told one by one."""
+    """The revision that the feed of all keys has reached, shared by all windows."""
 
     __slots__ = ("_waiters", "revision")
 
@@ -43,7 +43,7 @@ class Progress:
             self._waiters = [each for each in self._waiters if not each[1].done()]
 
     async def wait_for(self, revision: int, timeout: float | None) -> None:  # noqa: ASYNC109
-        """Returns once the feed has come to a revision; FutureRevision after `timeout` seconds."""
+        """Returns once the feed has reached a revision; raises FutureRevision after `timeout` seconds."""
         if revision <= self.revision:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -129,7 +129,7 @@ class Window:
         return True
 
     def clear(self, floor: int) -> None:
-        """Forgets everything: the events up to `floor` cannot be known. Every cursor expires, even one at the end, and
+        """Removes all events; those up to `floor` are lost. Every cursor expires, even one at the end, and
         whatever is put back.
         """
         self.first = self.end + self._max_events + 1
@@ -151,7 +151,7 @@ class Window:
         return self.events[self.place_after(revision) - self.first :]
 
     def read(self, place: int, limit: int) -> Batch[Event]:
-        """The events from a place on. Readers who ask for the same get the same."""
+        """The events from a place on. Readers that ask for the same events get the same batch."""
         end = min(self.end, place + limit)
         latest = self._latest
         if latest is not None and latest[0] == place and latest[1] == end:
@@ -161,14 +161,14 @@ class Window:
         return made
 
     def wake(self, alive: bool = True) -> None:
-        """Lets every waiting cursor go on."""
+        """Wakes every waiting cursor."""
         waiters, self.waiters = self.waiters, set()
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(alive)
 
     def close(self) -> None:
-        """Ends the window: nothing will come any more."""
+        """Ends the window: no events follow."""
         self.closed = True
         self.wake(False)
 
