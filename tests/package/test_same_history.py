@@ -38,6 +38,7 @@ def a_pod(number: int) -> Json:
         "kind": "Pod",
         "metadata": {"generateName": "job-", "annotations": ends, "labels": {"number": str(number)}},
         "spec": {
+            "restartPolicy": "Never" if number % 2 else "Always",
             "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
             "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
         },
@@ -67,7 +68,7 @@ def scenario(client: Client, clock: Clock) -> None:
     )
     for pod in client.list("pods"):
         client.delete(f"pod/{pod['metadata']['name']}")
-    clock.run_until_idle(timedelta(minutes=30))
+    clock.advance(minutes=30)
 
 
 def history(directory: Path, seed: int, steps: Callable[[Client, Clock], None] = scenario) -> list[tuple[Any, ...]]:
@@ -91,7 +92,7 @@ def test_the_same_seed_and_requests_give_the_same_log_and_another_seed_another(
     first = history(tmp_path / "first", 7)
     monkeypatch.setenv("PYTHONHASHSEED", "2")
     again = history(tmp_path / "again", 7)
-    assert len(first) > 10 * PODS
+    assert len(first) > 5 * PODS
     assert next((pair for pair in zip(first, again, strict=False) if pair[0] != pair[1]), None) is None
     assert len(first) == len(again)
     assert any(b"Marking for deletion" in row[5] for row in first), "a pod was evicted"

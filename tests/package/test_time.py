@@ -23,7 +23,7 @@ def a_pod(name: str, **annotations: str) -> Json:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
     }
 
 
