@@ -244,6 +244,7 @@ class Process:
             seed=settings.seed,
             nodes=settings.nodes,
             devices=settings.devices,
+            profile=settings.profile,
             plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,
             emulated_version=features.release,
             gates=features.settings,

@@ -25,6 +25,7 @@ from apiserver.logs import FORMATS
 from apiserver.messages import User
 from apiserver.serving import parse_runtime_config
 from apiserver.virtualloop import START
+from kubedra import profiles
 
 
 class SettingsError(ValueError):
@@ -53,6 +54,7 @@ class Settings:
     controllers: tuple[str, ...]
     nodes: int
     devices: str
+    profile: str
     plugin_dir: Path | None
     registry_dir: Path | None
     compaction_interval: float
@@ -195,6 +197,9 @@ def parser() -> argparse.ArgumentParser:
         help="what each of them publishes: 8 GPUs of this driver, or none",
     )
     own.add_argument(
+        "--profile", default="", metavar="NAME", help="in place of --devices: hardware that `kubedra profiles` lists"
+    )
+    own.add_argument(
         "--plugin-dir",
         type=Path,
         metavar="DIR",
@@ -269,6 +274,7 @@ def read(arguments: Sequence[str]) -> Settings:
         controllers=tuple(filter(None, given.controllers.split(","))) if given.controllers != "none" else (),
         nodes=given.nodes,
         devices=given.devices,
+        profile=given.profile,
         plugin_dir=plugin_dir,
         registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
         compaction_interval=_seconds("--etcd-compaction-interval", given.etcd_compaction_interval),
@@ -328,6 +334,8 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
     """What cannot stand together. Raises SettingsError."""
     if not 0 <= given.port <= 65535:
         raise SettingsError(f"--port {given.port}: a port is between 0 and 65535")
+    if given.profile and given.profile not in profiles.names():
+        raise SettingsError(f"--profile {given.profile}: there are {', '.join(profiles.names())}")
     if given.registry_dir is not None and given.plugin_dir is None:
         raise SettingsError("--registry-dir goes with --plugin-dir")
     if given.plugin_dir is not None and not given.nodes:

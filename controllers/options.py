@@ -27,14 +27,15 @@ class Options:
     release's.
 
     `nodes` emulated nodes are created at start, each with `devices_per_node` example GPUs of the driver that `devices`
-    names ("none": no devices, no class); the first of them has real drivers where `plugin_dirs` is given. `node`
-    instead: the node agent is the kubelet of this one node, whoever else is there. `sync_frequency` is how often a
-    kubelet looks again at what cannot go on.
+    names ("none": no devices, no class), or with the hardware of a `profile`; the first of them has real drivers where
+    `plugin_dirs` is given. `node` instead: the node agent is the kubelet of this one node, whoever else is there.
+    `sync_frequency` is how often a kubelet looks again at what cannot go on.
     """
 
     nodes: int = 0
     devices: str = "none"
     devices_per_node: int = 8
+    profile: str = ""
     node: str = ""
     plugin_dirs: PluginDirs | None = None
     sync_frequency: timedelta = timedelta(seconds=60)

@@ -42,6 +42,7 @@ usage: kubedra COMMAND [FLAGS]
   down          stop it
   controllers   controllers and scheduler alone, against any Kubernetes API server
   node add      an emulated node, with devices from slice files or the example driver
+  profiles      hardware that nodes may have, for up --profile and node add --profile
   node run      the kubelet of one node with real drivers, against any Kubernetes API server
   credentials   a certificate, tokens and kubeconfigs for a server that others reach
   data          check a data directory for damage, or repair it
@@ -130,6 +131,7 @@ def node(args: Sequence[str]) -> int:
     add.add_argument(
         "--devices", type=int, default=0, metavar="N", help="publish N example GPUs (driver gpu.example.com)"
     )
+    add.add_argument("--profile", default="", metavar="NAME", help="hardware that `kubedra profiles` lists")
     add.add_argument(
         "--label", action="append", default=[], metavar="KEY=VALUE", help="a label of the node; may be given again"
     )
@@ -158,6 +160,7 @@ def node(args: Sequence[str]) -> int:
                 client,
                 options.name,
                 devices=options.devices,
+                profile=options.profile,
                 slices=[Path(f) for f in options.slices],
                 labels=labels,
                 capacity=capacity,
@@ -171,6 +174,19 @@ def node(args: Sequence[str]) -> int:
             raise
         return fail(f"{options.server or 'the server'}: {error}")
     print(f"node/{options.name} created")
+    return 0
+
+
+def profiles(args: Sequence[str]) -> int:
+    """`kubedra profiles`: what hardware nodes may have."""
+    from kubedra import profiles as known
+
+    Parser(prog="kubedra profiles", description="Hardware for `up --profile` and `node add --profile`.").parse_args(
+        args
+    )
+    width = max(map(len, known.names()))
+    for name in known.names():
+        print(f"{name:{width}}  {known.load(name).description}")
     return 0
 
 
@@ -274,7 +290,15 @@ def completion(args: Sequence[str]) -> int:
     return 0
 
 
-_COMMANDS = {"node": node, "health": health, "status": status, "down": down, "logs": logs, "completion": completion}
+_COMMANDS = {
+    "node": node,
+    "profiles": profiles,
+    "health": health,
+    "status": status,
+    "down": down,
+    "logs": logs,
+    "completion": completion,
+}
 
 
 def pairs(flag: str, values: Sequence[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kubedra.manifests import Manifest, load
+from kubedra.profiles import load as load_profile
 
 if TYPE_CHECKING:
     from kubedra.client import Client
@@ -18,6 +19,7 @@ Json = dict[str, Any]
 
 EMULATED = "kubedra.dev/emulated"
 DEVICES = "kubedra.dev/devices"
+PROFILE = "kubedra.dev/profile"
 #: Seconds that the agent has to make a node ready.
 READY_TIMEOUT = 10.0
 
@@ -36,12 +38,15 @@ def node_object(
     name: str,
     *,
     devices: int = 0,
+    profile: str = "",
     labels: Mapping[str, str] | None = None,
     capacity: Mapping[str, str] | None = None,
     taints: Iterable[Json] = (),
 ) -> Json:
     """A Node as `kubedra node add` creates it; the agent fills in what a kubelet would."""
     annotations = {EMULATED: "true", **({DEVICES: str(devices)} if devices else {})}
+    if profile:
+        annotations[PROFILE] = load_profile(profile).name
     node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": annotations}}
     if labels:
         node["metadata"]["labels"] = dict(labels)
@@ -74,21 +79,24 @@ def add_node(
     name: str,
     *,
     devices: int = 0,
+    profile: str = "",
     slices: Iterable[Manifest] = (),
     labels: Mapping[str, str] | None = None,
     capacity: Mapping[str, str] | None = None,
     taints: Iterable[Json] = (),
 ) -> Json:
-    """Create an emulated Node with `devices` example GPUs and the slices of the given manifests, wait until it is
-    Ready, and return it.
+    """Create an emulated Node with `devices` example GPUs, the hardware of a profile and the slices of the given
+    manifests, wait until it is Ready, and return it.
 
-    Raises ApiError where the server refuses an object, ValueError where a manifest holds something else than this
-    node's slices, TimeoutError where no agent takes the node.
+    Raises ApiError where the server refuses an object, ValueError where there is no such profile or a manifest holds
+    something else than this node's slices, TimeoutError where no agent takes the node.
     """
     published = [obj for manifest in slices for obj in load(manifest)]
     for obj in published:
         _check_slice(obj, name)
-    node = client.create(node_object(name, devices=devices, labels=labels, capacity=capacity, taints=taints))
+    node = client.create(
+        node_object(name, devices=devices, profile=profile, labels=labels, capacity=capacity, taints=taints)
+    )
     for obj in published:
         client.create(adopt(obj, node))
     try:

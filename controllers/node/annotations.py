@@ -11,6 +11,8 @@ Json = dict[str, Any]
 EMULATED = "kubedra.dev/emulated"
 #: On a Node: how many example GPUs its driver publishes, as "8" or "DRIVER=8".
 DEVICES = "kubedra.dev/devices"
+#: On a Node: the hardware that its drivers publish, a name of `kubedra.profiles`.
+PROFILE = "kubedra.dev/profile"
 #: On a Pod: its containers end by themselves after so many seconds, as "2" or "0.5s". This and the following may be
 #: said of one container, init containers included: `kubedra.dev/exit-after.NAME`.
 EXIT_AFTER = "kubedra.dev/exit-after"

@@ -20,6 +20,7 @@ from controllers.runtime.client import Client, is_reason
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import PODS, Json
 from controllers.runtime.times import go_time
+from controllers.runtime.workqueue import Resync
 
 log = logging.getLogger(__name__)
 #: A pod and its container statuses → these with the health of their devices.
@@ -149,8 +150,9 @@ class Kubelet:
         body = {"metadata": {"uid": meta["uid"]}, "status": status}
         return await self._host.client.patch(PODS, meta["name"], body, meta["namespace"], subresource="status")
 
-    def _later(self, least: timedelta) -> timedelta:
-        return least * (1 + self._host.jitter() / 2)
+    def _later(self, least: timedelta) -> Resync:
+        """Up to half as long again, so that not all pods come at once."""
+        return Resync(seconds=least.total_seconds() * (1 + self._host.jitter() / 2))
 
     def _now(self) -> str:
         return go_time(clock.now())

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from apiserver import clock
 from controllers.node.addresses import Pool
-from controllers.node.annotations import DEVICES, EMULATED, devices_of
+from controllers.node.annotations import DEVICES, EMULATED, PROFILE, annotation, devices_of
 from controllers.node.devices import example_class, example_slice
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -18,6 +18,8 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import DEVICE_CLASSES, LEASES, NODES, RESOURCE_SLICES, Json, Kind
 from controllers.runtime.times import go_time, micro_time
 from controllers.runtime.workqueue import Resync
+from kubedra import profiles
+from kubedra.driver.pools import Owner, plan
 
 CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 _HEALTHY = (
@@ -29,6 +31,8 @@ _HEALTHY = (
 log = logging.getLogger(__name__)
 _LEASE_SECONDS = 40
 _RENEW = Resync(seconds=10)
+#: Within this time a slice that was published is seen.
+_SEEN_WITHIN = timedelta(seconds=5)
 
 
 class Registration:
@@ -42,6 +46,7 @@ class Registration:
         self.slices = None if options.node else informers.device_kind(RESOURCE_SLICES, options.features)
         self._addresses = Pool("172.18.0.0/16", options.node)
         self._lease_due: dict[str, datetime] = {}
+        self._published: dict[tuple[str, str], datetime] = {}
 
     def note(self, node: Json) -> None:
         """A node that was found: its address is taken."""
@@ -53,6 +58,7 @@ class Registration:
         """A node that is gone; the garbage collector takes what it owns."""
         self._addresses.forget(node["metadata"]["uid"])
         self._lease_due.pop(node["metadata"]["uid"], None)
+        self._published = {key: when for key, when in self._published.items() if key[0] != node["metadata"]["uid"]}
 
     async def provision(self) -> None:
         """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without
@@ -61,7 +67,7 @@ class Registration:
         if self._options.node:
             await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._options.node}})
             return
-        driver = "" if self._options.devices == "none" else self._options.devices
+        driver = "" if self._options.devices == "none" or self._options.profile else self._options.devices
         if driver and self._options.nodes:
             try:
                 await self._create(DEVICE_CLASSES, example_class(driver))
@@ -76,7 +82,11 @@ class Registration:
                 driver = ""
         for number in range(1, self._options.nodes + 1):
             name, annotations = f"node-{number}", {EMULATED: "true"}
-            if driver and name != self._options.plugin_node:
+            if name == self._options.plugin_node:
+                pass
+            elif self._options.profile:
+                annotations[PROFILE] = self._options.profile
+            elif driver:
                 annotations[DEVICES] = f"{driver}={self._options.devices_per_node}"
             meta = {"name": name, "annotations": annotations}
             await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
@@ -97,14 +107,45 @@ class Registration:
         return _RENEW
 
     async def _publish(self, node: Json) -> None:
+        if self.slices is None:
+            return
+        if profile := annotation(node, PROFILE):
+            await self._publish_profile(node, profile)
         wanted = devices_of(node)
-        if wanted is None or self.slices is None:
+        if wanted is None:
             return
         driver, count = wanted
-        name = node["metadata"]["name"]
-        mine = (s["spec"] for s in self.slices.objects.values())
-        if not any(spec["driver"] == driver and spec.get("nodeName") == name for spec in mine):
+        if self._is_missing(node, driver):
             await self._driver.create(RESOURCE_SLICES, example_slice(node, driver, count))
+
+    async def _publish_profile(self, node: Json, name: str) -> None:
+        """What the drivers of a profile publish, where they have nothing on the node yet."""
+        try:
+            profile = profiles.load(name)
+        except ValueError as error:
+            log.warning("node %s: %s", node["metadata"]["name"], error)
+            return
+        meta = node["metadata"]
+        pools = {driver: pool for driver, pool in profile.pools(meta["name"]).items() if self._is_missing(node, driver)}
+        for item in profile.classes() if pools else ():
+            await self._create(DEVICE_CLASSES, item)
+        for driver, pool in pools.items():
+            for made in plan(driver, Owner(meta["name"], meta["uid"]), meta["name"], pool, ()).creates:
+                kind = {"apiVersion": RESOURCE_SLICES.api_version, "kind": RESOURCE_SLICES.kind}
+                await self._driver.create(RESOURCE_SLICES, {**kind, **made})
+
+    def _is_missing(self, node: Json, driver: str) -> bool:
+        """Whether a driver has nothing on the node. What was published a moment ago may not be seen yet."""
+        assert self.slices is not None
+        meta, now = node["metadata"], clock.now()
+        specs = (s["spec"] for s in self.slices.objects.values())
+        if any(spec["driver"] == driver and spec.get("nodeName") == meta["name"] for spec in specs):
+            return False
+        before = self._published.get((meta["uid"], driver))
+        if before is not None and now - before < _SEEN_WITHIN:
+            return False
+        self._published[meta["uid"], driver] = now
+        return True
 
     async def _label(self, node: Json) -> None:
         name = node["metadata"]["name"]

@@ -119,7 +119,7 @@ def test_a_claim_that_is_refused_is_tried_again(cluster: Cluster) -> None:
 
 
 def test_a_pod_is_not_reported_as_ended_before_its_claim_is_released(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod(exit_after="0"))
+    cluster.kube.apply(a_pod(exit_after="3"))
     cluster.driver.heard("prepare")
     cluster.driver.script(error="busy")
     cluster.driver.heard("unprepare", 2)

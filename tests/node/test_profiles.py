@@ -1,0 +1,85 @@
+"""Profiles: hardware that nodes publish from data files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apiserver.settings import SettingsError, read
+from kubedra import ControlPlane, profiles
+from kubedra.cli import main
+from kubedra.driver.pools import check
+from kubedra.pytest_plugin import Kube
+from tests.node.driver_process import eventually
+
+Json = dict[str, Any]
+
+
+@pytest.mark.parametrize("name", profiles.names())
+def test_every_profile_is_accepted_by_the_server(kube: Kube, name: str) -> None:
+    kube.add_node("n1", profile=name)
+    profile = profiles.load(name)
+    pools = profile.pools("n1")
+    check(pools)
+    wanted = sorted(
+        device["name"] for pool in pools.values() for part in pool.slices for device in part.get("devices", ())
+    )
+    eventually(
+        lambda: len(kube.list("resourceslices")) == sum(len(pool.slices) for pool in pools.values()), "its slices"
+    )
+    there = [device for item in kube.list("resourceslices") for device in item["spec"].get("devices") or ()]
+    assert sorted(device["name"] for device in there) == wanted
+    assert {c["metadata"]["name"] for c in kube.list("deviceclasses")} == set(profile.content["classes"])
+
+
+def pod_with(requests: list[Json], constraints: tuple[Json, ...] = ()) -> list[Json]:
+    spec = {"devices": {"requests": requests, "constraints": list(constraints)}}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": spec}
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "c"}]}}
+    body = {"containers": [container], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+    return [claim, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": body}]
+
+
+def exactly(name: str, device_class: str, *selectors: str) -> Json:
+    chosen = {"deviceClassName": device_class, "selectors": [{"cel": {"expression": text}} for text in selectors]}
+    return {"name": name, "exactly": chosen}
+
+
+def test_partitions_of_one_gpu_share_its_counters(kube: Kube) -> None:
+    kube.add_node("n1", profile="mig")
+    sizes = {"a": "1g.5gb", "b": "2g.10gb", "c": "3g.20gb"}
+    requests = [
+        exactly(name, "mig.nvidia.com", f"device.attributes['gpu.nvidia.com'].profile == '{size}'")
+        for name, size in sizes.items()
+    ]
+    kube.apply(pod_with(requests, ({"matchAttribute": "gpu.nvidia.com/parentUUID"},)))
+    kube.wait("pod/p", "phase=Running")
+    results = kube.get("resourceclaim/c")["status"]["allocation"]["devices"]["results"]
+    assert len({result["device"].split("-mig-")[0] for result in results}) == 1
+
+
+def test_a_gpu_and_a_nic_are_aligned_by_their_pcie_root(kube: Kube) -> None:
+    kube.add_node("n1", profile="nic+gpu")
+    requests = [exactly("gpu", "gpu.nvidia.com"), exactly("nic", "efa.networking.k8s.aws")]
+    kube.apply(pod_with(requests, ({"matchAttribute": "resource.kubernetes.io/pcieRoot"},)))
+    kube.wait("pod/p", "phase=Running")
+
+
+def test_up_begins_with_nodes_of_a_profile() -> None:
+    with ControlPlane(nodes=2, args=("--profile=gaudi",)) as plane, plane.client() as client:
+        eventually(lambda: len(client.list("resourceslices")) == 2, "a slice for each node")
+        assert {item["spec"]["driver"] for item in client.list("resourceslices")} == {"gaudi.intel.com"}
+
+
+def test_an_unknown_profile_is_named_with_those_that_there_are(kube: Kube) -> None:
+    with pytest.raises(SettingsError, match="--profile x1: there are 8xa100, 8xh100"):
+        read(["--profile=x1"])
+    with pytest.raises(ValueError, match="there is no profile 'x1'; there are 8xa100"):
+        kube.add_node("n1", profile="x1")
+
+
+def test_profiles_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profiles"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == profiles.names()
