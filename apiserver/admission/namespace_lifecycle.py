@@ -14,7 +14,7 @@ from apiserver.registry.admission import Attributes, Plugin, forbidden
 __all__ = ["IMMORTAL", "NamespaceLifecycle"]
 
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
-_REVIEWS: Final = frozenset({"localsubjectaccessreviews"})
+_REVIEWS: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
 
 
 class NamespaceLifecycle(Plugin):
@@ -28,7 +28,7 @@ class NamespaceLifecycle(Plugin):
                 raise status.forbidden("namespaces", "", attributes.name, "this namespace may not be deleted")
             return
         namespace = attributes.namespace
-        if not namespace or attributes.operation == "DELETE" or resource.plural in _REVIEWS:
+        if not namespace or attributes.operation == "DELETE" or (resource.group, resource.plural) == _REVIEWS:
             return
         found = attributes.ctx.lookup("", "namespaces", "", namespace)
         if found is None:

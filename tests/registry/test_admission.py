@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins import BUILT, DEFAULT_ON, ORDER, build, conflicting, select
 from apiserver.admission.priority import Priority
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
@@ -90,6 +91,13 @@ def test_a_pod_gets_the_priority_of_its_class() -> None:
         StatusError, match=r"the integer value of priority \(5\) must not be provided in pod spec; .* computed 7"
     ):
         Priority().admit(create("pods", {"spec": {"priorityClassName": "high", "priority": 5}}, high))
+
+
+def test_reviews_alone_need_no_namespace_and_are_known_by_their_group() -> None:
+    ctx: Any = Ctx(Kind("localsubjectaccessreviews", "authorization.k8s.io"))
+    NamespaceLifecycle().admit(Attributes("CREATE", ctx, "", {}))
+    with pytest.raises(StatusError, match='namespaces "default" not found'):
+        NamespaceLifecycle().admit(create("localsubjectaccessreviews", {}))
 
 
 def test_a_new_node_is_tainted_once() -> None:

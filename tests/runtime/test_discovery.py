@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from apiserver.app import Server
-from apiserver.http.handlers.authentication import ADMIN
-from apiserver.inprocess import InProcess
-from apiserver.settings import read
 from controllers.runtime.client import Client
 from controllers.runtime.discovery import served_kinds
-from controllers.runtime.transport import Headers
+from controllers.runtime.transport import Headers, Transport
+from tests.scheduler.world import World
 
 
 class OfAnOldServer:
     """A transport to a server that knows one form of JSON."""
 
-    def __init__(self, transport: InProcess) -> None:
+    def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.asked: list[str] = []
 
@@ -37,9 +34,8 @@ class OfAnOldServer:
 
 def test_old_and_new_servers_are_understood_alike() -> None:
     async def scenario() -> None:
-        server = await Server.open(read(["--storage=memory", "--runtime-config=api/all=true"]))
-        try:
-            transport = InProcess(server.handle, ADMIN)
+        async with World() as world:
+            transport = world.client.transport
             old = OfAnOldServer(transport)
             kinds = await served_kinds(Client(transport), verbs=("list", "delete"))
             assert kinds == await served_kinds(Client(old), verbs=("list", "delete"))
@@ -50,7 +46,5 @@ def test_old_and_new_servers_are_understood_alike() -> None:
             assert found["resourcepoolstatusrequests.resource.k8s.io"].version == "v1alpha3"
             assert not found["nodes"].namespaced
             assert "bindings" not in found
-        finally:
-            await server.close()
 
     asyncio.run(scenario())
