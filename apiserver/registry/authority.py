@@ -36,7 +36,7 @@ class Decision(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """PolicyRules that hold for somebody, and what could not be told."""
+    """PolicyRules that hold for somebody, and what could not be determined."""
 
     rules: list[Json]
     incomplete: bool = False

@@ -60,7 +60,7 @@ class Catalog:
         return lambda: self._listeners.remove(listener)
 
     def open(self, resources: Iterable[Resource]) -> None:
-        """Adds what is there from the start. The watch cache starts afterwards; nobody is told."""
+        """Adds what is there from the start. The watch cache starts afterwards; listeners are not called."""
         resources = tuple(resources)
         for resource in resources:
             self._sharing.setdefault(resource.prefix(), []).append(resource)

@@ -43,7 +43,7 @@ class Context:
     dropped: list[DroppedField] = field(default_factory=list)
 
     def report_dropped(self, memory: DroppedFields, name: str) -> None:
-        """What a write of the object lost, whether it succeeded or not: remembered, and told whoever wrote."""
+        """Remembers what a write of the object lost, whether it succeeded or not, and warns the writer."""
         fields = tuple(dict.fromkeys(self.dropped))
         if not self.dry_run:
             memory.note(self.resource.group, self.resource.kind, self.namespace, name, self.now, fields)

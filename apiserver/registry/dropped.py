@@ -41,7 +41,7 @@ class Loss(NamedTuple):
 
 
 class DroppedFields:
-    """Losses by object, the latest last. `warns`: whether whoever writes is told in Warning headers."""
+    """Losses by object, the latest last. `warns`: whether the writer gets Warning headers."""
 
     def __init__(self, *, warns: bool = False, most: int = MOST_OBJECTS) -> None:
         self.warns, self._most = warns, most

@@ -96,7 +96,7 @@ class Strategy:
         """
 
     def deletion_grace(self, ctx: Context, obj: Json, requested: int | None) -> int | None:
-        """Seconds between DELETE and removal, or None where the kind is deleted at once (upstream's
+        """Seconds between DELETE and removal, or None where the kind is deleted immediately (upstream's
         CheckGracefulDelete).
         """
         return None

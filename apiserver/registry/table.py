@@ -1,6 +1,6 @@
 """The Table form: rows of cells by the columns of a resource, as kubectl shows them.
 
-Cells that do not depend on the time are made once per entry and shared by all readers; only ages are made anew.
+Cells that do not depend on the time are made once per entry and shared by all readers; ages are computed each time.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def encode_stored(obj: Hub) -> Stored:
 
 
 def to_version(resource: Resource, version: Version, obj: Hub) -> Versioned:
-    """A hub object as a version shows it, with kind and apiVersion. `obj` is used up."""
+    """A hub object as a version shows it, with kind and apiVersion. Takes `obj` over: do not use it afterwards."""
     shown = version.from_hub(obj)
     return Versioned({"kind": resource.kind, "apiVersion": api_version(resource.group, version.name), **shown})
 

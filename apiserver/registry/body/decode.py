@@ -3,7 +3,7 @@
     body → value (JSON or YAML) → kind and apiVersion → schema of that kind → unknown and repeated fields → defaults →
     hub
 
-A body of another registered kind is decoded as that kind first, so that its errors are told in its terms, and then
+A body of another registered kind is decoded as that kind first, so that its errors are in its terms, and then
 refused. Texts are those of k8s.io/apiserver (pkg/endpoints/handlers) and k8s.io/apimachinery (pkg/runtime).
 """
 

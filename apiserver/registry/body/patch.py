@@ -2,8 +2,8 @@
 
     stored → version → patched → decoded (unknown fields) → defaults → hub
 
-JSON patch and merge patch work on the object's JSON, strategic merge on its fields by the schema's merge keys. What
-fails is told as upstream tells it: a document that is no patch is a 400, one that cannot be applied a 422 without
+JSON patch and merge patch work on the object's JSON, strategic merge on its fields by the schema's merge keys. Errors
+are upstream's: a document that is no patch is a 400, one that cannot be applied a 422 without
 details, a result that is no object of the kind a 422 on `patch` that shows the result (or, for strategic merge, the
 patch).
 """

@@ -2,7 +2,7 @@
 
 Upstream reads them with a converter of its own (runtime.DefaultUnstructuredConverter), not with the JSON decoder. It
 differs in its words, takes whole fractions for integers, lets integers that are too large wrap around, names unknown
-fields without keys of maps, and writes raw extensions anew with sorted keys. `restored` does what it does, so that the
+fields without keys of maps, and rewrites raw extensions with sorted keys. `restored` does what it does, so that the
 result can be decoded like any other.
 """
 
@@ -63,7 +63,7 @@ def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any
 
 def restored_changes(schema: Struct, value: Json, before: Json, unknown: list[str]) -> Json:
     """As `restored`, of what a patch made of an object in normal form: fields that it left alone fit, but raw values
-    below them are written anew.
+    below them are rewritten.
     """
     left = {
         name

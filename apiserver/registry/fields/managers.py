@@ -67,8 +67,8 @@ class Owned(NamedTuple):
 
 
 Managers = dict[Manager, Owned]
-#: Fields gained and lost.
-Change = tuple[FieldSet, FieldSet]
+#: Fields gained and lost by a write.
+FieldChange = tuple[FieldSet, FieldSet]
 
 
 def decode(entries: list[Json] | None, *, trusted: bool = False) -> Managers | None:
@@ -178,7 +178,7 @@ class FieldTracker:
 
     def _track(self, old: Json | None, new: Json, managers: Managers, writer: Manager, now: datetime) -> None:
         """Gives the writer what it changed and takes it, and what is gone, from all others. `old` None: all is new."""
-        changes: dict[str, Change | None] = {writer.version: self._change(old, new, writer.version, writer)}
+        changes: dict[str, FieldChange | None] = {writer.version: self._change(old, new, writer.version, writer)}
         for key, owned in list(managers.items()):
             version = owned.version
             if version not in changes:
@@ -204,14 +204,14 @@ class FieldTracker:
         if managers:
             new["metadata"]["managedFields"] = encode(managers)
 
-    def _change(self, old: Json | None, new: Json, version: str, writer: Manager) -> Change | None:
+    def _change(self, old: Json | None, new: Json, version: str, writer: Manager) -> FieldChange | None:
         """What a write gained and lost in the terms of a version; None where nothing is known of that version."""
         form = self._forms(version)
         if form is None:
             return None
         before, after = form.empty() if old is None else form.of_hub(old), form.of_hub(new)
         if version != writer.version:
-            # On the way to another version raw extensions are written anew: the order of their keys is no change.
+            # On the way to another version raw extensions are rewritten: the order of their keys is no change.
             before, after = orjson.loads(orjson.dumps([before, after]))
         hidden = self._hidden(writer.subresource)
         if hidden:

@@ -20,9 +20,9 @@ from apiserver.registry.fields.set import FieldSet
 __all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "compare", "stated", "walker_of"]
 
 #: Fields gained (added or changed) and fields lost; None is the empty set.
-Change = tuple[FieldSet | None, FieldSet | None]
+FieldChange = tuple[FieldSet | None, FieldSet | None]
 
-_SAME: Final[Change] = (None, None)
+_SAME: Final[FieldChange] = (None, None)
 _SPECIAL: Final = frozenset('"\\<>&')
 
 
@@ -69,7 +69,7 @@ class Walker:
 
     __slots__ = ()
 
-    def change(self, old: Any, new: Any) -> Change:
+    def change(self, old: Any, new: Any) -> FieldChange:
         """Compares two values that are not equal; either may be ABSENT."""
         return ({}, None) if new is not ABSENT else (None, {})
 
@@ -92,7 +92,7 @@ class _Container(Walker):
 
     none: ClassVar[Any] = {}
 
-    def change(self, old: Any, new: Any) -> Change:
+    def change(self, old: Any, new: Any) -> FieldChange:
         if new is ABSENT:
             return None, self.whole(old)
         if old is ABSENT:
@@ -101,7 +101,7 @@ class _Container(Walker):
             return {}, None
         return self.between(old or self.none, new or self.none)
 
-    def between(self, old: Any, new: Any) -> Change:
+    def between(self, old: Any, new: Any) -> FieldChange:
         raise NotImplementedError
 
 
@@ -120,7 +120,7 @@ class _StructWalker(_Container):
                 self._fields[name] = ("f:" + name, _LEAF if item.atomic else walker_of(item.type))
         return self._fields
 
-    def between(self, old: Any, new: Any) -> Change:
+    def between(self, old: Any, new: Any) -> FieldChange:
         fields = self._fields or self.fields
         gained: FieldSet = {}
         lost: FieldSet = {}
@@ -169,7 +169,7 @@ class _MapWalker(_Container):
     def __init__(self, type_: MapOf) -> None:
         self._walker = walker_of(type_.value)
 
-    def between(self, old: Any, new: Any) -> Change:
+    def between(self, old: Any, new: Any) -> FieldChange:
         gained: FieldSet = {}
         lost: FieldSet = {}
         for key in sorted(new):
@@ -253,7 +253,7 @@ class ListWalker(_Container):
             out.setdefault(element, []).append(item)
         return out
 
-    def between(self, old: Any, new: Any) -> Change:
+    def between(self, old: Any, new: Any) -> FieldChange:
         walker = self.item
         before, after = self.groups(old), self.groups(new)
         gained: FieldSet = {}
@@ -273,7 +273,7 @@ class ListWalker(_Container):
         return gained or None, lost or None
 
     @staticmethod
-    def _group_change(walker: Walker, left: Any, right: Any) -> Change:
+    def _group_change(walker: Walker, left: Any, right: Any) -> FieldChange:
         """As `change`, where an element occurs several times on one side or both."""
         if len(left) > 1 and len(right) > 1:
             return {}, None

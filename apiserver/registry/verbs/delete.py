@@ -1,4 +1,4 @@
-"""DELETE of an object and of a collection: at once, after a grace period, or when the finalizers are gone.
+"""DELETE of an object and of a collection: immediately, after a grace period, or when the finalizers are gone.
 
     options → preconditions → a kind's own beginning (namespaces) → grace period → finalizers → admit → append
 
@@ -120,9 +120,7 @@ async def _start(
 async def _step(
     store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, options: DeleteOptions
 ) -> DeleteResult | None:
-    """Deletes, or goes as far as finalizers and the grace period let it. None: somebody else was faster, begin
-    again.
-    """
+    """Deletes, as far as finalizers and the grace period allow. None: another writer was first, so start over."""
     step = _plan(ctx, obj, options)
     if step.then == "pending":
         return _answer(store, entry, gone=False)

@@ -1,6 +1,6 @@
 """Which objects a list or watch is about: key range, label selector, field selector.
 
-A selection is compiled once per request. What can be told without an object is told without one: an exact name or
+A selection is compiled once per request. What can be decided without an object is: an exact name or
 namespace from the key, a label by the index.
 """
 

@@ -1,7 +1,7 @@
 """PUT, and the writing of every change of a stored object: what PATCH computes is stored from here on, too.
 
     read → the request's change → managed fields → admit → version check → prepare → validate → normalized → validating
-    admission → append; all of it again when somebody else was faster and the request names no version
+    admission → append; all of it again when another writer was first and the request names no version
 
 Between reading and appending nothing waits (unless a plugin does), and a write of a key waits for the one before it.
 """
@@ -167,7 +167,7 @@ def _precondition(store: Store, ctx: Context, key: str, what: str, wanted: str, 
 async def _create(
     store: Store, ctx: Context, key: str, func: UpdateFunc, options: WriteOptions, writer: Manager | None
 ) -> Entry | None:
-    """PUT or apply to a name that is not there. None when somebody else was faster."""
+    """PUT or apply to a name that is not there. None when another writer was first."""
     resource, name = store.resource, ctx.name
     obj = func(None)
     metadata = obj["metadata"]
@@ -304,7 +304,7 @@ def _same_but_managers(new: Json, old: Json) -> bool:
 
 
 async def _write(store: Store, key: str, entry: Entry, new: Hub, old: Hub, *, dry_run: bool) -> Entry | None:
-    """Appends the new state, or removes the object when its last finalizer went. None: somebody else was faster."""
+    """Appends the new state, or removes the object when its last finalizer went. None: another writer was first."""
     if "deletionTimestamp" in old["metadata"] and removable(store.resource, new, old):
         if not dry_run:
             try:
