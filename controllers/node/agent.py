@@ -23,7 +23,7 @@ from controllers.node.dra.checkpoint import NoCheckpoint
 from controllers.node.dra.emulated import EmulatedDrivers
 from controllers.node.dra.manager import DraFeatures, DraManager
 from controllers.node.dra.metrics import DraMetrics
-from controllers.node.kubelet import TERMINAL, Host, Kubelet, Timings
+from controllers.node.kubelet import Host, Kubelet, Timings
 from controllers.node.registration import Registration
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -203,16 +203,15 @@ class NodeAgent(ControllerComponent):
             reconcile=self._options.sync_frequency,
         )
 
-        def active() -> set[str]:
-            pods = self._pods_of_node.get(node)
-            return {pod["metadata"]["uid"] for pod in pods if pod.get("status", {}).get("phase") not in TERMINAL}
+        def pods() -> list[Json] | None:
+            return self._pods_of_node.get(node) if self._pods.synced else None
 
         def changed(uids: set[str]) -> None:
             for pod in self._pods_of_node.get(node):
                 if pod["metadata"]["uid"] in uids:
                     self._controller.queue.add(f"pod:{key_of(pod)}")
 
-        return PluginHost(self._client, self._read_live, options, self._dra_metrics, active, changed)
+        return PluginHost(self._client, self._read_live, options, self._dra_metrics, pods, changed)
 
     def _dra_features(self) -> DraFeatures:
         enabled = self._features.enabled

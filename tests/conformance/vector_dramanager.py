@@ -62,7 +62,7 @@ class Scenario:
         self.api = Api(case)
         self.drivers = Drivers(case["plugins"], self.path)
         self.pods: dict[str, Json] = dict(case["pods"])
-        self.active: set[str] | None = set()
+        self.active: set[str] = set()
         self.updates: list[list[str]] = []
         self.running: dict[str, asyncio.Task[None]] = {}
         self.host: PluginHost | None = None
@@ -229,9 +229,9 @@ class Scenario:
             return await client.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])
 
         self.host = None
-        active = (lambda: self.active) if self.case.get("defaults") else (lambda: None)
+        pods = self.active_pods if self.case.get("defaults") else lambda: None
         host = PluginHost(
-            client, read_claim, options, self.metrics, active, lambda pods: self.updates.append(sorted(pods))
+            client, read_claim, options, self.metrics, pods, lambda pods: self.updates.append(sorted(pods))
         )
         self.host = host
         self._task = asyncio.create_task(host.run())
@@ -375,6 +375,9 @@ class Scenario:
         file.write_bytes(file.read_bytes()[: step["truncateTo"]])
 
     # The rest.
+
+    def active_pods(self) -> list[Json]:
+        return [{"metadata": {"uid": uid}} for uid in self.active]
 
     def _uids(self, names: list[str]) -> set[str]:
         return {self.pods[name]["metadata"]["uid"] if name in self.pods else name for name in names}

@@ -39,6 +39,14 @@ DRA = {
     "DeviceIdentifier": "pool_name:1 device_name:2",
     "DeviceHealth": "device:1=DeviceIdentifier health:2:int32 last_updated_time:3:int64 timeout:4:int64 message:5",
     "HealthReport": "*devices:1=DeviceHealth",
+    "CDIDevice": "name:1",
+    "ClaimResource": "*cdi_devices:1=CDIDevice driver_name:2 pool_name:3 device_name:4 share_id:5",
+    "DynamicResource": "claim_name:2 claim_namespace:3 *claim_resources:4=ClaimResource",
+    "ContainerResources": "name:1 *dynamic_resources:5=DynamicResource",
+    "PodResources": "name:1 namespace:2 *containers:3=ContainerResources",
+    "ListPodResources": "*pods:1=PodResources",
+    "GetPodResources": "pod:1=PodResources",
+    "PodName": "name:1 namespace:2",
 }
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from kubedra.node_process import NodeProcess
 from kubedra.pytest_plugin import Kube
 from tests.node.driver_process import DriverProcess, eventually
+from tests.node.grpcio_driver import M
 
 Json = dict[str, Any]
 DRIVER = "gpu.example.com"
@@ -295,3 +297,27 @@ def test_the_first_node_of_up_has_real_drivers(tmp_path_factory: pytest.TempPath
         client.apply([CLASS, TEMPLATE, a_slice("node-1"), a_pod()])
         client.wait("pod/p", "phase=Running")
         assert len(driver.calls("prepare")) == 1
+
+
+def test_the_pod_resources_api_names_the_devices_of_containers(cluster: Cluster) -> None:
+    cluster.kube.apply(a_pod())
+    cluster.kube.wait("pod/p", "phase=Running")
+    claim, socket = next(iter(cluster.node.prepared())), cluster.root / "pod-resources" / "kubelet.sock"
+
+    def ask(method: str, request: Any, answer: Any) -> Any:
+        with grpc.insecure_channel(f"unix:{socket}") as channel:
+            path = f"/v1.PodResourcesLister/{method}"
+            return channel.unary_unary(path, type(request).SerializeToString, answer.FromString)(request, timeout=10)
+
+    (pod,) = ask("List", M.Empty(), M.ListPodResources).pods
+    named = M.PodName(name="p", namespace="default")
+    assert ask("Get", named, M.GetPodResources).pod == pod
+    (container,) = pod.containers
+    (resource,) = container.dynamic_resources
+    assert f"{resource.claim_namespace}/{resource.claim_name}" == claim
+    (device,) = resource.claim_resources
+    assert (device.driver_name, device.pool_name, device.device_name) == (DRIVER, "n1", "device-0")
+    assert [cdi.name.partition("=")[0] for cdi in device.cdi_devices] == [f"{DRIVER}/test"]
+    assert ask("GetAllocatableResources", M.Empty(), M.Empty) == M.Empty()
+    with pytest.raises(grpc.RpcError, match="pod q in namespace default not found"):
+        ask("Get", M.PodName(name="q", namespace="default"), M.GetPodResources)

@@ -17,6 +17,7 @@ from controllers.node.dra.health import HealthCache, container_statuses, pods_of
 from controllers.node.dra.manager import DraFeatures, DraManager, ReadClaim
 from controllers.node.dra.metrics import DraMetrics
 from controllers.node.grpc.plugins import Plugin, Plugins
+from controllers.node.grpc.podresources import PodResources
 from controllers.node.grpc.registry import Registry
 from controllers.node.grpc.wiping import DELAY, SliceWiper
 from controllers.runtime.client import Client
@@ -24,6 +25,7 @@ from controllers.runtime.kinds import Json
 from kubedra.driver.messages import HealthReport
 
 log = logging.getLogger(__name__)
+_TERMINAL = frozenset({"Succeeded", "Failed"})
 #: Seconds between two attempts to hear of a driver's devices.
 _HEALTH_PAUSE = 5.0
 
@@ -47,8 +49,8 @@ class HostOptions:
 class PluginHost:
     """Everything between one node's pods and its drivers' sockets.
 
-    `active_pods` gives the uids of the pods that may hold claims, None while they are not known; `changed` is called
-    with the uids of pods whose devices' health changed.
+    `pods` gives the node's pods, None while they are not known; `changed` is called with the uids of pods whose
+    devices' health changed.
     """
 
     def __init__(
@@ -57,17 +59,18 @@ class PluginHost:
         read_claim: ReadClaim,
         options: HostOptions,
         metrics: DraMetrics,
-        active_pods: Callable[[], Collection[str] | None],
+        pods: Callable[[], Collection[Json] | None],
         changed: Callable[[set[str]], None],
     ) -> None:
         """Reads the files; raises CheckpointError."""
-        self._options, self._active, self._changed = options, active_pods, changed
+        self._options, self._pods, self._changed = options, pods, changed
         self.wiper = SliceWiper(client, options.node, options.wiping_delay)
         self.plugins = Plugins(metrics, self.wiper.note, self._watch_health if options.health else None, self._forget)
         self.claims = DraManager(
             self.plugins, read_claim, FileCheckpoint(options.plugin_dir), options.features, metrics
         )
         self.health = HealthCache(options.plugin_dir)
+        self._resources = PodResources(self.claims, lambda: pods() or ())
         if options.registry_dir is not None:
             try:
                 options.registry_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -78,9 +81,10 @@ class PluginHost:
     @property
     def metrics(self) -> Sequence[Family]:
         if self._registry is None:
-            return ()
-        text = "Sockets of drivers, there and registered."
-        return (Gauge("plugin_manager_total_plugins", text, ("socket_path", "state"), self._registry.counts),)
+            return self._resources.metrics
+        text, labels = "Sockets of drivers, there and registered.", ("socket_path", "state")
+        counts = Gauge("plugin_manager_total_plugins", text, labels, self._registry.counts)
+        return (counts, *self._resources.metrics)
 
     async def run(self) -> None:
         """Until it is cancelled. Drivers are left as they are."""
@@ -88,6 +92,7 @@ class PluginHost:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._reconcile())
+                group.create_task(self._resources.run(self._options.plugin_dir))
                 if self._registry is not None:
                     group.create_task(self._registry.run())
         finally:
@@ -96,8 +101,9 @@ class PluginHost:
 
     async def release_lost(self) -> None:
         """Releases claims of pods that are gone."""
-        active = self._active()
-        if active is not None:
+        pods = self._pods()
+        if pods is not None:
+            active = {pod["metadata"]["uid"] for pod in pods if pod.get("status", {}).get("phase") not in _TERMINAL}
             await self.claims.release_lost(active)
 
     def with_health(self, pod: Json, statuses: Sequence[Json]) -> list[Json]:
