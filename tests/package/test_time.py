@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 
 from kubedra import ControlPlane
@@ -125,6 +126,8 @@ def test_the_clock_tells_which_timers_wait(kube: Kube) -> None:
         ({"advance": "soon"}, "advance 'soon': not a duration; write it like 5m or 1h30m"),
         ({}, 'say either {"advance": "5m"} or {"until": "idle"}'),
         ({"advance": "5m", "until": "idle"}, 'say either {"advance": "5m"} or {"until": "idle"}'),
+        ({"until": "later"}, "until: Input should be 'next' or 'idle'"),
+        ({"forward": "5m"}, "forward: Extra inputs are not permitted"),
     ],
 )
 def test_a_move_that_cannot_be_understood_is_refused(kube: Kube, body: Json, said: str) -> None:
@@ -132,6 +135,14 @@ def test_a_move_that_cannot_be_understood_is_refused(kube: Kube, body: Json, sai
         kube.client().request("POST", "/-/clock", body)
     assert refused.value.code == 400
     assert (refused.value.status or {})["detail"] == said
+
+
+@virtual
+@pytest.mark.parametrize("content_type", [None, "application/x-www-form-urlencoded"], ids=["kubectl", "curl"])
+def test_a_move_may_come_without_its_content_type(kube: Kube, content_type: str | None) -> None:
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    answer = httpx.post(f"{kube.url}/-/clock", content=b'{"advance": "5m"}', headers=headers)
+    assert answer.status_code == 200, answer.text
 
 
 def test_real_time_cannot_be_moved(kube: Kube) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, HTTPException
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Depends, HTTPException, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from apiserver.api.durations import parse_duration
 from apiserver.clock import now
@@ -70,8 +70,21 @@ async def get_clock(limit: int = 100) -> Timers:
     return Timers(**_clock().model_dump(), timers=_pending()[:limit])
 
 
-@router.post("/-/clock", summary="Move virtual time")
-async def move_clock(move: Move) -> Moved:
+async def _move(request: Request) -> Move:
+    """The body, whatever it says that it is: `kubectl create --raw` says nothing, `curl -d` says that it is a form."""
+    try:
+        return Move.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise HTTPException(400, f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": Move.model_json_schema()}}}}
+
+
+@router.post("/-/clock", summary="Move virtual time", openapi_extra=_BODY)
+async def move_clock(move: Annotated[Move, Depends(_move)]) -> Moved:
     """Timers fire in order, and what each causes comes to rest before the next. Answers when all is at rest."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, VirtualLoop):

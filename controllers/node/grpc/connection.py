@@ -15,6 +15,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from grpclib.protocol import H2Protocol
 
+from apiserver.clock import Timer, outside, timers
 from controllers.node.dra.drivers import DriverCallError
 from kubedra.driver.codec import MessageCodec
 from kubedra.driver.wire import WireError
@@ -68,9 +69,10 @@ class Connection:
         unary = UnaryUnaryMethod(self._channel, method, type(request), answer)
         try:
             # The time is kept here; the driver hears of a second more, for grpclib cuts it to whole seconds.
-            async with asyncio.timeout(seconds):
-                reply: Answer = await unary(request, timeout=seconds + 1)
-                return reply
+            with outside(), timers(Timer.MACHINE):
+                async with asyncio.timeout(seconds):
+                    reply: Answer = await unary(request, timeout=seconds + 1)
+                    return reply
         except TimeoutError as error:
             raise DriverCallError("DeadlineExceeded", "context deadline exceeded") from error
         except (GRPCError, ProtocolError, StreamTerminatedError, OSError, WireError) as error:
@@ -116,7 +118,8 @@ class Connection:
                 delay = _FIRST
                 await self._lost.wait()
             else:
-                await asyncio.sleep(delay)
+                with timers(Timer.MACHINE):
+                    await asyncio.sleep(delay)
                 delay = min(delay * _FACTOR, _LONGEST)
 
 

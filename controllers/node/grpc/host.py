@@ -115,7 +115,8 @@ class PluginHost:
     async def _reconcile(self) -> None:
         while True:
             await self.release_lost()
-            await asyncio.sleep(self._options.reconcile.total_seconds())
+            with clock.timers(clock.Timer.UPKEEP):
+                await asyncio.sleep(self._options.reconcile.total_seconds())
 
     def _forget(self, plugin: Plugin) -> None:
         self.health.clear(plugin.name)
@@ -135,4 +136,5 @@ class PluginHost:
             except DriverCallError as error:
                 log.debug("health of %s: %s", plugin.name, error)
             self._forget(plugin)
-            await asyncio.sleep(_HEALTH_PAUSE)
+            with clock.timers(clock.Timer.MACHINE):
+                await asyncio.sleep(_HEALTH_PAUSE)

@@ -12,9 +12,11 @@ import stat
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from apiserver.api.metrics import Labels
+from apiserver.clock import Timer, timers
 from controllers.node.dra.drivers import DriverCallError
 from controllers.node.grpc.connection import Connection
 from controllers.node.grpc.plugins import PluginError, Plugins
@@ -41,7 +43,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Failed:
-    """When a socket is asked again, in the loop's time."""
+    """When a socket is asked again, by the system's clock."""
 
     again: float = 0.0
     pause: float = _FIRST
@@ -61,7 +63,8 @@ class Registry:
         try:
             while True:
                 self._look()
-                await asyncio.sleep(_PERIOD)
+                with timers(Timer.MACHINE):
+                    await asyncio.sleep(_PERIOD)
         finally:
             for task in self._busy.values():
                 task.cancel()
@@ -75,7 +78,7 @@ class Registry:
     def _look(self) -> None:
         """Starts what has to be done; of each socket one thing at a time."""
         present = dict(self._sockets())
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         for path in {*self._known, *present} - self._busy.keys():
             known, identity = self._known.get(path), present.get(path)
             if known is not None and known.identity != identity:
@@ -114,7 +117,7 @@ class Registry:
             await self._introduce(path, identity)
         except (DriverCallError, PluginError) as error:
             failed = self._failed.setdefault(path, _Failed())
-            failed.again = asyncio.get_running_loop().time() + failed.pause
+            failed.again = monotonic() + failed.pause
             failed.pause = min(failed.pause * 2, _LONGEST)
             log.warning("%s", error)
         else:
