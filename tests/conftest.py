@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
+import pytest_timeout
 from hypothesis import HealthCheck, settings
 
+from tests.support import watchdog
 from tests.support.postgres import Database
 
 # A run of the suite repeats itself: a property test tries the same examples until it changes, however slow the machine
@@ -22,3 +24,9 @@ def postgres_url() -> Iterator[str]:
     """The URL of a running Postgres that belongs to this test run alone."""
     with Database() as database:
         yield database.url
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool | None:
+    """`timeout` of pyproject.toml and of the marker is in fair seconds (tests/support/patience.py)."""
+    return watchdog.watch(item, settings) or None

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.conformance import vectors
+from tests.conformance import vector_quantity, vectors
 
 
 def write(directory: Path, name: str, *cases: dict[str, object]) -> None:
@@ -74,3 +74,13 @@ def test_one_file_or_one_case_may_be_chosen(tmp_path: Path, capsys: pytest.Captu
 def test_true_is_not_one() -> None:
     with pytest.raises(vectors.Difference):
         vectors.expect("flag", True, 1)
+
+
+def test_an_amount_that_json_has_no_number_for_is_recorded_as_text() -> None:
+    text = dict.fromkeys(("string", "json", "computedCanonical"), "10e399")
+    amounts = {"asInt64": None, "valueRoundedUp": None, "milliValueRoundedUp": None, "decimal": "1" + "0" * 400}
+    case = {"op": "parse", "input": "1e400", "error": None, "isZero": False, "sign": 1, **text, **amounts}
+    case["format"] = "DecimalExponent"
+    assert vector_quantity.handle({**case, "approximateFloat": "+Inf"}) is None
+    with pytest.raises(vectors.Difference, match="approximateFloat: got inf"):
+        vector_quantity.handle({**case, "approximateFloat": "1e300"})

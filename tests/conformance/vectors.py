@@ -92,7 +92,8 @@ def _chosen(directory: Path, only: list[str]) -> Iterator[tuple[str, Path]]:
             raise ValueError(f"{path} does not exist")
 
 
-def _load(name: str) -> Handler | None:
+def handler_of(name: str) -> Handler | None:
+    """What runs the lines of a file; None where nothing does yet."""
     module = HANDLERS[name]
     try:
         handler: Handler = importlib.import_module(module).handle
@@ -103,28 +104,32 @@ def _load(name: str) -> Handler | None:
     return handler
 
 
+def outcomes(name: str, path: Path, part: str = "") -> Iterator[tuple[str, Skipped | str | None]]:
+    """(label, outcome) of every case whose label contains `part`: None where it is as recorded, else the difference."""
+    handler = handler_of(name)
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            case: Case = json.loads(line)
+            label = str(case.get("id") or case.get("name") or f"line {number}")
+            if part in label:
+                yield label, Skipped("no handler module yet") if handler is None else _run_case(handler, case)
+
+
 def _run_file(name: str, path: Path, options: argparse.Namespace) -> Counter[str]:
     counts: Counter[str] = Counter()
-    handler = _load(name)
     shown = 0
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            case: Case = json.loads(line)
-            label = str(case.get("id") or case.get("name") or "")
-            if options.name not in label:
-                continue
-            outcome = Skipped("no handler module yet") if handler is None else _run_case(handler, case)
-            if isinstance(outcome, Skipped):
-                counts["skipped"] += 1
-                if options.list_skipped:
-                    print(f"{name}: {label}: skipped: {outcome.reason}")
-            elif outcome is None:
-                counts["passed"] += 1
-            else:
-                counts["failed"] += 1
-                shown += 1
-                if not options.limit or shown <= options.limit:
-                    print(f"{name}: {label}: {outcome}")
+    for label, outcome in outcomes(name, path, options.name):
+        if isinstance(outcome, Skipped):
+            counts["skipped"] += 1
+            if options.list_skipped:
+                print(f"{name}: {label}: skipped: {outcome.reason}")
+        elif outcome is None:
+            counts["passed"] += 1
+        else:
+            counts["failed"] += 1
+            shown += 1
+            if not options.limit or shown <= options.limit:
+                print(f"{name}: {label}: {outcome}")
     print(f"{name}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return counts
 

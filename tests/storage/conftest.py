@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -11,24 +9,15 @@ from pathlib import Path
 import pytest
 
 from apiserver.storage import Durability, RevisionLog, open_log
+from tests.support.postgres import fresh_schema
 
 BACKENDS = ("sqlite-file", "sqlite-off", "sqlite-memory", "postgres")
 OpenStore = Callable[[], AbstractAsyncContextManager[RevisionLog]]
 
 
-_numbers = itertools.count()
-
-
 @pytest.fixture
 def postgres_schema_url(postgres_url: str) -> str:
-    """A URL whose connections see an empty schema of their own."""
-    import psycopg
-
-    name = f"t{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}")
-    separator = "&" if "?" in postgres_url else "?"
-    return f"{postgres_url}{separator}options=-csearch_path%3D{name}"
+    return fresh_schema(postgres_url)
 
 
 @pytest.fixture(params=BACKENDS)

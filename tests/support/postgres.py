@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import subprocess
 import tempfile
 import warnings
@@ -11,6 +13,17 @@ from typing import Self
 
 #: Ends server processes behind the connections of kubedra's servers; the condition chooses among them.
 _END = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'kubedra' AND {}"
+_numbers = itertools.count()
+
+
+def fresh_schema(url: str) -> str:
+    """A URL whose connections see an empty schema of their own in that database."""
+    import psycopg
+
+    name = f"t{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{name}"
 
 
 class Database:

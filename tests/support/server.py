@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from apiserver.app import Server
@@ -21,14 +22,35 @@ from apiserver.settings import read
 from tests.support.wire import Wire
 
 T = TypeVar("T")
-PATIENCE = 20.0
+
+
+class HeldTime:
+    """A server's clock that stands still unless it is moved: what happens in one second does not depend on the machine."""
+
+    def __init__(self) -> None:
+        self._now = datetime.now(UTC)
+
+    def __call__(self) -> datetime:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        self._now += timedelta(seconds=seconds)
+
+    def catch_up(self) -> None:
+        """Show the system's time, unless this clock is ahead of it."""
+        self._now = max(self._now, datetime.now(UTC))
 
 
 class Running:
     """A server that answers. `server` lives on the thread's loop: reach it with `call`."""
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, url: str) -> None:
-        self.server, self.url, self._loop = server, url, loop
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, url: str, time: HeldTime | None) -> None:
+        self.server, self.url, self._loop, self._time = server, url, loop, time
+
+    @property
+    def time(self) -> HeldTime:
+        assert self._time is not None, "this server has the system's time"
+        return self._time
 
     def wire(self, token: str = "") -> Wire:
         return Wire(self.url, token)
@@ -39,12 +61,16 @@ class Running:
         async def run() -> T:
             return await work()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
 
 @contextmanager
-def serve(*flags: str, wire: Callable[[Server], Web] = lambda server: Web(server.application)) -> Iterator[Running]:
-    """A server with these flags, until the block ends. `wire` makes its listening end."""
+def serve(
+    *flags: str, wire: Callable[[Server], Web] = lambda server: Web(server.application), time: HeldTime | None = None
+) -> Iterator[Running]:
+    """A server with these flags, until the block ends. `wire` makes its listening end; `time` is its clock instead of the
+    system's.
+    """
     with tempfile.TemporaryDirectory() as directory:
         settings = read(["--storage=memory", "--port=0", f"--data-dir={directory}", *flags])
         listener = socket.create_server(("127.0.0.1", 0))
@@ -52,11 +78,12 @@ def serve(*flags: str, wire: Callable[[Server], Web] = lambda server: Web(server
         ready, stop = threading.Event(), threading.Event()
 
         async def run() -> None:
-            server = await Server.open(settings)
+            server = await Server.open(settings, *([] if time is None else [time]))
             web = wire(server)
             serving = asyncio.ensure_future(web.serve(sockets=[listener]))
             await web.ready.wait()
-            started.append(Running(server, asyncio.get_running_loop(), f"http://127.0.0.1:{listener.getsockname()[1]}"))
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            started.append(Running(server, asyncio.get_running_loop(), url, time))
             ready.set()
             await asyncio.to_thread(stop.wait)
             server.stop_watches()
@@ -75,11 +102,11 @@ def serve(*flags: str, wire: Callable[[Server], Web] = lambda server: Web(server
         thread = threading.Thread(target=main, name="server")
         thread.start()
         try:
-            assert ready.wait(PATIENCE), "the server does not start"
+            ready.wait()
             first = started[0]
             if isinstance(first, BaseException):
                 raise first
             yield first
         finally:
             stop.set()
-            thread.join(PATIENCE)
+            thread.join()

@@ -1,0 +1,57 @@
+"""Servers to hold conversations with: in this process, on a real socket, one for each profile and storage.
+
+Few run at a time: what is asked for again soon is kept, the one that was asked for longest ago is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Self
+
+from tests.conformance.conversation import Profile
+from tests.support.postgres import fresh_schema
+from tests.support.server import HeldTime, Running, serve
+
+STORAGES: Final = ("memory", "sqlite", "postgres")
+#: So many servers run at a time.
+KEPT: Final = 4
+
+
+class Servers:
+    """A context manager. `postgres_url` is called when the first server on Postgres is wanted."""
+
+    def __init__(self, tokens: Path, postgres_url: Callable[[], str]) -> None:
+        self._tokens, self._postgres_url = tokens, postgres_url
+        self._running: OrderedDict[tuple[Profile, str], tuple[Running, contextlib.ExitStack]] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._running:
+            self._end_oldest()
+
+    def get(self, profile: Profile, storage: str) -> Running:
+        """A server of this profile on this storage, empty but for what every server has."""
+        key = (profile, storage)
+        if key not in self._running:
+            while len(self._running) >= KEPT:
+                self._end_oldest()
+            stack = contextlib.ExitStack()
+            flags = (*profile.flags(self._tokens), *self._storage_flags(storage))
+            running = stack.enter_context(serve(*flags, time=HeldTime()))
+            self._running[key] = (running, stack)
+        self._running.move_to_end(key)
+        return self._running[key][0]
+
+    def _storage_flags(self, storage: str) -> tuple[str, ...]:
+        if storage == "postgres":
+            return (f"--storage={fresh_schema(self._postgres_url())}",)
+        return (f"--storage={storage}", "--durability=off") if storage == "sqlite" else (f"--storage={storage}",)
+
+    def _end_oldest(self) -> None:
+        _, (_, stack) = self._running.popitem(last=False)
+        stack.close()

@@ -1,0 +1,65 @@
+"""The events of a watch, read in a thread, so that waiting for one never breaks the stream."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import queue
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tests.support.patience import TICK, Deadline
+
+Json = dict[str, Any]
+
+
+class EventStream:
+    """An open watch: its `status` and `content_type`, and `refusal`, the body where it is not 200."""
+
+    def __init__(self, host: str, port: int, path: str, headers: Mapping[str, str]) -> None:
+        self._connection = http.client.HTTPConnection(host, port)
+        self._connection.request("GET", path, headers=dict(headers))
+        self._answer = self._connection.getresponse()
+        self.status, self.content_type = self._answer.status, self._answer.getheader("content-type")
+        self.refusal = b"" if self.status == http.client.OK else self._answer.read()
+        self._events: queue.SimpleQueue[Json | None] = queue.SimpleQueue()
+        self._ended = False
+        self._reader = threading.Thread(target=self._receive, name="watch", daemon=True)
+        self._reader.start()
+
+    def _receive(self) -> None:
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException, AttributeError):
+            while line := self._answer.readline():
+                self._events.put(json.loads(line))
+        self._events.put(None)
+
+    def read(self, count: int, expected: int, seconds: float, patience: float, *, bookmarks: bool) -> list[Json]:
+        """So many events, fewer where the stream ends. Those `expected` are waited for with patience; that no more of
+        them come is seen after `seconds`.
+        """
+        events: list[Json] = []
+        deadline = Deadline(max(seconds, patience))
+        end: float | None = None
+        while len(events) < count and not self._ended:
+            if len(events) >= expected and end is None:
+                end = time.monotonic() + seconds
+            if deadline.passed or (end is not None and time.monotonic() > end):
+                break
+            try:
+                event = self._events.get(timeout=TICK)
+            except queue.Empty:
+                continue
+            self._ended = event is None
+            if event is not None and (bookmarks or event.get("type") != "BOOKMARK"):
+                events.append(event)
+        return events
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            self._connection.sock.shutdown(socket.SHUT_RDWR)
+        self._reader.join()
+        self._connection.close()
