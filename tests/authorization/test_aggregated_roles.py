@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from controllers.clusterroles import gathered
-from tests.support.wire import Child, Wire, eventually
+from tests.support.patience import wait_until
+from tests.support.wire import Child, Wire
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
@@ -41,9 +42,9 @@ def test_the_controller_fills_edit_and_view_and_follows_new_roles(tmp_path: Path
         wire = child.wire("root")
         claims = {"verbs": ["get", "list", "watch"], "apiGroups": ["resource.k8s.io"]}
         read = {**claims, "resources": ["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"]}
-        eventually(lambda: read in rules(wire, "view"), "view has what its parts have")
-        eventually(lambda: read in rules(wire, "admin"), "admin has what view has")
+        wait_until(lambda: read in rules(wire, "view"), "view has what its parts have")
+        wait_until(lambda: read in rules(wire, "admin"), "admin has what view has")
         mine = {"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["gpus"]}
         body = role("gpus", mine, **{"rbac.authorization.k8s.io/aggregate-to-view": "true"})
         assert wire.post(ROLES, body).status == 201
-        eventually(lambda: mine in rules(wire, "edit"), "edit has what was added to view")
+        wait_until(lambda: mine in rules(wire, "edit"), "edit has what was added to view")

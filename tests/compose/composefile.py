@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from kubedra import process
+from tests.support.patience import ended, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docker-compose.yml"
@@ -158,7 +159,7 @@ class Project:
         assert kind == "CMD"
         tool = {"kubedra": KUBEDRA, "pg_isready": [str(postgres_program("pg_isready"))], "wget": WGET}[test[0]]
         command = [*tool, *self.arguments(container, test[1:])]
-        return subprocess.run(command, env=process.environment(), capture_output=True, text=True, timeout=30)
+        return run_command(command, env=process.environment(), text=True)
 
     def stop(self) -> None:
         for child in reversed(self._running):
@@ -166,8 +167,8 @@ class Project:
                 child.terminate()
         for child in self._running:
             try:
-                child.wait(15)
-            except subprocess.TimeoutExpired:
+                ended(child)
+            except AssertionError:
                 child.kill()
                 child.wait()
 

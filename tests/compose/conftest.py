@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,8 @@ import pytest
 
 from kubedra import kubeconfig
 from tests.compose.composefile import OURS, Container, Project, postgres_program
-from tests.support.wire import Wire, eventually
+from tests.support.patience import Deadline, ended, wait_until
+from tests.support.wire import Wire
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # a loopback address for each container
@@ -78,18 +78,16 @@ class Stack(Project):
         for container in self.of(service):
             child = self.processes[container]
             if condition == "service_completed_successfully":
-                assert child.wait(30) == 0, self.log(container).read_text()
+                assert ended(child) == 0, self.log(container).read_text()
             else:
                 self.healthy(container)
         self.states[service] = condition
 
     def healthy(self, container: Container) -> None:
-        end = time.monotonic() + 40
+        deadline = Deadline(40)
         while (found := self.health(container)).returncode != 0:
             assert self.processes[container].poll() is None, self.log(container).read_text()
-            assert time.monotonic() < end, (
-                f"{container}: {found.stdout}{found.stderr}\n{self.log(container).read_text()}"
-            )
+            assert not deadline.passed, f"{container}: {found.stdout}{found.stderr}\n{self.log(container).read_text()}"
 
     def _start_postgres(self, container: Container) -> None:
         """What the image's entrypoint does with these variables: a new cluster with this user, password and database;
@@ -169,7 +167,7 @@ def run_a_pod(wire: Wire, name: str) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}]}
     made = wire.post("/api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": spec})
     assert made.status == 201, made.text
-    eventually(
+    wait_until(
         lambda: wire.get(f"/api/v1/namespaces/default/pods/{name}").json["status"].get("phase") == "Running",
         f"{name} runs",
     )

@@ -15,7 +15,8 @@ from kubedra import process
 from tests.compose import passthrough
 from tests.compose.composefile import FILE, load, variables_used
 from tests.compose.conftest import Stack, run_a_pod
-from tests.support.wire import Wire, eventually
+from tests.support.patience import wait_until
+from tests.support.wire import Wire
 
 DOCUMENT = load()
 SERVICES = DOCUMENT["services"]
@@ -166,7 +167,7 @@ def test_the_database_wants_its_password(stack: Stack) -> None:
 
 def test_the_controllers_make_a_pod_run(stack: Stack) -> None:
     wire = balanced(stack)
-    eventually(lambda: len(wire.get("/api/v1/nodes").json["items"]) == 2, "there are two nodes")
+    wait_until(lambda: len(wire.get("/api/v1/nodes").json["items"]) == 2, "there are two nodes")
     run_a_pod(wire, "first")
 
 
@@ -182,7 +183,7 @@ def test_a_replica_that_is_killed_is_missed_by_nobody_and_comes_back(stack: Stac
         except OSError:
             return False
 
-    eventually(answers, "the other replica answers")
+    wait_until(answers, "the other replica answers")
     run_a_pod(wire, "second")
     stack.begin(lost)
     stack.healthy(lost)

@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import subprocess
-import time
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -18,7 +17,8 @@ from packaging.utils import canonicalize_name
 from kubedra import kubeconfig, process
 from tests.compose.composefile import KUBEDRA, NETWORK, ROOT
 from tests.compose.conftest import run_a_pod
-from tests.support.wire import Wire, eventually
+from tests.support.patience import CLOCK, run_command, wait_until
+from tests.support.wire import Wire
 
 TEXT = re.sub(
     r"\\\n",
@@ -117,7 +117,7 @@ def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:
     assert {"--interval", "--timeout", "--start-period", "--start-interval", "--retries"} == {
         o.partition("=")[0] for o in shlex.split(options)
     }
-    started = time.monotonic()
+    started = CLOCK.seconds
     with (tmp_path / "log").open("w") as log:
         child = subprocess.Popen(
             [*KUBEDRA, *mapped(command)], env=process.environment(), cwd=tmp_path, stdout=log, stderr=log
@@ -127,10 +127,10 @@ def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:
 
         def healthy() -> bool:
             assert child.poll() is None, (tmp_path / "log").read_text()
-            return subprocess.run(asked, env=process.environment(), capture_output=True, timeout=30).returncode == 0
+            return run_command(asked, env=process.environment()).returncode == 0
 
-        eventually(healthy, "the container is healthy")
-        assert time.monotonic() - started < 10
+        wait_until(healthy, "the container is healthy")
+        assert CLOCK.seconds - started < 10
         access = kubeconfig.read(tmp_path / "credentials" / "kubeconfig")
         wire = Wire(access.server, access.token, access.ca)
         run_a_pod(wire, "p")

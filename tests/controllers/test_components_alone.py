@@ -18,7 +18,8 @@ from controllers.flags import FlagError, read
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.runtime.health import answer
 from kubedra import process
-from tests.support.wire import Child, Wire, eventually
+from tests.support.patience import wait_until
+from tests.support.wire import Child, Wire
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 QUICK = (
@@ -56,21 +57,21 @@ def test_of_two_instances_one_leads_and_the_other_takes_over_when_it_stops_or_is
     lease = "kubedra-serviceaccount"
     with Child(tmp_path / "data") as server, components(server.url, tmp_path / "1", *flags) as first:
         wire = server.wire()
-        eventually(lambda: holder(wire, lease) != "", "the first leads")
+        wait_until(lambda: holder(wire, lease) != "", "the first leads")
         leader = holder(wire, lease)
         with components(server.url, tmp_path / "2", *flags) as second:
-            eventually(lambda: f"standing by, {leader} leads" in (tmp_path / "2").read_text(), "the second stands by")
+            wait_until(lambda: f"standing by, {leader} leads" in (tmp_path / "2").read_text(), "the second stands by")
             first.terminate()
             assert first.wait(10) == 0
-            eventually(lambda: holder(wire, lease) not in ("", leader), "the second leads")
+            wait_until(lambda: holder(wire, lease) not in ("", leader), "the second leads")
             assert wire.get(f"{LEASES}/{lease}").json["spec"]["leaseTransitions"] == 1
             wire.post("/api/v1/namespaces", {"metadata": {"name": "one"}})
-            eventually(lambda: default_account(wire, "one"), "the second works")
+            wait_until(lambda: default_account(wire, "one"), "the second works")
             with components(server.url, tmp_path / "3", *flags):
-                eventually(lambda: "standing by" in (tmp_path / "3").read_text(), "the third stands by")
+                wait_until(lambda: "standing by" in (tmp_path / "3").read_text(), "the third stands by")
                 second.kill()
                 wire.post("/api/v1/namespaces", {"metadata": {"name": "two"}})
-                eventually(lambda: default_account(wire, "two"), "the third works")
+                wait_until(lambda: default_account(wire, "two"), "the third works")
         events = wire.get("/api/v1/namespaces/kube-system/events").json["items"]
         assert {
             event["message"].rpartition("_")[2][36:] for event in events if event["reason"] == "LeaderElection"
@@ -80,7 +81,7 @@ def test_of_two_instances_one_leads_and_the_other_takes_over_when_it_stops_or_is
 def test_an_instance_whose_lease_is_taken_says_so_and_ends_with_exit_code_one(tmp_path: Path) -> None:
     with Child(tmp_path / "data") as server, components(server.url, tmp_path / "log", *QUICK) as child:
         wire = server.wire()
-        eventually(lambda: holder(wire, "kubedra-controllers") != "", "it leads")
+        wait_until(lambda: holder(wire, "kubedra-controllers") != "", "it leads")
         patch = json.dumps({"spec": {"holderIdentity": "usurper", "leaseDurationSeconds": 3600}}).encode()
         headers = {"Content-Type": "application/merge-patch+json"}
         assert wire.request("PATCH", f"{LEASES}/kubedra-controllers", patch, headers).status == 200
@@ -97,7 +98,7 @@ def test_without_election_nothing_is_elected(tmp_path: Path) -> None:
         components(server.url, tmp_path / "log", "--leader-elect=false", "--controllers=serviceaccount"),
     ):
         wire = server.wire()
-        eventually(lambda: default_account(wire, "default"), "it works")
+        wait_until(lambda: default_account(wire, "default"), "it works")
         assert wire.get(LEASES).json["items"] == []
 
 
@@ -120,13 +121,13 @@ def test_the_health_endpoint_tells_waiting_from_working(tmp_path: Path) -> None:
         with components(
             server.url, tmp_path / "log", f"--healthz-bind-address=127.0.0.1:{port}", "--controllers=resourceclaim"
         ):
-            eventually(lambda: ask(port, "/healthz") == (200, "ok"), "it lives")
+            wait_until(lambda: ask(port, "/healthz") == (200, "ok"), "it lives")
             assert ask(port, "/readyz") == (500, f"waiting for {server.url}")
             assert ask(port, "/other")[0] == 404
             assert ask(port, "/metrics") == (200, ""), "nothing works yet"
             server.process.send_signal(signal.SIGCONT)
-            eventually(lambda: ask(port, "/readyz") == (200, "ok"), "it works")
-            eventually(lambda: 'workqueue_depth{name="resource_claim"} 0\n' in ask(port, "/metrics")[1], "it counts")
+            wait_until(lambda: ask(port, "/readyz") == (200, "ok"), "it works")
+            wait_until(lambda: 'workqueue_depth{name="resource_claim"} 0\n' in ask(port, "/metrics")[1], "it counts")
 
 
 def free_port() -> int:

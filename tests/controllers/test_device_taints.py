@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.wire import eventually
+from tests.support.patience import wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLASS = {
@@ -65,7 +65,7 @@ def test_pods_that_do_not_tolerate_a_device_that_broke_go_as_the_example_says(ku
         "1 pod needs to be evicted in 1 namespace.",
     )
     told = [("DeviceTaintManagerEviction", "Marking for deletion")]
-    eventually(
+    wait_until(
         lambda: (
             told == [(event["reason"], event["message"]) for event in kube.list("events") if "Taint" in event["reason"]]
         ),

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from controllers.resourcepoolstatusrequest import allocated_devices, is_old, pools_of
-from tests.support.wire import eventually
+from tests.support.patience import wait_until
 
 DRIVER = "d.example.com"
 ON = pytest.mark.kube(
@@ -42,7 +42,7 @@ def request(name: str, **spec) -> dict:
 def answer_to(kube, name: str) -> dict:
     client = kube.client()
     path = client.path("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest", None, name)
-    eventually(lambda: client.request("GET", path).get("status") is not None, f"{name} is answered")
+    wait_until(lambda: client.request("GET", path).get("status") is not None, f"{name} is answered")
     return client.request("GET", path)["status"]
 
 

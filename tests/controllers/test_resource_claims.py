@@ -5,7 +5,7 @@ import pytest
 
 from controllers.generatedclaims import base_name, generated_claim
 from controllers.runtime.kinds import PODS
-from tests.support.wire import eventually
+from tests.support.patience import wait_until
 
 CLASS = {
     "apiVersion": "resource.k8s.io/v1",
@@ -103,7 +103,7 @@ def test_claims_are_counted_by_how_they_came_to_be(cluster):
         f'resourceclaim_controller_resource_claims{{allocated="false",{label},source=""}} 1',
         f'resourceclaim_controller_resource_claims{{allocated="true",{label},source="resource_claim_template"}} 1',
     }
-    eventually(lambda: samples() == expected, "the controller has seen both claims")
+    wait_until(lambda: samples() == expected, "the controller has seen both claims")
 
 
 def test_a_deleted_pod_takes_its_generated_claim_with_it(cluster):

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from kubedra import process
+from tests.support.patience import communicate, run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 HOWTO = ROOT / "docs" / "howto"
@@ -44,10 +45,8 @@ def environment(project: Path, **more: str) -> dict[str, str]:
     return {**process.environment(), "PATH": f"{project.parent / 'bin'}{os.pathsep}{os.environ['PATH']}", **more}
 
 
-def run(project: Path, *command: str, patience: float = 100, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=project, env=environment(project, **more), capture_output=True, text=True, timeout=patience
-    )
+def run(project: Path, *command: str, seconds: float = 100, **more: str) -> subprocess.CompletedProcess[str]:
+    return run_command(command, cwd=project, env=environment(project, **more), text=True, seconds=seconds)
 
 
 def copied(project: Path, example: str) -> None:
@@ -90,7 +89,7 @@ def test_the_protocol_that_any_language_follows(project: Path) -> None:
     announced = json.loads(child.stdout.readline())
     assert set(announced) == {"url", "kubeconfig", "pid", "token"}
     assert announced["url"] in Path(announced["kubeconfig"]).read_text()
-    output, errors = child.communicate(timeout=20)
+    output, errors = communicate(child)
     assert (child.returncode, output) == (0, ""), errors
 
 
@@ -119,7 +118,7 @@ def test_the_go_project_passes(project: Path) -> None:
         "GOTOOLCHAIN": "local",
         "GOCACHE": str(project.parent / "cache"),
     }
-    done = run(project, str(GO), "test", "./...", patience=450, **settings)
+    done = run(project, str(GO), "test", "./...", seconds=450, **settings)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

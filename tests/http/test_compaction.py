@@ -31,7 +31,7 @@ class Log:
 def run(log: Log, **options: Any) -> None:
     async def main() -> None:
         task = asyncio.create_task(compact_regularly(log, **options))  # type: ignore[arg-type]
-        await asyncio.wait_for(log.done.wait(), 10)
+        await log.done.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -145,7 +145,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_on_the_wire_a_repeated_group_header_counts_each_time(server: Running) -> None:
     import http.client
 
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"))
     connection.putrequest("GET", "/api/v1/pods")
     for name, value in (
         ("Authorization", "Bearer root"),

@@ -209,7 +209,7 @@ def test_head_has_the_length_and_no_body(wire: Wire) -> None:
 def test_two_requests_share_a_connection(wire: Wire) -> None:
     import http.client
 
-    connection = http.client.HTTPConnection(*wire.url.removeprefix("http://").split(":"), timeout=20)  # type: ignore[arg-type]
+    connection = http.client.HTTPConnection(*wire.url.removeprefix("http://").split(":"))  # type: ignore[arg-type]
     for path in ("/readyz", "/api/v1/namespaces/missing", "/version"):
         connection.request("GET", path)
         answer = connection.getresponse()

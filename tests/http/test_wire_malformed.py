@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.wire import PATIENCE, Child, Wire
+from tests.support.wire import Child, Wire
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -31,7 +31,7 @@ def wire(child: Child) -> Wire:
 def exchange(wire: Wire, data: bytes) -> tuple[int, bytes]:
     """(status, everything that was answered) to raw bytes; the server closes."""
     host, _, port = wire.url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+    with socket.create_connection((host, int(port))) as connection:
         connection.sendall(data)
         answer = b""
         while part := connection.recv(65536):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.wire import PATIENCE, Child, Wire, command, environment, refused
+from tests.support.patience import communicate, ended, run_command
+from tests.support.wire import Child, Wire, command, environment, refused
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -81,7 +82,7 @@ def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:
 
 
 def test_help_names_every_flag(tmp_path: Path) -> None:
-    done = subprocess.run(command("--help"), env=environment(), capture_output=True, text=True, timeout=PATIENCE)
+    done = run_command(command("--help"), env=environment(), text=True)
     assert done.returncode == 0
     for flag in (
         "emulated-version",
@@ -115,7 +116,7 @@ def test_a_start_prints_a_line_for_each_part_then_address_and_kubeconfig(tmp_pat
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = communicate(process)
     text = "".join(lines)
     assert "http://127.0.0.1:" in text
     assert str(tmp_path / "kubeconfig") in text
@@ -218,4 +219,4 @@ def test_a_server_ends_with_whoever_started_it(tmp_path: Path) -> None:
     with Child(tmp_path) as child:
         assert child.process.stdin is not None
         child.process.stdin.close()
-        assert child.process.wait(PATIENCE) == 0
+        assert ended(child.process) == 0

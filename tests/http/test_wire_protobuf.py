@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +28,7 @@ from apiserver.registry.body.decode import SCHEME, Kinds
 from apiserver.registry.results import WatchEvent
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
+from tests.support.patience import run_command
 from tests.support.server import serve
 from tests.support.wire import Answer, Watch, Wire
 
@@ -407,6 +407,6 @@ def test_kubectl_creates_without_a_file(wire: Wire, tmp_path: Path, arguments: s
     assert KUBECTL is not None
     command = [KUBECTL, "--server", wire.url, "create", *arguments.split()]
     home = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "none")}
-    done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=30)
+    done = run_command(command, env=home, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert wire.get(path).json.items() >= holds.items()

@@ -21,7 +21,7 @@ from apiserver.app import Server
 from apiserver.http.server.web import Web
 from apiserver.messages import Request, Stream
 from tests.support.server import serve
-from tests.support.wire import PATIENCE, Answer, Child, Wire
+from tests.support.wire import Answer, Child, Wire
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -51,7 +51,7 @@ def wire() -> Iterator[Wire]:
 @contextmanager
 def connected(wire: Wire) -> Iterator[socket.socket]:
     host, _, port = wire.url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+    with socket.create_connection((host, int(port))) as connection:
         yield connection
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.wire import Child, Wire, eventually
+from tests.support.patience import wait_until
+from tests.support.wire import Child, Wire
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -136,8 +137,8 @@ def test_what_is_wrong_with_a_watch_is_said_before_it_opens(wire: Wire) -> None:
 
 def test_a_client_that_goes_away_ends_its_watch(wire: Wire) -> None:
     with wire.watch(f"{MAPS}?watch=true"), wire.watch(f"{MAPS}?watch=true"):
-        eventually(lambda: wire.open_watches() == 2, "two watches are open")
-    eventually(lambda: wire.open_watches() == 0, "no watch is open")
+        wait_until(lambda: wire.open_watches() == 2, "two watches are open")
+    wait_until(lambda: wire.open_watches() == 0, "no watch is open")
 
 
 def test_many_events_come_complete_and_in_order(wire: Wire) -> None:

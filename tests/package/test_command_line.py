@@ -7,11 +7,12 @@ import pytest
 
 from kubedra import process
 from kubedra.version import __version__
+from tests.support.patience import run_command
 
 
 def kubedra(*args: str, cwd=None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kubedra", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=process.environment(), timeout=60)
+    return run_command(command, text=True, cwd=cwd, env=process.environment())
 
 
 def test_without_a_command_the_usage_is_printed_and_the_exit_code_is_2():

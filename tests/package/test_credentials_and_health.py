@@ -11,15 +11,14 @@ from cryptography import x509
 
 from kubedra import process
 from kubedra.kubeconfig import read
+from tests.support.patience import run_command
 from tests.support.wire import Child
 
 SECRET = ("tls.key", "tokens.csv", "kubeconfig", "controllers.kubeconfig", "postgres-password", "pgpass")
 
 
 def kubedra(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kubedra", *args], env=process.environment(), capture_output=True, text=True, timeout=60
-    )
+    return run_command([sys.executable, "-m", "kubedra", *args], env=process.environment(), text=True)
 
 
 def credentials(directory: Path, *flags: str) -> None:

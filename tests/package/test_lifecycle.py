@@ -9,11 +9,12 @@ import pytest
 
 from kubedra import process
 from kubedra.lifecycle import RECORD, running
+from tests.support.patience import run_command
 
 
 def kubedra(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kubedra", *args]
-    return subprocess.run(command, cwd=directory, env=process.environment(), capture_output=True, text=True, timeout=60)
+    return run_command(command, cwd=directory, env=process.environment(), text=True)
 
 
 @pytest.fixture
@@ -99,5 +100,5 @@ def test_completion_offers_a_commands_flags(tmp_path):
         f"PATH={tmp_path}:$PATH; source <(kubedra completion bash); COMP_WORDS=(kubedra up --emu); COMP_CWORD=2;"
         " _kubedra; echo ${COMPREPLY[@]}"
     )
-    done = subprocess.run(["bash", "-c", asked], env=process.environment(), capture_output=True, text=True, timeout=60)
+    done = run_command(["bash", "-c", asked], env=process.environment(), text=True)
     assert done.stdout.strip() == "--emulated-version"

@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from kubedra import process
+from tests.support.patience import CLOCK, run_command
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pytest-project"
 
@@ -15,9 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "pytest-project"
 def run_pytest(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
     # The plugin is loaded by name where the package is not installed, so that the test holds in a bare checkout too.
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
-    return subprocess.run(
-        command, cwd=directory, env=process.environment(), capture_output=True, text=True, timeout=110
-    )
+    return run_command(command, cwd=directory, env=process.environment(), text=True, seconds=110)
 
 
 def project(directory: Path, test: str) -> Path:
@@ -90,7 +88,7 @@ def test_a_stopped_control_plane_leaves_no_process(tmp_path):
     from kubedra import ControlPlane
 
     plane = ControlPlane(data_dir=tmp_path).start()
-    pid, begin = plane.pid, time.monotonic()
+    pid, begin = plane.pid, CLOCK.seconds
     plane.stop()
-    assert time.monotonic() - begin < 5
+    assert CLOCK.seconds - begin < 5
     assert not Path(f"/proc/{pid}").exists()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import run_command
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "pytest-project"
 
@@ -30,14 +32,8 @@ def installed(tmp_path_factory):
 
 def run(installed: Path, directory: Path, *args: str, also: Path | None = None) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(str(part) for part in (installed, also) if part)
-    return subprocess.run(
-        [sys.executable, *args],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
+    environment = {**os.environ, "PYTHONPATH": path}
+    return run_command([sys.executable, *args], cwd=directory, env=environment, text=True, seconds=110)
 
 
 @pytest.fixture

@@ -333,7 +333,7 @@ def play() -> Callable[[Scenario], None]:
         async with a_world() as world:
             await scenario(world)
 
-    return lambda scenario: asyncio.run(asyncio.wait_for(run(scenario), 20))
+    return lambda scenario: asyncio.run(run(scenario))
 
 
 @pytest.fixture

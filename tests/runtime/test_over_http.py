@@ -21,6 +21,7 @@ from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, key_of
 from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
 from controllers.runtime.transport import TransportError
 from tests.scheduler.objects import a_node
+from tests.support.patience import communicate, patience
 from tests.support.wire import ROOT, Child, environment
 
 Json = dict[str, Any]
@@ -39,7 +40,7 @@ def speak(cluster: Cluster, scenario: Callable[[Client], Awaitable[None]]) -> No
     async def run() -> None:
         client = Client(HttpTransport(cluster), user_agent="test")
         try:
-            async with asyncio.timeout(20):
+            async with patience():
                 await scenario(client)
         finally:
             await client.close()
@@ -122,7 +123,7 @@ def test_the_components_run_as_a_process_of_their_own(tmp_path: Path) -> None:
             speak(Cluster(server=child.url), scenario)
         finally:
             process.terminate()
-            _, errors = process.communicate(timeout=10)
+            _, errors = communicate(process)
         assert process.returncode == 0, errors
 
 

@@ -33,6 +33,7 @@ from tests.servers.clients import LAST, Reader, Watcher, World, Writer
 from tests.servers.cluster import Cluster
 from tests.servers.history import judge
 from tests.servers.truth import Follower, Truth
+from tests.support.patience import patience
 from tests.support.postgres import Database
 
 #: How long watchers may take to see the last write.
@@ -134,7 +135,7 @@ async def _finish(world: World, watchers: list[Watcher]) -> None:
     writer.close()
     for watcher in watchers:
         try:
-            async with asyncio.timeout(LAST_SECONDS):
+            async with patience(LAST_SECONDS):
                 await watcher.done.wait()
         except TimeoutError:
             world.fault(

@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 
 from tests.servers.clients import Server
+from tests.support.patience import patience
 from tests.support.postgres import Database
 from tests.support.wire import ROOT, environment
 
@@ -49,7 +50,7 @@ class Slot:
 
     async def start(self) -> None:
         """Raises TimeoutError."""
-        async with asyncio.timeout(START_SECONDS):
+        async with patience(START_SECONDS):
             while not await self._attempt():
                 self._counts["starts that failed"] += 1
                 await asyncio.sleep(0.1)
@@ -85,7 +86,7 @@ class Slot:
         current.ended = time.monotonic()
         current.process.send_signal(number)
         try:
-            async with asyncio.timeout(10):
+            async with patience():
                 await current.process.wait()
         except TimeoutError:
             current.process.kill()

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from tests.support.patience import patience
+
 Json = dict[str, Any]
-#: No answer takes longer than this, whatever happens to servers and database.
-PATIENCE = 20.0
 
 
 class Ended(Exception):
@@ -50,7 +50,7 @@ class Line:
     async def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
         """One request. Raises Ended, NoAnswer."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with patience():
                 status, headers, reader = await self._send(method, path, body, content_type)
                 raw = await reader.readexactly(int(headers["content-length"]))
         except TimeoutError as error:
@@ -64,7 +64,7 @@ class Line:
     async def watch(self, path: str) -> AsyncIterator[Answer | Json]:
         """The events of a watch; or, alone, the answer that refused it. Raises Ended where the stream breaks off."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with patience():
                 status, headers, reader = await self._send("GET", path, None, "")
                 if status != 200:
                     yield Answer(

@@ -10,6 +10,7 @@ import pytest
 
 from apiserver.storage import Expired, Record, StorageUnavailable, WatchCache, Write, WriteRefused, open_log
 from apiserver.storage.integrity import row_of
+from tests.support.patience import patience
 
 
 @asynccontextmanager
@@ -32,7 +33,7 @@ async def reached(log, revision: int) -> None:
 
     unsubscribe = log.subscribe(look)
     if log.revision < revision:
-        async with asyncio.timeout(10):
+        async with patience():
             await arrived.wait()
     unsubscribe()
 
@@ -189,7 +190,7 @@ def test_a_write_that_was_committed_without_an_answer_comes_by_the_feed(postgres
 
 async def blocked(url: str) -> None:
     """Returns once a connection waits for a lock."""
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection, asyncio.timeout(10):
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection, patience():
         query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kubedra' AND wait_event_type = 'Lock'"
         while await (await connection.execute(query)).fetchone() == (0,):  # noqa: ASYNC110
             await asyncio.sleep(0)

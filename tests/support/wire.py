@@ -11,8 +11,7 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.support.patience import CLOCK, ended, run_command
+
 ROOT = Path(__file__).resolve().parents[2]
-#: Nothing here takes long; whatever does has failed.
-PATIENCE = 10.0
 
 Json = dict[str, Any]
 
@@ -39,15 +38,8 @@ def command(*flags: str) -> list[str]:
 
 def refused(*flags: str) -> tuple[int, str]:
     """(exit code, stderr) of a start that is expected to fail."""
-    done = subprocess.run(command(*flags), env=environment(), capture_output=True, text=True, timeout=PATIENCE)
+    done = run_command(command(*flags), env=environment(), text=True)
     return done.returncode, done.stderr
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Ask until it holds; an assertion with `what` after a while."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, f"still not so: {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +74,9 @@ class Wire:
 
     def _connect(self) -> http.client.HTTPConnection:
         if self.url.startswith("https"):
-            return http.client.HTTPSConnection(
-                self._host, self._port, timeout=PATIENCE, context=ssl.create_default_context(cadata=self._ca)
-            )
-        return http.client.HTTPConnection(self._host, self._port, timeout=PATIENCE)
+            context = ssl.create_default_context(cadata=self._ca)
+            return http.client.HTTPSConnection(self._host, self._port, context=context)
+        return http.client.HTTPConnection(self._host, self._port)
 
     def _send(
         self,
@@ -207,11 +198,11 @@ class Child:
         return Path(self._log.name).read_text()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
-        """(exit code, seconds that it took)."""
-        started = time.monotonic()
+        """(exit code, fair seconds that it took)."""
+        started = CLOCK.seconds
         self.process.send_signal(number)
-        code = self.process.wait(PATIENCE)
-        return code, time.monotonic() - started
+        code = ended(self.process, "the server has ended")
+        return code, CLOCK.seconds - started
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
