@@ -33,6 +33,8 @@ _STEP_KEYS: Final = {
     "close": {"close"},
     "pass": {"pass"},
 }
+#: What a conversation begins with that mentions its namespace.
+_NAMESPACE: Final[Json] = {"do": "POST /api/v1/namespaces", "body": {"metadata": {"name": "$ns"}}}
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _FAILURE = re.compile(r"(\d{3}) (\w*): (.*)", re.DOTALL)
 #: How the text of an error begins, for each of the reasons that a cause may have.
@@ -65,8 +67,10 @@ def load_file(path: Path, root: Path = FOLDER) -> Iterator[Conversation]:
         _required(conversation, ("name", "rule", "steps"), where)
         expansion = _Expansion(given.get("objects", {}), given.get("variables", {}), where)
         profile = Profile.read({**given.get("profile", {}), **conversation.get("profile", {})})
-        steps = tuple(step for written in conversation["steps"] for step in expansion.steps(written))
-        yield Conversation(title, conversation["name"], profile, steps)
+        steps = [step for written in conversation["steps"] for step in expansion.steps(written)]
+        if any("$ns" in step.get("do", "") + step.get("path", "") for step in steps):
+            steps.insert(0, _NAMESPACE)
+        yield Conversation(title, conversation["name"], profile, tuple(steps))
 
 
 class _Expansion:
