@@ -59,7 +59,10 @@ def load(root: Path = FOLDER) -> list[Conversation]:
 def load_file(path: Path, root: Path = FOLDER) -> Iterator[Conversation]:
     """The conversations of one file. Raises ValueError."""
     title = path.relative_to(root).with_suffix("").as_posix()
-    given = yaml.load(path.read_text(), _Loader)
+    try:
+        given = yaml.load(path.read_text(), _Loader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{title}: {error}") from error
     _known(given, _FILE_KEYS, title)
     for conversation in given["conversations"]:
         where = f"{title}: {conversation.get('name')}"
