@@ -116,13 +116,13 @@ class Server:
         self.catalog.subscribe(self._follow_catalog)
 
     @classmethod
-    async def open(cls, settings: Settings, clock: Callable[[], datetime] = utc_now) -> Server:
+    async def open(cls, settings: Settings) -> Server:
         """A server on its opened store, with the built-in namespaces. Raises UnusableDatabase, RuntimeConfigError."""
         served(CATALOG, settings.features, settings.runtime_config)
         target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
         log = await open_log(target, durability=settings.durability)
         cache = WatchCache(log, orjson.loads)
-        server = cls(settings, log, cache, clock)
+        server = cls(settings, log, cache)
         try:
             await cache.start()
             server._accounts.key = await log.remember(_TOKEN_KEY, secrets.token_bytes(32))

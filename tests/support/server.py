@@ -14,9 +14,11 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import TypeVar
 
 from apiserver.app import Server
+from apiserver.clock import virtual_loops
 from apiserver.http.server.web import Web
 from apiserver.settings import read
 from tests.support.wire import Wire
@@ -25,19 +27,31 @@ T = TypeVar("T")
 
 
 class HeldTime:
-    """A server's clock that stands still unless it is moved: what happens in one second does not depend on the machine."""
+    """A server's time that stands still unless it is moved: what happens in one second does not depend on the machine.
+
+    Timers run on the system's clock all the same.
+    """
 
     def __init__(self) -> None:
         self._now = datetime.now(UTC)
 
-    def __call__(self) -> datetime:
+    def now(self) -> datetime:
         return self._now
+
+    def time(self) -> float:
+        return monotonic()
+
+    def outside_began(self) -> None:
+        """Nothing depends on it here."""
+
+    def outside_ended(self) -> None:
+        """Nothing depends on it here."""
 
     def advance(self, seconds: float) -> None:
         self._now += timedelta(seconds=seconds)
 
     def catch_up(self) -> None:
-        """Show the system's time, unless this clock is ahead of it."""
+        """Show the system's time, unless this one is ahead of it."""
         self._now = max(self._now, datetime.now(UTC))
 
 
@@ -78,7 +92,9 @@ def serve(
         ready, stop = threading.Event(), threading.Event()
 
         async def run() -> None:
-            server = await Server.open(settings, *([] if time is None else [time]))
+            if time is not None:
+                virtual_loops[asyncio.get_running_loop()] = time
+            server = await Server.open(settings)
             web = wire(server)
             serving = asyncio.ensure_future(web.serve(sockets=[listener]))
             await web.ready.wait()
@@ -90,6 +106,7 @@ def serve(
             web.stop()
             await serving
             await server.close()
+            virtual_loops.pop(asyncio.get_running_loop(), None)
 
         def main() -> None:
             try:
