@@ -59,6 +59,7 @@ def limit_results(monkeypatch: pytest.MonkeyPatch, features: frozenset[str]) -> 
     return limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hard", [False, True], ids=["plain", "pruned"])
 @pytest.mark.parametrize("features", SETS, ids=lambda names: "+".join(sorted(names)))
 def test_every_result_is_the_first_one_in_order(

@@ -24,10 +24,14 @@ _GLANCE = 0.5
 needs_recordings = pytest.mark.skipif(not _RECORDED, reason=recordings.MISSING)
 
 
+def slow(conversation: Conversation, storage: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if conversation.waits or storage != "memory" else []
+
+
 def _equal_ones() -> list[object]:
     """Every conversation that was equal once, on each storage: those of one server one after the other."""
     return [
-        pytest.param(conversation, storage, id=f"{conversation.title} {storage}")
+        pytest.param(conversation, storage, id=f"{conversation.title} {storage}", marks=slow(conversation, storage))
         for storage in STORAGES
         for conversation in _RECORDED
         if _LEDGER.equal.get(conversation.title) and not (conversation.waits and storage != "memory")
@@ -51,6 +55,7 @@ if _RECORDED:
         outcome = play(servers_of_recordings.get(conversation.profile, storage), conversation)
         assert outcome.passed, "\n".join(outcome.differences)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("conversations", _others())
     def test_a_conversation_that_becomes_equal_is_put_on_the_list(
         conversations: list[Conversation], servers_of_recordings: Servers

@@ -15,7 +15,12 @@ _WRITTEN = sorted(load(), key=lambda c: (c.profile, c.file))
 @pytest.mark.parametrize(
     ("conversation", "storage"),
     [
-        pytest.param(conversation, storage, id=f"{conversation.title} {storage}")
+        pytest.param(
+            conversation,
+            storage,
+            id=f"{conversation.title} {storage}",
+            marks=[] if storage == "memory" else [pytest.mark.slow],
+        )
         for storage in STORAGES
         for conversation in _WRITTEN
     ],
