@@ -15,13 +15,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kubedra.manifests import Manifest, load
+from kubedra.manifests import Document, Manifest, documents
 
 if TYPE_CHECKING:
     from kubedra.clock import Clock
 
 #: Real time that clients outside have to react to what a timer of virtual time caused.
 _REACTION = timedelta(milliseconds=10)
+#: The manager that owns what `apply` sets.
+FIELD_MANAGER = "kubedra"
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
 Json = dict[str, Any]
 Objects = list[Json]
 
@@ -117,7 +121,14 @@ class Client:
         return "/".join(parts)
 
     def _resource(self, api_version: str, kind: str) -> Json:
-        known = self._kinds.get(api_version) or self._load(api_version)
+        known = self._kinds.get(api_version, {})
+        if kind not in known:
+            # Kinds may be added while a server runs.
+            try:
+                known = self._load(api_version)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
         if kind not in known:
             raise ApiError(404, "NotFound", f'no kind "{kind}" is served in version "{api_version}"')
         return known[kind]
@@ -159,11 +170,10 @@ class Client:
         )
         return items
 
-    def create(self, obj: Json) -> Json:
-        """Create one object."""
-        return self.request(
-            "POST", self.path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace")), obj
-        )
+    def create(self, obj: Json, *, strict: bool = True) -> Json:
+        """Create one object. Unknown fields are an error; with `strict=False` they are dropped."""
+        path = self.path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace"))
+        return self.request("POST", path, obj, params={"fieldValidation": "Strict" if strict else "Ignore"})
 
     def delete(self, target: str, *, namespace: str | None = None, grace_period: int | None = None) -> Json:
         """Delete `KIND/NAME`."""
@@ -178,24 +188,42 @@ class Client:
             "PATCH",
             self.path(*self.resolve(word), namespace, name, subresource),
             patch,
-            content_type="application/merge-patch+json",
+            content_type=_MERGE,
         )
 
-    def apply(self, manifest: Manifest) -> Objects:
-        """Create every object of a manifest (YAML text, a file, a directory, objects); one that exists is merged with
-        it.
-        """
-        return [self._apply_one(obj) for obj in load(manifest)]
+    def apply(
+        self, manifest: Manifest, *, force: bool = False, strict: bool = True, field_manager: str = FIELD_MANAGER
+    ) -> Objects:
+        """Server-side apply of every object of a manifest (YAML text, a file, a directory, objects).
 
-    def _apply_one(self, obj: Json) -> Json:
+        Fields that another manager owns with another value are a conflict (ApiError 409) unless `force` takes them.
+        Unknown fields are an error; with `strict=False` they are dropped, and the object is created or merge-patched
+        instead, for server-side apply refuses them always. What fails is named with its file, document and kind; the
+        objects before it are applied.
+        """
+        params = {"fieldManager": field_manager} | ({"force": "true"} if force else {})
+        return [self._apply_one(document, params, strict=strict) for document in documents(manifest)]
+
+    def _apply_one(self, document: Document, params: dict[str, str], *, strict: bool) -> Json:
+        obj, meta = document.obj, document.obj.get("metadata") or {}
+        if not meta.get("name"):
+            raise ValueError(f"{document}: no metadata.name; apply needs one (`create` takes generateName)")
         try:
-            return self.create(obj)
+            path = self.path(obj["apiVersion"], obj["kind"], meta.get("namespace"), meta["name"])
+            if not strict:
+                return self._merge(obj, path, params["fieldManager"])
+            return self.request("PATCH", path, obj, content_type=_APPLY, params={**params, "fieldValidation": "Strict"})
+        except ApiError as error:
+            raise ApiError(error.code, error.reason, f"{document}: {error.message}", error.status) from None
+
+    def _merge(self, obj: Json, path: str, field_manager: str) -> Json:
+        params = {"fieldManager": field_manager, "fieldValidation": "Ignore"}
+        try:
+            return self.request("POST", path.rpartition("/")[0], obj, params=params)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-        meta = obj["metadata"]
-        path = self.path(obj["apiVersion"], obj["kind"], meta.get("namespace"), meta["name"])
-        return self.request("PATCH", path, obj, content_type="application/merge-patch+json")
+        return self.request("PATCH", path, obj, content_type=_MERGE, params=params)
 
     def watch(self, path: str, *, timeout: float, **params: str) -> Iterator[Json]:
         """Events of a collection's path until `timeout` seconds have passed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,41 @@ Json = dict[str, Any]
 Manifest = str | Path | Json | Iterable[Json]
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object of a manifest. `place` is where it stands ("pods.yaml, document 2"), empty for an object alone."""
+
+    obj: Json
+    place: str
+
+    def __str__(self) -> str:
+        meta = self.obj.get("metadata") or {}
+        words = " ".join(str(word) for word in (self.obj.get("kind"), meta.get("name")) if word)
+        return f"{self.place} ({words})" if self.place and words else self.place or words or "manifest"
+
+
 def load(manifest: Manifest) -> list[Json]:
-    """Every object of a manifest; `List`s are taken apart, empty documents skipped. ValueError names what cannot be
-    read.
+    """Every object of a manifest; see `documents`."""
+    return [document.obj for document in documents(manifest)]
+
+
+def documents(manifest: Manifest) -> list[Document]:
+    """Every object of a manifest with its place; `List`s are taken apart, empty documents skipped. ValueError names
+    what cannot be read, and the document that has no apiVersion or kind.
     """
-    return list(_objects(manifest))
+    return [_checked(document) for document in _documents(manifest)]
 
 
-def _objects(manifest: Manifest) -> Iterator[Json]:
+def _checked(document: Document) -> Document:
+    missing = [name for name in ("apiVersion", "kind") if not document.obj.get(name)]
+    if missing:
+        raise ValueError(f"{document}: no Kubernetes object: no {' and no '.join(missing)}")
+    return document
+
+
+def _documents(manifest: Manifest) -> Iterator[Document]:
     if isinstance(manifest, dict):
-        yield from _flatten(manifest)
+        yield from _flatten(manifest, "")
     elif isinstance(manifest, Path) or (
         isinstance(manifest, str) and "\n" not in manifest and not manifest.lstrip().startswith("{")
     ):
@@ -28,11 +54,11 @@ def _objects(manifest: Manifest) -> Iterator[Json]:
     elif isinstance(manifest, str):
         yield from _parse(manifest, "manifest")
     else:
-        for obj in manifest:
-            yield from _flatten(obj)
+        for number, obj in enumerate(manifest, 1):
+            yield from _flatten(obj, f"object {number}")
 
 
-def _from_path(path: Path) -> Iterator[Json]:
+def _from_path(path: Path) -> Iterator[Document]:
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.suffix in {".yaml", ".yml", ".json"})
     elif path.is_file():
@@ -43,19 +69,15 @@ def _from_path(path: Path) -> Iterator[Json]:
         yield from _parse(file.read_text(), str(file))
 
 
-def _parse(text: str, origin: str) -> Iterator[Json]:
+def _parse(text: str, origin: str) -> Iterator[Document]:
     import yaml
 
     try:
-        documents = list(yaml.load_all(text, Loader=_loader()))
+        parsed = list(yaml.load_all(text, Loader=_loader()))
     except yaml.YAMLError as error:
         raise ValueError(f"{origin}: not YAML: {' '.join(str(error).split())}") from error
-    for document in documents:
-        if document is None:
-            continue
-        if not isinstance(document, dict) or "kind" not in document:
-            raise ValueError(f"{origin}: a document is no Kubernetes object (no kind)")
-        yield from _flatten(document)
+    for number, obj in enumerate((obj for obj in parsed if obj is not None), 1):
+        yield from _flatten(obj, f"{origin}, document {number}")
 
 
 @cache
@@ -71,8 +93,17 @@ def _loader() -> Any:
     return type("ManifestLoader", (base,), {"yaml_implicit_resolvers": resolvers})
 
 
-def _flatten(obj: Json) -> Iterator[Json]:
+def _flatten(obj: Any, place: str) -> Iterator[Document]:
+    if not isinstance(obj, dict):
+        raise ValueError(f"{place}: no Kubernetes object but {type(obj).__name__}")
     if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
-        yield from obj["items"]
+        for number, item in enumerate(obj["items"], 1):
+            # Items of a list that a server sent leave out what the list says for all.
+            said = (
+                {"apiVersion": obj.get("apiVersion"), "kind": obj["kind"][: -len("List")]}
+                if obj["kind"] != "List"
+                else {}
+            )
+            yield from _flatten({**said, **item}, f"{place}, item {number}" if place else f"item {number}")
     else:
-        yield obj
+        yield Document(obj, place)

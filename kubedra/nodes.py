@@ -98,7 +98,7 @@ def add_node(
         node_object(name, devices=devices, profile=profile, labels=labels, capacity=capacity, taints=taints)
     )
     for obj in published:
-        client.create(adopt(obj, node))
+        client.create(adopt(obj, node), strict=False)
     try:
         return client.wait(f"node/{name}", "condition=Ready", timeout=READY_TIMEOUT)
     except TimeoutError:

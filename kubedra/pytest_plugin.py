@@ -64,9 +64,9 @@ class Kube:
             self._client = self.plane.client()
         return self._client
 
-    def apply(self, manifest: Any) -> list[Json]:
+    def apply(self, manifest: Any, **options: Any) -> list[Json]:
         """See `Client.apply`."""
-        return self.client().apply(manifest)
+        return self.client().apply(manifest, **options)
 
     def get(self, target: str, **options: Any) -> Json:
         return self.client().get(target, **options)

@@ -4,7 +4,18 @@ import pytest
 
 from kubedra.manifests import load
 
-TWO = "kind: Pod\nmetadata: {name: a}\n---\n---\nkind: Pod\nmetadata: {name: b}\n"
+POD = {"apiVersion": "v1", "kind": "Pod"}
+NODE = {"apiVersion": "v1", "kind": "Node"}
+TWO = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+---
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: b}
+"""
 
 
 def test_documents_of_a_text_come_in_order_and_empty_ones_are_skipped():
@@ -12,23 +23,29 @@ def test_documents_of_a_text_come_in_order_and_empty_ones_are_skipped():
 
 
 def test_a_directory_is_read_file_by_file_in_the_order_of_names(tmp_path):
-    (tmp_path / "2.yaml").write_text("kind: Pod\nmetadata: {name: second}\n")
-    (tmp_path / "1.json").write_text('{"kind": "Pod", "metadata": {"name": "first"}}')
+    (tmp_path / "2.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: second}\n")
+    (tmp_path / "1.json").write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first"}}')
     (tmp_path / "notes.txt").write_text("not a manifest")
     assert [obj["metadata"]["name"] for obj in load(tmp_path)] == ["first", "second"]
 
 
 def test_a_list_is_taken_apart():
-    assert load({"kind": "List", "items": [{"kind": "Pod"}, {"kind": "Node"}]}) == [{"kind": "Pod"}, {"kind": "Node"}]
+    assert load({"apiVersion": "v1", "kind": "List", "items": [POD, NODE]}) == [POD, NODE]
+
+
+def test_items_of_a_typed_list_need_not_say_what_they_are():
+    assert load({"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "a"}}]}) == [
+        {**POD, "metadata": {"name": "a"}}
+    ]
 
 
 def test_an_object_and_an_iterable_of_objects_are_manifests_too():
-    assert load({"kind": "Pod"}) == [{"kind": "Pod"}]
-    assert load([{"kind": "Pod"}, {"kind": "Node"}]) == [{"kind": "Pod"}, {"kind": "Node"}]
+    assert load(POD) == [POD]
+    assert load([POD, NODE]) == [POD, NODE]
 
 
 def test_times_stay_text():
-    (obj,) = load("kind: Lease\nspec:\n  renewTime: 2026-01-02T03:04:05.000006Z\n")
+    (obj,) = load("apiVersion: v1\nkind: Lease\nspec:\n  renewTime: 2026-01-02T03:04:05.000006Z\n")
     assert obj["spec"]["renewTime"] == "2026-01-02T03:04:05.000006Z"
 
 
@@ -37,9 +54,12 @@ def test_times_stay_text():
     [
         ("/no/such/file.yaml", "/no/such/file.yaml: no such file"),
         ("kind: [\n", "not YAML"),
-        ("a: 1\nb: 2\n", "no Kubernetes object"),
+        ("a: 1\nb: 2\n", "manifest, document 1: no Kubernetes object: no apiVersion and no kind"),
+        (TWO + "---\nkind: Node\n", r"manifest, document 3 \(Node\): no Kubernetes object: no apiVersion"),
+        ([POD, {"apiVersion": "v1", "metadata": {"name": "x"}}], r"object 2 \(x\): no Kubernetes object: no kind"),
+        ("just\ntext\n", "manifest, document 1: no Kubernetes object but str"),
     ],
-    ids=["missing file", "no YAML", "no object"],
+    ids=["missing file", "no YAML", "no object", "no apiVersion", "no kind", "text"],
 )
 def test_what_cannot_be_read_is_named_in_one_line(manifest, words):
     with pytest.raises(ValueError, match=words) as caught:

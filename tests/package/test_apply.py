@@ -1,0 +1,66 @@
+"""`apply` is server-side apply: fields have managers, mistakes are errors that say where they are."""
+
+import pytest
+
+from kubedra.client import ApiError
+
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+MISSPELT = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"nodeNme": "n1", "containers": [{"name": "c", "image": "i"}]},
+}
+
+
+def test_a_field_that_is_left_out_of_the_next_manifest_goes(kube):
+    kube.apply({**MAP, "data": {"a": "1", "b": "2"}})
+    (now,) = kube.apply({**MAP, "data": {"a": "1"}})
+    assert now["data"] == {"a": "1"}
+
+
+def test_what_others_set_stays(kube):
+    kube.apply({**MAP, "data": {"a": "1"}})
+    kube.client().patch("configmap/settings", {"data": {"theirs": "2"}})
+    (now,) = kube.apply({**MAP, "data": {"a": "3"}})
+    assert now["data"] == {"a": "3", "theirs": "2"}
+
+
+def test_a_field_of_another_manager_is_a_conflict_that_force_takes(kube):
+    kube.client().apply({**MAP, "data": {"a": "1"}}, field_manager="someone")
+    with pytest.raises(ApiError, match=r'^ConfigMap settings: .*conflict with "someone"') as caught:
+        kube.apply({**MAP, "data": {"a": "2"}})
+    assert caught.value.code == 409
+    (now,) = kube.apply({**MAP, "data": {"a": "2"}}, force=True)
+    assert now["data"] == {"a": "2"}
+
+
+def test_a_misspelt_field_is_an_error_that_names_file_document_and_kind(kube, tmp_path):
+    file = tmp_path / "pods.yaml"
+    file.write_text(f"{MAP}\n---\n{MISSPELT}\n")
+    with pytest.raises(ApiError, match="nodeNme") as caught:
+        kube.apply(file)
+    assert str(caught.value).startswith(f"{file}, document 2 (Pod web): ")
+    assert kube.list("pods") == []
+
+
+def test_unknown_fields_are_dropped_where_that_is_wanted(kube):
+    for _ in range(2):
+        (pod,) = kube.apply(MISSPELT, strict=False)
+        assert "nodeNme" not in pod["spec"]
+    with pytest.raises(ApiError, match="nodeNme"):
+        kube.client().create({**MISSPELT, "metadata": {"name": "other"}})
+
+
+@pytest.mark.parametrize("api_version", ["example.com/v1", "v1"])
+def test_a_kind_that_is_not_served_is_named_with_its_place(kube, tmp_path, api_version):
+    file = tmp_path / "things.yaml"
+    file.write_text(f"apiVersion: {api_version}\nkind: Widget\nmetadata:\n  name: w\n")
+    with pytest.raises(ApiError) as caught:
+        kube.apply(file)
+    assert str(caught.value) == f'{file}, document 1 (Widget w): no kind "Widget" is served in version "{api_version}"'
+
+
+def test_a_document_without_a_name_is_named(kube):
+    with pytest.raises(ValueError, match=r"^object 2 \(ConfigMap\): no metadata.name"):
+        kube.apply([MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x-"}}])
