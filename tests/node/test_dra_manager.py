@@ -127,6 +127,13 @@ async def test_a_prepared_claim_is_not_prepared_again_but_after_a_restart(node: 
     assert node.manager.container_devices(pod("p", "c"), pod("p", "c")["spec"]["containers"][0]) == ["v/c=c-uid-0"]
 
 
+async def test_the_devices_of_a_prepared_claim_are_in_the_file(node: Node) -> None:
+    node.claim("c", "p")
+    await node.manager.prepare(pod("p", "c"))
+    node.restart()
+    assert node.manager.container_devices(pod("p", "c"), pod("p", "c")["spec"]["containers"][0]) == ["v/c=c-uid-0"]
+
+
 async def test_a_shared_claim_is_released_with_its_last_pod(node: Node) -> None:
     node.claim("c", "p", "q")
     await node.manager.prepare(pod("p", "c"))

@@ -55,6 +55,7 @@ def existing(index: int | str, devices: str, *, generation: int = 1, count: int 
             [*(existing(f"random-{n}", "a", count=3) for n in range(2)), existing(0, "a", count=3)],
             pool_of(*"abc"), 2, 1, 2, 2, id="mixed names",
         ),
+        pytest.param([existing(f"0-{DRIVER}-n1-abcde", "a")], pool_of("a"), 1, 0, 1, 2, id="too short a number"),
         pytest.param([existing(0, "a")], pool_of("a", generation=7), 0, 1, 0, 7, id="the driver's own generation"),
     ],
 )  # fmt: skip
