@@ -97,10 +97,10 @@ def widgets(*versions: Version, namespaced: bool = True, plural: str = "widgets"
 
 @asynccontextmanager
 async def running(
-    storage: str = "memory", directory: Path | None = None
+    storage: str = "memory", directory: Path | None = None, *more: str
 ) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
-    """A server on a socket, and a client."""
-    flags = [f"--storage={storage}"] + ([f"--data-dir={directory}"] if directory else [])
+    """A server on a socket, and a client. `more`: further flags."""
+    flags = [f"--storage={storage}", *more] + ([f"--data-dir={directory}"] if directory else [])
     server = await Server.open(read(flags))
     web, listener = Web(server.application), socket.create_server(("127.0.0.1", 0))
     serving = asyncio.ensure_future(web.serve(sockets=[listener]))
@@ -334,6 +334,37 @@ def test_an_added_resource_is_collected_with_its_owner_and_emptied_with_its_name
                 await gone(of_namespaces, "team")
             left = (await client.get(f"/apis/{GROUP}/v1/widgets")).json()
             assert left["items"] == []
+
+    run(scenario())
+
+
+def test_roles_grant_rights_to_an_added_resource(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('root,root,1,"system:masters"\nalice,alice,2\n')
+    root, alice = ({"authorization": f"Bearer {name}"} for name in ("root", "alice"))
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    role = {
+        "metadata": {"name": "readers"},
+        "rules": [{"apiGroups": [GROUP], "resources": ["widgets"], "verbs": ["get"]}],
+    }
+    binding = {
+        "metadata": {"name": "readers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "readers"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
+    }
+
+    async def scenario() -> None:
+        flags = ("--authorization-mode=RBAC", f"--token-auth-file={tokens}")
+        async with running("memory", None, *flags) as (server, client):
+            await server.catalog.add(widgets())
+            for path, body in (
+                (f"{rbac}/clusterroles", role), (f"{rbac}/clusterrolebindings", binding), (IN_DEFAULT, widget("a")),
+            ):  # fmt: skip
+                assert (await client.post(path, json=body, headers=root)).status_code == 201
+            assert (await client.get(f"{IN_DEFAULT}/a", headers=alice)).status_code == 200
+            refused = await client.post(IN_DEFAULT, json=widget("b"), headers=alice)
+            assert refused.status_code == 403
+            assert 'cannot create resource "widgets" in API group "example.com"' in refused.json()["message"]
 
     run(scenario())
 
