@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from kubedra.client import Client
 
 #: Seconds until a starting server counts as failed, and until a stopping one is killed.
-START_TIMEOUT = 30.0
+START_TIMEOUT = 60.0
 STOP_TIMEOUT = 5.0
 
 
@@ -123,16 +124,25 @@ class ControlPlane:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 process.command("apiserver", *self._flags), env=process.environment(), cwd=self.data_dir,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                # Ctrl-C in the terminal is for the program that uses it. The pipe ends it with its owner.
+                start_new_session=True,
             )  # fmt: skip
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            code = self._process.wait(START_TIMEOUT)
-            words = self.log().strip()[-2000:]
+        try:
+            self._announced = json.loads(self._first_line(self._process))
+        except BaseException:
             self.stop()
-            raise StartError(f"kubedra ended before it was ready (exit code {code}): {words}")
-        self._announced = json.loads(line)
+            raise
         return self
+
+    def _first_line(self, child: subprocess.Popen[str]) -> str:
+        assert child.stdout is not None
+        if not select.select([child.stdout], [], [], START_TIMEOUT)[0]:
+            raise StartError(f"kubedra was not ready within {START_TIMEOUT:g} s: {self.log().strip()[-2000:]}")
+        line = child.stdout.readline()
+        if not line:
+            code = child.wait(STOP_TIMEOUT)
+            raise StartError(f"kubedra ended before it was ready (exit code {code}): {self.log().strip()[-2000:]}")
+        return line
 
     @property
     def log_file(self) -> Path:

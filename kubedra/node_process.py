@@ -73,6 +73,8 @@ class NodeProcess:
             env={**process.environment(), "KUBEDRA_PROG": "kubedra node run"},
             stdin=subprocess.PIPE,
             stderr=self._log,
+            # Ctrl-C in the terminal is for the program that uses it. The pipe ends it with its owner.
+            start_new_session=True,
         )
 
     def run_driver(self, driver: Driver) -> RunningDriver:
