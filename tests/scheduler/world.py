@@ -18,6 +18,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
 from controllers.scheduler import Scheduler
 from controllers.scheduler.framework import Plugin
+from tests.support.virtual import passes
 
 Json = dict[str, Any]
 #: Seconds of virtual time until what is waited for counts as never coming.
@@ -64,8 +65,17 @@ class World:
         self._running = asyncio.create_task(self.manager.run())
         async with asyncio.timeout(20):
             await self.manager.wait_ready()
-        await self.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        await self._prepare()
         return self
+
+    async def _prepare(self) -> None:
+        await self.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+
+    async def empty(self) -> None:
+        """All objects are gone, and every component knows."""
+        await self.server.reset()
+        await passes()
+        await self._prepare()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
