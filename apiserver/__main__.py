@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from apiserver.app import Server
     from apiserver.http.server.web import Web
     from controllers.manager import Manager
+    from controllers.scheduler.configuration import Configuration
 
 log = logging.getLogger("kubedra")
 #: In the data directory while a server runs on it: its address and process.
@@ -90,14 +91,17 @@ def listen(settings: Settings) -> socket.socket:
 
 def choose_components(settings: Settings) -> list[str]:
     """The components that run in this process. Raises SettingsError for a name that none has."""
-    if not settings.controllers:
-        return []
-    from controllers.manager import UnknownComponentError, choose
+    chosen: list[str] = []
+    if settings.controllers:
+        from controllers.manager import UnknownComponentError, choose
 
-    try:
-        return choose(settings.controllers)
-    except UnknownComponentError as error:
-        raise SettingsError(f"--controllers: {error}") from error
+        try:
+            chosen = choose(settings.controllers)
+        except UnknownComponentError as error:
+            raise SettingsError(f"--controllers: {error}") from error
+    if settings.scheduler_config is not None and "scheduler" not in chosen:
+        raise SettingsError("--config is the scheduler's: choose it with --controllers")
+    return chosen
 
 
 def _run(process: Process) -> None:
@@ -248,6 +252,7 @@ class Process:
             plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,
             emulated_version=features.release,
             gates=features.settings,
+            scheduler=self._scheduler_configuration(),
         )
         client = Client(InProcess(server.handle, ADMIN), release=features.release)
         try:
@@ -257,6 +262,18 @@ class Process:
         server.after_reset = manager.begin_anew
         server.metrics.include(manager.metrics)
         return manager
+
+    def _scheduler_configuration(self) -> Configuration | None:
+        """What `--config` says. Raises SettingsError."""
+        path = self._settings.scheduler_config
+        if path is None:
+            return None
+        from controllers.scheduler.profiles import load
+
+        try:
+            return load(path, self._settings.features.enabled)
+        except (ValueError, OSError) as error:
+            raise SettingsError(f"--config: {error}") from error
 
     def _tell(self, files: tuple[Path, Path] | None) -> None:
         """Write the kubeconfig, and say that all is ready."""

@@ -52,6 +52,7 @@ class Settings:
     tls_key_file: Path | None
     tls_own: bool
     controllers: tuple[str, ...]
+    scheduler_config: Path | None
     nodes: int
     devices: str
     profile: str
@@ -189,6 +190,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAMES",
         help="components to run in this process: *, NAME, -NAME (default none)",
     )
+    own.add_argument(
+        "--config", type=Path, metavar="FILE", help="the scheduler's, among --controllers: a KubeSchedulerConfiguration"
+    )
     own.add_argument("--nodes", type=int, default=0, metavar="N", help="emulated nodes to begin with")
     own.add_argument(
         "--devices",
@@ -272,6 +276,7 @@ def read(arguments: Sequence[str]) -> Settings:
         tls_key_file=given.tls_private_key_file,
         tls_own=given.tls,
         controllers=tuple(filter(None, given.controllers.split(","))) if given.controllers != "none" else (),
+        scheduler_config=given.config.absolute() if given.config else None,
         nodes=given.nodes,
         devices=given.devices,
         profile=given.profile,

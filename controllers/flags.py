@@ -10,10 +10,10 @@ import socket
 import ssl
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from apiserver.api.durations import parse_duration
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
@@ -21,6 +21,9 @@ from controllers.names import ALIASES
 from controllers.options import Options
 from controllers.runtime.election import Election, ElectionError
 from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
+
+if TYPE_CHECKING:
+    from controllers.scheduler.configuration import Configuration
 
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 _LEASE = "kubedra-controllers"
@@ -94,6 +97,9 @@ def _parser() -> argparse.ArgumentParser:
         help="what each of them publishes: 8 GPUs of this driver, or none",
     )
     what.add_argument("--seed", type=int, default=None, metavar="N", help="makes free choices repeatable")
+    what.add_argument(
+        "--config", type=Path, metavar="FILE", help="the scheduler's: a KubeSchedulerConfiguration, as kube-scheduler's"
+    )
     what.add_argument(
         "--healthz-bind-address",
         default="",
@@ -177,6 +183,8 @@ def read(arguments: Sequence[str] | None) -> Given:
             nodes=given.nodes,
             devices=given.devices,
         )
+        if given.config is not None:
+            options = replace(options, scheduler=_scheduler(given.config, names, options))
         return Given(
             cluster=cluster(given),
             options=options,
@@ -187,6 +195,18 @@ def read(arguments: Sequence[str] | None) -> Given:
         )
     except (UnknownComponentError, KubeconfigError, ValueError, OSError) as error:
         raise FlagError(" ".join(str(error).split())) from error
+
+
+def _scheduler(path: Path, names: Sequence[str], options: Options) -> Configuration:
+    """The scheduler's configuration. Raises FlagError."""
+    from controllers.scheduler.profiles import load
+
+    if "scheduler" not in names:
+        raise FlagError("--config is the scheduler's: choose it with --controllers")
+    try:
+        return load(path, options.features.enabled)
+    except (ValueError, OSError) as error:
+        raise FlagError(f"--config: {error}") from error
 
 
 def cluster(given: argparse.Namespace) -> Cluster:

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from apiserver.api.features import Features
+
+if TYPE_CHECKING:
+    from controllers.scheduler.configuration import Configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,8 @@ class Options:
     seed: int | None = None
     emulated_version: tuple[int, int] = (1, 36)
     gates: Mapping[str, bool] = field(default_factory=dict)
+    scheduler: Configuration | None = None
+    """None: a scheduler with upstream's defaults."""
 
     @property
     def features(self) -> Features:

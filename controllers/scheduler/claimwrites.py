@@ -34,7 +34,7 @@ Json = dict[str, Any]
 log = logging.getLogger(__name__)
 _TRIES, _PAUSE = 5, timedelta(milliseconds=10)
 _WATCH_PATIENCE = timedelta(seconds=120)
-_POLL, _PATIENCE = timedelta(seconds=5), timedelta(seconds=600)
+_POLL = timedelta(seconds=5)
 
 
 class ClaimWriter:
@@ -139,7 +139,7 @@ class ClaimWriter:
 
     async def wait_for_devices(self, state: DynamicState) -> None:
         """Until all binding conditions hold. Raises PluginError for a failure or when it takes too long."""
-        deadline = clock.now() + _PATIENCE
+        deadline = clock.now() + self._devices.binding_timeout
         keys = [f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" for claim in state.claims]
         while not self._ready(keys):
             if clock.now() + _POLL > deadline:

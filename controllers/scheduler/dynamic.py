@@ -123,8 +123,10 @@ class DynamicResources:
         conditions: bool,
         filter_timeout: timedelta | None = FILTER_TIMEOUT,
         classes: ClassNames | None = None,
+        binding_timeout: timedelta = BINDING_TIMEOUT,
     ) -> None:
         """`classes` None: devices serve no extended resources."""
+        self.binding_timeout = binding_timeout
         self._allocator, self._claims = allocator, claims
         self.conditions, self._filter_timeout = conditions, filter_timeout
         self.classes = classes
@@ -312,7 +314,7 @@ class DynamicResources:
     def timed_out(self, claim: Json) -> bool:
         """Whether the devices have not become ready in time."""
         stamp = claim["status"]["allocation"].get("allocationTimestamp")
-        return bool(stamp) and parse_time(stamp) + BINDING_TIMEOUT < clock.now()
+        return bool(stamp) and parse_time(stamp) + self.binding_timeout < clock.now()
 
     def rejection(self, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
         """Filter. Raises PluginError."""

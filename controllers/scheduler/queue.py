@@ -69,9 +69,17 @@ _Heap = list[tuple[Any, int, QueuedPod]]
 class SchedulingQueue:
     """All pods without a node that this scheduler is responsible for."""
 
-    def __init__(self, pre_enqueue: PreEnqueue, hints: Mapping[str, Hints], *, pop_from_backoff: bool = True) -> None:
+    def __init__(
+        self,
+        pre_enqueue: PreEnqueue,
+        hints: Mapping[str, Hints],
+        *,
+        pop_from_backoff: bool = True,
+        backoff: tuple[timedelta, timedelta] = (_FIRST_BACKOFF, _LAST_BACKOFF),
+    ) -> None:
         self._pre_enqueue, self._hints = pre_enqueue, hints
         self._early = pop_from_backoff
+        self._first_backoff, self._last_backoff = backoff
         self._pods: dict[str, QueuedPod] = {}
         self._active: _Heap = []
         self._backoff: _Heap = []
@@ -280,7 +288,7 @@ class SchedulingQueue:
         tries = pod.errors or pod.rejections
         if not tries:
             return pod.timestamp
-        delay = min(_FIRST_BACKOFF * 2 ** min(tries - 1, 10), _LAST_BACKOFF)
+        delay = min(self._first_backoff * 2 ** min(tries - 1, 20), self._last_backoff)
         expiry: datetime = pod.timestamp + delay
         return expiry.replace(microsecond=0)
 

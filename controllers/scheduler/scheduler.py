@@ -26,9 +26,11 @@ from controllers.runtime.events import EventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS
 from controllers.runtime.transport import TransportError
+from controllers.scheduler.arguments import read_arguments
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.claimwrites import ClaimWriter
-from controllers.scheduler.dynamic import FILTER_TIMEOUT, DynamicResources
+from controllers.scheduler.configuration import SCHEDULER_NAME, Configuration, ProfileSettings
+from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.evictions import Evictions
 from controllers.scheduler.extended import ClassNames
@@ -40,6 +42,7 @@ from controllers.scheduler.plugins.dynamicresources import ClaimBinding
 from controllers.scheduler.plugins.preemption import Preemption
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.podwrites import PodWriter
+from controllers.scheduler.profiles import Profile, arrange
 from controllers.scheduler.queue import QueuedPod, SchedulingQueue
 from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened
@@ -48,7 +51,6 @@ from controllers.scheduler.workloads import Workloads
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
-SCHEDULER_NAME = "default-scheduler"
 
 
 class Scheduler:
@@ -61,7 +63,7 @@ class Scheduler:
         gates, release = options.features, options.emulated_version
         features = Features.from_gates(gates.enabled)
         self._expects = gates.enabled("NominatedNodeNameForExpectation")
-        choice = random.Random(options.seed)  # noqa: S311 - no secret
+        choice = self._choice = random.Random(options.seed)  # noqa: S311 - no secret
         self.allocator = Allocator(
             features,
             release="{}.{}".format(*release),
@@ -73,34 +75,22 @@ class Scheduler:
         self.claims = ClaimCache(
             self.allocator.allocated, PodGroups(informers, self.cache.is_assumed) if with_groups else NO_GROUPS
         )
-        timeout = FILTER_TIMEOUT if gates.enabled("DRASchedulerFilterTimeout") else None
         self.classes = ClassNames() if gates.enabled("DRAExtendedResource") else None
-        self.devices = DynamicResources(self.allocator, self.claims, features.binding_conditions, timeout, self.classes)
         self._pods, self._namespaces = informers.of(PODS), informers.of(NAMESPACES)
         self._workloads = Workloads(informers)
-        self.recorder = EventRecorder(client, SCHEDULER_NAME, options.host)
         self._pod_writer = PodWriter(client)
-        claim_writer = ClaimWriter(client, self.claims, self.devices, RESOURCE_CLAIMS)
-        parts = Parts(
-            cache=self.cache,
-            devices=self.devices,
-            namespace_labels=self._namespace_labels,
-            default_selector=self._workloads.selector_of,
-            binding=ClaimBinding(claim_writer, self._pod_writer, self.recorder),
-            preemption=Preemption(
-                Evictions(client, self.nominator, self.recorder),
-                self.cache,
-                self.nominator,
-                self._workloads.disruption_budgets,
-                choice,
-            ),
-            enabled=gates.enabled,
+        configuration = options.scheduler or Configuration()
+        self.profiles = {
+            settings.name: self._profile(settings, configuration.percentage, client, options, features, extra)
+            for settings in configuration.profiles
+        }
+        asked = gates.enabled("SchedulerQueueingHints")
+        self.queue = SchedulingQueue(
+            self._keeps_out,
+            {plugin.name: hints_of(plugin, asked) for plugin in self.plugins},
+            pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
+            backoff=(configuration.first_backoff, configuration.last_backoff),
         )
-        self.plugins: tuple[Plugin, ...] = (*default_plugins(parts), *extra)
-        hints = {p.name: hints_of(p, gates.enabled("SchedulerQueueingHints")) for p in self.plugins}
-        early = gates.enabled("SchedulerPopFromBackoffQ")
-        self.queue = SchedulingQueue(self._keeps_out, hints, pop_from_backoff=early)
-        self.evaluator = Evaluator(self.cache, self.plugins, self.reach, choice, self.nominator)
         self._watching = Watching(
             informers,
             self,
@@ -110,6 +100,55 @@ class Scheduler:
         self._binding: set[asyncio.Task[None]] = set()
         self._reporting: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
+
+    def _profile(
+        self,
+        settings: ProfileSettings,
+        percentage: int,
+        client: Client,
+        options: Options,
+        features: Features,
+        extra: Sequence[Plugin],
+    ) -> Profile:
+        """Plugins and evaluator for the pods of one scheduler name. Raises ConfigurationError."""
+        gates = options.features
+        arguments = read_arguments(settings, gates.enabled)
+        recorder = EventRecorder(client, settings.name, options.host)
+        devices = DynamicResources(
+            self.allocator,
+            self.claims,
+            features.binding_conditions,
+            arguments.filter_timeout,
+            self.classes,
+            arguments.binding_timeout,
+        )
+        evictions = Evictions(client, self.nominator, recorder)
+        budgets = self._workloads.disruption_budgets
+        parts = Parts(
+            cache=self.cache,
+            devices=devices,
+            namespace_labels=self._namespace_labels,
+            default_selector=self._workloads.selector_of,
+            binding=ClaimBinding(
+                ClaimWriter(client, self.claims, devices, RESOURCE_CLAIMS), self._pod_writer, recorder
+            ),
+            preemption=Preemption(evictions, self.cache, self.nominator, budgets, self._choice, arguments),
+            arguments=arguments,
+            enabled=gates.enabled,
+        )
+        plugins = (*arrange(default_plugins(parts), settings), *extra)
+        looked_at = percentage if settings.percentage is None else settings.percentage
+        evaluator = Evaluator(self.cache, plugins, self.reach, self._choice, self.nominator, looked_at)
+        return Profile(settings.name, plugins, evaluator, recorder)
+
+    def _of(self, info: PodInfo) -> Profile:
+        """The profile that the pod chose."""
+        return self.profiles[info.spec.get("schedulerName") or SCHEDULER_NAME]
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Those of all profiles."""
+        return tuple(plugin for profile in self.profiles.values() for plugin in profile.plugins)
 
     @property
     def idle(self) -> bool:
@@ -124,7 +163,8 @@ class Scheduler:
         await self._watching.wait_synced()
         async with asyncio.TaskGroup() as group:
             self._group = group
-            group.create_task(self.recorder.run())
+            for profile in self.profiles.values():
+                group.create_task(profile.recorder.run())
             while True:
                 await self._schedule(await self.queue.pop(), group)
 
@@ -134,7 +174,7 @@ class Scheduler:
 
     def _keeps_out(self, info: PodInfo) -> str | None:
         """PreEnqueue: the plugin that does not let the pod in yet."""
-        for plugin in self.plugins:
+        for plugin in self._of(info).plugins:
             if plugin.pre_enqueue is not None and not plugin.pre_enqueue(info):
                 return plugin.name
         return None
@@ -146,7 +186,7 @@ class Scheduler:
         info = queued.info
         if info.pod["metadata"].get("deletionTimestamp"):
             note = f"skip schedule deleting pod: {info.key}"
-            self.recorder.record(info.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self._of(info).recorder.record(info.pod, "Warning", "FailedScheduling", "Scheduling", note)
             self.queue.done(info.uid)
             return
         if self.cache.is_assumed(info.uid):
@@ -154,7 +194,7 @@ class Scheduler:
             return
         cycle = Cycle(info)
         try:
-            node = await self.evaluator.place(cycle)
+            node = await self._of(info).evaluator.place(cycle)
             await self._take(cycle, node)
         except FitError as error:
             await self._rejected(queued, cycle, error.diagnosis)
@@ -177,7 +217,7 @@ class Scheduler:
         self.nominator.remove(cycle.pod.uid)
         taken: list[Plugin] = []
         try:
-            for plugin in self.plugins:
+            for plugin in self._of(cycle.pod).plugins:
                 if plugin.reserve is None or (state := cycle.active(plugin.name)) is None:
                     continue
                 taken.append(plugin)
@@ -214,11 +254,13 @@ class Scheduler:
             await self._give_back(queued, cycle, _unexpected(error))
         else:
             note = f"Successfully assigned {info.key} to {node.name}"
-            self.recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
+            self._of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
 
     async def _pre_bind(self, cycle: Cycle, node: NodeInfo) -> None:
         """What is written before the binding. Raises SchedulingError."""
-        plugins = [p for p in self.plugins if p.pre_bind is not None and cycle.active(p.name) is not None]
+        plugins = [
+            p for p in self._of(cycle.pod).plugins if p.pre_bind is not None and cycle.active(p.name) is not None
+        ]
         if plugins and self._expects:
             await self._pod_writer.nominate(cycle.pod.pod, node.name)
         for plugin in plugins:
@@ -230,7 +272,7 @@ class Scheduler:
 
     async def _give_back(self, queued: QueuedPod, cycle: Cycle, text: str) -> None:
         self.cache.forget(cycle.pod.uid)
-        await self._unreserve(cycle, self.plugins)
+        await self._unreserve(cycle, self._of(cycle.pod).plugins)
         self._watching.place_became_free(cycle.pod)
         self._failed(queued, text, (), nominated="")
 
@@ -252,7 +294,7 @@ class Scheduler:
         """Can something be done? The text of what was tried, and the node that was made free. Raises PluginError."""
         texts: list[str] = []
         nominated: str | None = None
-        for plugin in self.plugins:
+        for plugin in self._of(cycle.pod).plugins:
             if plugin.post_filter is None:
                 continue
             result = await plugin.post_filter(cycle, diagnosis)
@@ -289,7 +331,7 @@ class Scheduler:
             self.nominator.add(queued.info, nominated)
         if text != NO_NODES:
             log.debug("pod %s: %s", info.key, text)
-        self.recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", shortened(text))
+        self._of(info).recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", shortened(text))
         self._report(pod, "Unschedulable" if rejected else "SchedulerError", text, nominated)
 
     def _report(self, pod: Json, reason: str, text: str, nominated: str | None) -> None:

@@ -21,6 +21,7 @@ from controllers.runtime.kinds import (
 )
 from controllers.scheduler.claims import claim_keys
 from controllers.scheduler.claimstate import is_deallocation
+from controllers.scheduler.configuration import SCHEDULER_NAME
 from controllers.scheduler.events import ClusterEvent, Event, node_events, pod_events
 from controllers.scheduler.extended import owner_of_special
 from controllers.scheduler.framework import ANYTHING, Plugin, differ
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from controllers.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
-SCHEDULER_NAME = "default-scheduler"
 
 
 class Watching:
@@ -45,7 +45,7 @@ class Watching:
         self._informers = [nodes, pods, informers.of(NAMESPACES)]
         self._waiting_for_claim: Index = pods.index("unbound pods by claim", _claims_of_unbound)
         self._tracker = SliceTracker(rules)
-        self._node_differs = node_comparison(scheduler.evaluator.plugins)
+        self._node_differs = node_comparison(scheduler.plugins)
         nodes.on(self._node_added, self._node_updated, self._node_deleted)
         if devices:
             self._follow_devices(informers, scheduler)
@@ -177,6 +177,10 @@ class Watching:
 
     # Pods
 
+    def _is_ours(self, pod: Json) -> bool:
+        """Whether the pod chose a profile of this scheduler."""
+        return pod["spec"].get("schedulerName", SCHEDULER_NAME) in self._scheduler.profiles
+
     def _pod_added(self, pod: Json) -> None:
         if is_finished(pod):
             return
@@ -184,7 +188,7 @@ class Watching:
         if node:
             self._cache.set_pod(PodInfo(pod), node)
             self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
-        elif pod["spec"].get("schedulerName", SCHEDULER_NAME) == SCHEDULER_NAME:
+        elif self._is_ours(pod):
             self._queue.add(PodInfo(pod))
 
     def _pod_updated(self, old: Json, pod: Json) -> None:
@@ -203,9 +207,9 @@ class Watching:
             elif self._queue.listening:
                 for kind in pod_events(old, pod):
                     self._queue.notify(Event(kind, old, pod))
-        elif pod["spec"].get("schedulerName", SCHEDULER_NAME) == SCHEDULER_NAME and not self._cache.is_assumed(
-            info.uid
-        ):
+        elif pod["spec"].get(
+            "schedulerName", SCHEDULER_NAME
+        ) in self._scheduler.profiles and not self._cache.is_assumed(info.uid):
             self._queue.update(old, info)
 
     def _pod_deleted(self, pod: Json) -> None:

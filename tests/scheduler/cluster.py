@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from apiserver.api.features import Features
+from apiserver.api.selectors import LabelSelector, from_labels
 from controllers.allocator import Allocator
+from controllers.scheduler.arguments import DEFAULTS, Arguments
 from controllers.scheduler.claims import ClaimCache
+from controllers.scheduler.configuration import PluginSet, ProfileSettings
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.extended import ClassNames
@@ -19,6 +22,7 @@ from controllers.scheduler.framework import Cycle, Plugin
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.profiles import arrange
 from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.status import FitError
 
@@ -29,8 +33,15 @@ class Cluster:
     """What decides about a pod. `extra` plugins come after upstream's; `gates` are those that are not as in 1.36."""
 
     def __init__(
-        self, *nodes: Json, seed: int = 0, extra: tuple[Plugin, ...] = (), gates: Mapping[str, bool] | None = None
+        self,
+        *nodes: Json,
+        seed: int = 0,
+        extra: tuple[Plugin, ...] = (),
+        gates: Mapping[str, bool] | None = None,
+        arguments: Arguments = DEFAULTS,
+        plugins: Json | None = None,
     ) -> None:
+        """`arguments` and `plugins` are a profile's."""
         self.cache, self.allocator = Cache(), Allocator()
         self.claims = ClaimCache(self.allocator.allocated)
         self.classes = ClassNames()
@@ -41,10 +52,26 @@ class Cluster:
         def enabled(name: str) -> bool:
             return given.get(name, usual.enabled(name))
 
-        plugins = (*default_plugins(Parts(cache=self.cache, devices=self.devices, enabled=enabled)), *extra)
-        self.evaluator = Evaluator(self.cache, plugins, self.reach, random.Random(seed))
+        self._label = ""
+        parts = Parts(
+            cache=self.cache,
+            devices=self.devices,
+            default_selector=self._selector,
+            arguments=arguments,
+            enabled=enabled,
+        )
+        sets = {point: _plugin_set(chosen) for point, chosen in (plugins or {}).items()}
+        chosen = (*arrange(default_plugins(parts), ProfileSettings(sets=sets)), *extra)
+        self.evaluator = Evaluator(self.cache, chosen, self.reach, random.Random(seed))
         for node in nodes:
             self.cache.set_node(node)
+
+    def _selector(self, pod: PodInfo) -> LabelSelector | None:
+        return from_labels({self._label: pod.labels[self._label]}) if self._label in pod.labels else None
+
+    def belongs_together(self, label: str) -> None:
+        """Pods with the same value of a label belong to one service."""
+        self._label = label
 
     def on(self, node: str, *pods: Json) -> Cluster:
         for pod in pods:
@@ -72,3 +99,8 @@ class Cluster:
         nodes = self.cache.list()
         assert not any(self.evaluator.rejection(cycle, node) for node in nodes)
         return dict(zip((n.name for n in nodes), self.evaluator.totals(cycle, nodes), strict=True))
+
+
+def _plugin_set(raw: Json) -> PluginSet:
+    enabled = tuple((item["name"], item.get("weight", 0)) for item in raw.get("enabled", ()))
+    return PluginSet(enabled, frozenset(item["name"] for item in raw.get("disabled", ())))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
@@ -53,22 +54,31 @@ pytestmark = [
 
 
 @asynccontextmanager
-async def ours(directory: Path) -> AsyncIterator[Client]:
-    with Child(directory / "ours", f"--controllers=scheduler,{CONTROLLERS}", f"--kubeconfig={directory}/ours.conf"):
+async def ours(directory: Path, configuration: Json | None = None) -> AsyncIterator[Client]:
+    flags = [f"--controllers=scheduler,{CONTROLLERS}", f"--kubeconfig={directory}/ours.conf"]
+    if configuration is not None:
+        (directory / "ours.yaml").write_text(yaml.safe_dump(configuration))
+        flags.append(f"--config={directory}/ours.yaml")
+    with Child(directory / "ours", *flags):
         async with client_of(directory / "ours.conf") as client:
             yield client
 
 
 @asynccontextmanager
-async def theirs(directory: Path) -> AsyncIterator[Client]:
+async def theirs(directory: Path, configuration: Json | None = None) -> AsyncIterator[Client]:
     assert KUBE_SCHEDULER is not None
     config = directory / "theirs.conf"
     with (
         Child(directory / "theirs", f"--controllers={CONTROLLERS}", f"--kubeconfig={config}"),
         (directory / "kube-scheduler.log").open("w") as log,
     ):
-        flags = ("--leader-elect=false", "--secure-port=0", "--kube-api-qps=5000", "--kube-api-burst=5000")
-        command = [KUBE_SCHEDULER, f"--kubeconfig={config}", *flags]
+        flags = ["--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000", f"--kubeconfig={config}"]
+        if configuration is not None:
+            connection = {"kubeconfig": str(config), "qps": 5000, "burst": 5000}
+            whole = {**configuration, "clientConnection": connection, "leaderElection": {"leaderElect": False}}
+            (directory / "theirs.yaml").write_text(yaml.safe_dump(whole))
+            flags = [f"--config={directory}/theirs.yaml"]
+        command = [KUBE_SCHEDULER, "--secure-port=0", *flags]
         process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: ASYNC220 - it does not wait
         try:
             async with client_of(config) as client:
@@ -188,10 +198,10 @@ async def played(client: Client, situation: Situation) -> tuple[list[Json], list
     return verdicts, sorted(claims, key=lambda claim: str(claim["name"]))
 
 
-async def compare(directory: Path, situations: list[Situation]) -> None:
+async def compare(directory: Path, situations: list[Situation], configuration: Json | None = None) -> None:
     """Where nodes are equally good the two may choose differently: from there on they cannot be compared."""
     compared = 0
-    async with ours(directory) as mine, theirs(directory) as real:
+    async with ours(directory, configuration) as mine, theirs(directory, configuration) as real:
         for number, situation in enumerate(situations):
             (verdicts, claims), (expected, expected_claims) = await asyncio.gather(
                 played(mine, situation), played(real, situation)
@@ -216,3 +226,34 @@ KINDS: list[Callable[[random.Random], Situation]] = [devices_and_resources, prio
 def test_both_schedulers_say_and_do_the_same(kind: Callable[[random.Random], Situation], tmp_path: Path) -> None:
     situations = [kind(random.Random(seed)) for seed in range(ROUNDS)]
     asyncio.run(compare(tmp_path, situations))
+
+
+def test_both_schedulers_follow_a_configuration(tmp_path: Path) -> None:
+    resources = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
+    constraint = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+    arguments = {
+        "NodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated", "resources": resources}},
+        "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [constraint]},
+        "InterPodAffinity": {"hardPodAffinityWeight": 5},
+        "DynamicResources": {"filterTimeout": "5s", "bindingTimeout": "1m"},
+    }
+    plugins = {
+        "multiPoint": {"disabled": [{"name": "ImageLocality"}]},
+        "score": {"enabled": [{"name": "NodeResourcesFit", "weight": 9}], "disabled": [{"name": "TaintToleration"}]},
+        "filter": {"enabled": [{"name": "NodeResourcesFit"}]},
+    }
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": plugins,
+        "pluginConfig": [{"name": name, "args": args} for name, args in arguments.items()],
+    }
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": 100,
+        "profiles": [profile],
+    }
+    situations = [
+        kind(random.Random(seed)) for seed in range(ROUNDS) for kind in (devices_and_resources, spread_by_default)
+    ]
+    asyncio.run(compare(tmp_path, situations, configuration))

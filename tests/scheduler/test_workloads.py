@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controllers.runtime.kinds import PODS, SERVICES
+from controllers.scheduler.arguments import DEFAULTS
 from controllers.scheduler.nodes import Nominator
 from controllers.scheduler.plugins.preemption import Candidate, Preemption, best
 from controllers.scheduler.podinfo import PodInfo
@@ -71,7 +72,8 @@ def victims(cluster: Cluster, pod: PodInfo, budgets: list[Json], nominator: Nomi
             cluster.cache,
             nominator or Nominator(),
             lambda: budgets,
-            random.Random(0),  # type: ignore[arg-type]
+            random.Random(0),
+            DEFAULTS,  # type: ignore[arg-type]
         )
         with pytest.raises(FitError) as caught:
             await cluster.evaluator.place(cluster.cycle(pod))

@@ -17,6 +17,7 @@ from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
 from controllers.scheduler import Scheduler
+from controllers.scheduler.configuration import Configuration
 from controllers.scheduler.framework import Plugin
 from tests.support.virtual import passes
 
@@ -35,10 +36,12 @@ class World:
         gates: str = "",
         plugins: Sequence[Plugin] = (),
         component_gates: Mapping[str, bool] | None = None,
+        configuration: Configuration | None = None,
     ) -> None:
         """`plugins`: further ones for a scheduler; `component_gates`: those of the components, if they differ from the
-        server's.
+        server's; `configuration` is the scheduler's.
         """
+        self._configuration = configuration
         self._components, self._plugins, self._component_gates = components, plugins, component_gates or {}
         self._settings = read(
             [
@@ -56,7 +59,10 @@ class World:
         self.release = features.release
         self.client = Client(InProcess(self.server.handle, ADMIN), "test", release=features.release)
         options = Options(
-            seed=1, emulated_version=features.release, gates={**features.settings, **self._component_gates}
+            seed=1,
+            emulated_version=features.release,
+            gates={**features.settings, **self._component_gates},
+            scheduler=self._configuration,
         )
         self.manager = Manager(self.client, options, self._components)
         if self._plugins:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from apiserver.api.features import Features
 from apiserver.api.selectors import LabelSelector
+from controllers.scheduler.arguments import DEFAULTS, Arguments
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.events import ClusterEvent, is_own
 from controllers.scheduler.framework import Plugin, Reads, pod_field
@@ -44,6 +45,7 @@ class Parts:
     default_selector: Callable[[PodInfo], LabelSelector | None] = lambda _: None
     binding: ClaimBinding | None = None
     preemption: Preemption | None = None
+    arguments: Arguments = DEFAULTS
     enabled: Callable[[str], bool] = Features().enabled
     """Feature gates by name."""
 
@@ -58,13 +60,13 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         TAINT_TOLERATION,
         NODE_AFFINITY,
         NODE_PORTS,
-        node_resources_fit(parts.devices.classes),
-        pod_topology_spread(parts.cache, parts.default_selector),
-        inter_pod_affinity(parts.cache, parts.namespace_labels),
+        node_resources_fit(parts.devices.classes, parts.arguments),
+        pod_topology_spread(parts.cache, parts.default_selector, parts.arguments.spread),
+        inter_pod_affinity(parts.cache, parts.namespace_labels, parts.arguments),
         dynamic_resources(parts.devices, parts.binding, scores=enabled("DRAPrioritizedList"))
         if enabled("DynamicResourceAllocation")
         else None,
-        default_preemption(parts.preemption) if parts.preemption is not None else None,
+        default_preemption(parts.preemption),
         BALANCED_ALLOCATION,
         image_locality(parts.cache),
         NODE_DECLARED_FEATURES if enabled("NodeDeclaredFeatures") else None,

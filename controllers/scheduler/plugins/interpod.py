@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from apiserver.api.selectors import SelectorError
+from controllers.scheduler.arguments import Arguments
 from controllers.scheduler.events import ClusterEvent, Event, is_own
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
 from controllers.scheduler.nodes import Cache, NodeInfo
@@ -25,7 +26,6 @@ UNWANTED = Rejection(NAME, ("node(s) didn't satisfy existing pods anti-affinity 
 
 Pair = tuple[str, str]
 NamespaceLabels = Callable[[str], Mapping[str, str]]
-_HARD_WEIGHT = 1
 
 
 class InterPodState:
@@ -113,14 +113,16 @@ def _prefers(pod: PodInfo) -> bool:
     return bool(pod.has_pod_affinity and (pod.preferred_affinity or pod.preferred_anti_affinity))
 
 
-def scores(pod: PodInfo, nodes: list[NodeInfo], cache: Cache, namespace_labels: NamespaceLabels) -> list[int] | None:
+def scores(
+    pod: PodInfo, nodes: list[NodeInfo], cache: Cache, namespace_labels: NamespaceLabels, arguments: Arguments
+) -> list[int] | None:
     """The score of each node from preferred terms of the pod and of others; None if no term matters."""
     preferring = _prefers(pod)
     weights: Counter[Pair] = Counter()
     own = namespace_labels(pod.namespace)
     for node in cache.list() if preferring else cache.with_affinity.values():
         for other in node.pods.values() if preferring else node.with_affinity.values():
-            _weigh(weights, pod, other, node, own, namespace_labels)
+            _weigh(weights, pod, other, node, own, namespace_labels, arguments)
     if not weights:
         return None
     raw = [sum(weights.get(pair, 0) for pair in node.labels.items()) for node in nodes]
@@ -135,6 +137,7 @@ def _weigh(
     node: NodeInfo,
     own: Mapping[str, str],
     namespace_labels: NamespaceLabels,
+    arguments: Arguments,
 ) -> None:
     theirs = namespace_labels(other.namespace)
     for terms, sign in ((pod.preferred_affinity, 1), (pod.preferred_anti_affinity, -1)):
@@ -143,7 +146,9 @@ def _weigh(
                 _bump(weights, node, term, sign * term.weight)
     for term in other.required_affinity:
         if term.matches(pod.pod, own):
-            _bump(weights, node, term, _HARD_WEIGHT)
+            _bump(weights, node, term, arguments.hard_affinity_weight)
+    if arguments.ignores_preferred_terms_of_others:
+        return
     for terms, sign in ((other.preferred_affinity, 1), (other.preferred_anti_affinity, -1)):
         for term in terms:
             if term.matches(pod.pod, own):
@@ -176,7 +181,7 @@ def _node_matters(pod: PodInfo, event: Event) -> bool:
     return not keys or any(key in after and after[key] != before.get(key) for key in keys)
 
 
-def inter_pod_affinity(cache: Cache, namespace_labels: NamespaceLabels) -> Plugin:
+def inter_pod_affinity(cache: Cache, namespace_labels: NamespaceLabels, arguments: Arguments) -> Plugin:
     """The plugin."""
 
     def pre_filter(pod: PodInfo) -> Any:
@@ -206,7 +211,7 @@ def inter_pod_affinity(cache: Cache, namespace_labels: NamespaceLabels) -> Plugi
         filter=lambda _, state, node: state.rejection(node),
         count=InterPodState.count,
         pre_score=pre_score,
-        scores=lambda pod, _, nodes: scores(pod, nodes, cache, namespace_labels),
+        scores=lambda pod, _, nodes: scores(pod, nodes, cache, namespace_labels, arguments),
         weight=2,
         hints={
             ClusterEvent.POD_ADD: _pod_matters,

@@ -18,6 +18,7 @@ from typing import Any
 from apiserver.api.selectors import from_object
 from apiserver.api.status import StatusError
 from controllers.runtime.transport import TransportError
+from controllers.scheduler.arguments import Arguments
 from controllers.scheduler.evictions import REASON, Evictions
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, PostFilterResult, Reads
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
@@ -28,7 +29,6 @@ Json = dict[str, Any]
 NAME = "DefaultPreemption"
 NOT_HELPFUL = Rejection(NAME, ("Preemption is not helpful for scheduling",))
 NO_VICTIMS = Rejection(NAME, ("No preemption victims found for incoming pod",))
-_PERCENT, _AT_LEAST = 10, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ class Preemption:
         nominator: Nominator,
         budgets: Callable[[], Sequence[Json]],
         choice: random.Random,
+        arguments: Arguments,
     ) -> None:
+        self._percentage, self._at_least = arguments.candidates_percentage, arguments.candidates_at_least
         self._evictions, self._cache, self._nominator = evictions, cache, nominator
         self._budgets, self._choice = budgets, choice
 
@@ -110,7 +112,7 @@ class Preemption:
         nodes = [node for node in self._cache.list() if diagnosis.code_of(node.name) is Code.UNSCHEDULABLE]
         if not nodes:
             return []
-        enough = min(len(nodes), max(_AT_LEAST, len(nodes) * _PERCENT // 100))
+        enough = min(len(nodes), max(self._at_least, len(nodes) * self._percentage // 100))
         start = self._choice.randrange(len(nodes))
         budgets = self._budgets()
         harmless: list[Candidate] = []
@@ -220,5 +222,7 @@ def _is_being_preempted(pod: Json) -> bool:
     )
 
 
-def default_preemption(preemption: Preemption) -> Plugin:
-    return Plugin(name=NAME, reads=Reads(), post_filter=preemption.post_filter, hints={})
+def default_preemption(preemption: Preemption | None) -> Plugin:
+    """The plugin; without `preemption` it does nothing."""
+    post_filter = preemption.post_filter if preemption is not None else None
+    return Plugin(name=NAME, reads=Reads(), post_filter=post_filter, hints={})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from controllers.scheduler.arguments import CPU_AND_MEMORY, DEFAULTS, Arguments
 from controllers.scheduler.events import ClusterEvent, Event, Hint, is_own
 from controllers.scheduler.extended import IMPLICIT_PREFIX, ClassNames
 from controllers.scheduler.framework import SKIP, Plugin, PodField, Reads, node_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.requests import pod_requests
+from controllers.scheduler.requests import is_extended, pod_requests
 from controllers.scheduler.scores import MAX_SCORE
 from controllers.scheduler.status import Code, Rejection
 
@@ -21,7 +23,9 @@ ASSUMED_REQUESTS = PodField("requests that scoring assumes", lambda pod: pod.ass
 _ALLOCATABLE = node_field("status", "allocatable")
 
 
-def unfit(pod: PodInfo, node: NodeInfo, classes: ClassNames | None) -> Rejection | None:
+def unfit(
+    pod: PodInfo, node: NodeInfo, classes: ClassNames | None, ignored: frozenset[str] = frozenset()
+) -> Rejection | None:
     """Every resource that is short is named. What the node does not list may be served by devices of a class."""
     short: list[str] = []
     unresolvable = False
@@ -31,7 +35,7 @@ def unfit(pod: PodInfo, node: NodeInfo, classes: ClassNames | None) -> Rejection
     for name, value in pod.requests.items():
         capacity = allocatable.get(name, 0)
         if value > capacity - requested.get(name, 0):
-            if _left_to_devices(name, node, classes):
+            if _left_to_devices(name, node, classes) or (ignored and _is_ignored(name, ignored)):
                 continue
             short.append(f"Insufficient {name}")
             unresolvable |= value > capacity
@@ -44,6 +48,10 @@ def unfit(pod: PodInfo, node: NodeInfo, classes: ClassNames | None) -> Rejection
 
 def _left_to_devices(name: str, node: NodeInfo, classes: ClassNames | None) -> bool:
     return classes is not None and not node.allocatable.get(name) and classes.get(name) is not None
+
+
+def _is_ignored(name: str, ignored: frozenset[str]) -> bool:
+    return is_extended(name) and (name in ignored or name.partition("/")[0] in ignored)
 
 
 def _order(reason: str) -> tuple[int, str]:
@@ -108,7 +116,41 @@ def _least_allocated(pod: PodInfo, _: Any, node: NodeInfo) -> int:
     return total // weights if weights else 0
 
 
-def node_resources_fit(classes: ClassNames | None = None) -> Plugin:
+def _strategy(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
+    """How the node's room is scored: by default as the mean of what is left of cpu and memory."""
+    if arguments.scored == CPU_AND_MEMORY and not arguments.prefers_full_nodes:
+        return _least_allocated
+    full = arguments.prefers_full_nodes
+
+    def score(pod: PodInfo, _: Any, node: NodeInfo) -> int:
+        total = weights = 0
+        for name, weight in arguments.scored:
+            used, capacity = _used(pod, node, name)
+            if capacity:
+                weights += weight
+                if full:
+                    total += weight * (min(used, capacity) * MAX_SCORE // capacity)
+                elif used <= capacity:
+                    total += weight * ((capacity - used) * MAX_SCORE // capacity)
+        return total // weights if weights else 0
+
+    return score
+
+
+def _used(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:
+    """What would be in use of a resource of the node, and how much there is; 0 where it does not count."""
+    cpu, memory = pod.assumed_requests
+    if name == "cpu":
+        return node.assumed_cpu + cpu, node.cpu
+    if name == "memory":
+        return node.assumed_memory + memory, node.memory
+    wanted = pod.requests.get(name, 0)
+    if not wanted and name != "ephemeral-storage":
+        return 0, 0
+    return node.requested.get(name, 0) + wanted, node.allocatable.get(name, 0)
+
+
+def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments = DEFAULTS) -> Plugin:
     """The plugin. `classes` None: devices serve no extended resources."""
     hints: dict[ClusterEvent, Hint | None] = {
         ClusterEvent.NODE_ADD: _fits_empty(classes),
@@ -124,8 +166,8 @@ def node_resources_fit(classes: ClassNames | None = None) -> Plugin:
         reads=Reads(
             pod=(REQUESTS, ASSUMED_REQUESTS), node=(_ALLOCATABLE,), pods_on_node=True, devices=classes is not None
         ),
-        filter=lambda pod, _, node: unfit(pod, node, classes),
-        score=_least_allocated,
+        filter=lambda pod, _, node: unfit(pod, node, classes, arguments.ignored),
+        score=_strategy(arguments),
         hints=hints,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,14 +56,20 @@ def _affine(pod: PodInfo, node: NodeInfo) -> bool:
     return affinity.selector is None or affinity.selector.matches(node.labels, node.name)
 
 
-def constraints(pod: PodInfo, action: str, default_selector: LabelSelector | None = None) -> list[Constraint]:
-    """The pod's constraints of one kind. Raises SelectorError."""
+def constraints(
+    pod: PodInfo,
+    action: str,
+    default_selector: LabelSelector | None = None,
+    defaults: Sequence[Json] | None = None,
+) -> list[Constraint]:
+    """The pod's constraints of one kind, or the defaults (None: the system's). Raises SelectorError."""
     own = pod.spec.get("topologySpreadConstraints")
     if own:
         return [_constraint(pod, raw, None) for raw in own if raw["whenUnsatisfiable"] == action]
-    if default_selector is None or default_selector.empty or action != "ScheduleAnyway":
+    if default_selector is None or default_selector.empty:
         return []
-    return [_constraint(pod, raw, default_selector) for raw in _DEFAULTS]
+    chosen = _DEFAULTS if defaults is None else defaults
+    return [_constraint(pod, raw, default_selector) for raw in chosen if raw["whenUnsatisfiable"] == action]
 
 
 def _constraint(pod: PodInfo, raw: Json, selector: LabelSelector | None) -> Constraint:
@@ -204,19 +210,26 @@ def _node_matters(pod: PodInfo, event: Event) -> bool:
     return before != after
 
 
-def pod_topology_spread(cache: Cache, default_selector: Callable[[PodInfo], LabelSelector | None]) -> Plugin:
-    """The plugin. `default_selector` says which pods a pod without constraints is spread among."""
+def pod_topology_spread(
+    cache: Cache, default_selector: Callable[[PodInfo], LabelSelector | None], defaults: Sequence[Json] | None = None
+) -> Plugin:
+    """The plugin. `default_selector` says which pods a pod without constraints is spread among, `defaults` how."""
+    filters = any(raw["whenUnsatisfiable"] == "DoNotSchedule" for raw in defaults or ())
 
     def pre_filter(pod: PodInfo) -> Any:
         try:
-            wanted = pod.spec.get("topologySpreadConstraints") and constraints(pod, "DoNotSchedule")
+            wanted = None
+            if pod.spec.get("topologySpreadConstraints"):
+                wanted = constraints(pod, "DoNotSchedule")
+            elif filters:
+                wanted = constraints(pod, "DoNotSchedule", default_selector(pod), defaults)
         except SelectorError as error:
             raise PluginError(str(error)) from error
         return SpreadState(pod, wanted, cache) if wanted else SKIP
 
     def pre_score(pod: PodInfo, _: Any) -> Any:
         try:
-            return constraints(pod, "ScheduleAnyway", default_selector(pod)) or SKIP
+            return constraints(pod, "ScheduleAnyway", default_selector(pod), defaults) or SKIP
         except SelectorError as error:
             raise PluginError(str(error)) from error
 

@@ -1,0 +1,222 @@
+"""A KubeSchedulerConfiguration: what it changes, and what it may not say."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from apiserver.api.features import Features
+from controllers.runtime.kinds import EVENTS, PODS
+from controllers.scheduler.arguments import Arguments, read_arguments
+from controllers.scheduler.configuration import Configuration, ConfigurationError, parse
+from controllers.scheduler.framework import Plugin
+from controllers.scheduler.plugins import Parts, default_plugins
+from controllers.scheduler.profiles import arrange, check
+from tests.scheduler.cluster import Cluster
+from tests.scheduler.objects import a_node, a_pod, info
+from tests.scheduler.world import World
+from tests.support.virtual import passes, run
+from tests.support.wire import command, environment
+
+Json = dict[str, Any]
+ENABLED = Features().enabled
+
+
+def document(*profiles: Json, **fields: Any) -> Json:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return {**head, **({"profiles": list(profiles)} if profiles else {}), **fields}
+
+
+def profile(plugins: Json | None = None, name: str = "default-scheduler", **args: Json) -> Json:
+    config = [{"name": plugin, "args": values} for plugin, values in args.items()]
+    return {"schedulerName": name, "plugins": plugins or {}, "pluginConfig": config}
+
+
+def named(*names: str) -> list[Json]:
+    return [{"name": name} for name in names]
+
+
+def arranged(plugins: Json) -> tuple[Plugin, ...]:
+    cluster = Cluster()
+    settings = parse(document(profile(plugins))).profiles[0]
+    return arrange(default_plugins(Parts(cache=cluster.cache, devices=cluster.devices)), settings)
+
+
+def arguments(gates: Mapping[str, bool] | None = None, **args: Json) -> Arguments:
+    settings = parse(document(profile(None, **args))).profiles[0]
+    return read_arguments(settings, lambda name: (gates or {}).get(name, ENABLED(name)))
+
+
+def configured(*nodes: Json, **args: Json) -> Cluster:
+    """A cluster whose plugins have arguments."""
+    return Cluster(*nodes, arguments=arguments(**args))
+
+
+# What it changes
+
+
+def test_without_a_word_everything_is_as_without_a_configuration() -> None:
+    assert parse(document()) == Configuration()
+    assert [plugin.name for plugin in arranged({})] == [plugin.name for plugin in Cluster().evaluator.plugins]
+    assert [plugin.weight for plugin in arranged({})] == [plugin.weight for plugin in Cluster().evaluator.plugins]
+    assert arguments() == Arguments()
+
+
+def test_backoffs_and_the_percentage_of_nodes_are_read() -> None:
+    found = parse(
+        document(
+            {"schedulerName": "a", "percentageOfNodesToScore": 0}, {"schedulerName": "b"},
+            percentageOfNodesToScore=40, podInitialBackoffSeconds=2, podMaxBackoffSeconds=60,
+        )
+    )  # fmt: skip
+    assert (found.first_backoff, found.last_backoff) == (timedelta(seconds=2), timedelta(seconds=60))
+    assert found.percentage == 40
+    assert [settings.percentage for settings in found.profiles] == [0, None]
+
+
+def test_a_disabled_plugin_is_out_everywhere_or_at_one_point() -> None:
+    assert "TaintToleration" not in [p.name for p in arranged({"multiPoint": {"disabled": named("TaintToleration")}})]
+    (left,) = [p for p in arranged({"score": {"disabled": named("TaintToleration")}, "preScore": {"disabled": named(
+        "TaintToleration")}}) if p.name == "TaintToleration"]  # fmt: skip
+    assert left.filter is not None
+    assert left.score is None
+    only = {"disabled": named("*"), "enabled": named("NodeResourcesFit", "PrioritySort", "DefaultBinder")}
+    assert [p.name for p in arranged({"multiPoint": only})] == ["NodeResourcesFit"]
+    scoring = {"disabled": named("*"), "enabled": named("ImageLocality")}
+    kept = [p.name for p in arranged({"score": scoring, "preScore": scoring}) if p.scoring]
+    assert kept == ["ImageLocality"]
+
+
+def test_weights_are_the_points_then_the_general_ones_then_upstreams() -> None:
+    def weights(plugins: Json) -> dict[str, int]:
+        return {plugin.name: plugin.weight for plugin in arranged(plugins)}
+
+    general = {"enabled": [{"name": "NodeAffinity", "weight": 7}, {"name": "ImageLocality", "weight": 4}]}
+    found = weights({"multiPoint": general, "score": {"enabled": [{"name": "ImageLocality", "weight": 9}]}})
+    assert (found["NodeAffinity"], found["ImageLocality"], found["TaintToleration"]) == (7, 9, 3)
+
+
+def test_filters_that_a_profile_names_are_asked_first() -> None:
+    node = a_node("n", cpu="0", taints=[{"key": "k", "effect": "NoSchedule"}])
+    pod = info(requests={"cpu": "1"})
+    assert Cluster(node).refusal(pod) == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    first = {"filter": {"enabled": named("NodeResourcesFit")}}
+    assert Cluster(node, plugins=first).refusal(pod) == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_full_nodes_can_be_preferred_and_other_resources_scored() -> None:
+    nodes = (a_node("busy", extra={"example.com/x": "4"}), a_node("idle", extra={"example.com/x": "4"}))
+    busy = a_pod(requests={"cpu": "1", "memory": "2Gi", "example.com/x": "2"})
+    pod = info(requests={"example.com/x": "1"})
+
+    def score(strategy: Json) -> dict[str, int]:
+        fit = {"scoringStrategy": strategy}
+        return configured(*nodes, NodeResourcesFit=fit).on("busy", busy).totals(pod)
+
+    x_alone = {"type": "MostAllocated", "resources": [{"name": "example.com/x", "weight": 5}]}
+    assert score(x_alone) == {"busy": 75, "idle": 25}
+    least = {"type": "LeastAllocated", "resources": [{"name": "example.com/x", "weight": 5}]}
+    assert score(least) == {"busy": 25, "idle": 75}
+    both = {"resources": [{"name": "cpu", "weight": 1}, {"name": "example.com/x", "weight": 3}]}
+    assert score(both)["idle"] == (97 + 3 * 75) // 4
+
+
+def test_ignored_resources_are_not_counted() -> None:
+    for name, values in (("ignoredResources", ["example.com/x"]), ("ignoredResourceGroups", ["example.com"])):
+        cluster = configured(a_node("n"), NodeResourcesFit={name: values})
+        assert cluster.place(info(requests={"example.com/x": "1"})) == "n"
+        assert "Insufficient other.org/x" in cluster.refusal(info(requests={"other.org/x": "1"}))
+
+
+def test_spreading_has_the_constraints_that_are_given() -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    args = {"defaultingType": "List", "defaultConstraints": [constraint]}
+    cluster = configured(a_node("a", labels={"zone": "1"}), a_node("b", labels={"zone": "2"}, pods="0"),
+                         PodTopologySpread=args)  # fmt: skip
+    cluster.belongs_together("app")
+    cluster.on("a", a_pod(labels={"app": "x"}))
+    assert "1 node(s) didn't match pod topology spread constraints" in cluster.refusal(info(labels={"app": "x"}))
+    assert cluster.place(info(labels={"app": "y"})) == "a"
+
+
+def test_arguments_of_devices_heed_their_gates() -> None:
+    found = arguments(DynamicResources={"filterTimeout": "0", "bindingTimeout": "1m30s"})
+    assert (found.filter_timeout, found.binding_timeout) == (None, timedelta(seconds=90))
+    assert arguments({"DRASchedulerFilterTimeout": False}).filter_timeout is None
+    with pytest.raises(ConfigurationError, match="filterTimeout: the gate DRASchedulerFilterTimeout is off"):
+        arguments({"DRASchedulerFilterTimeout": False}, DynamicResources={"filterTimeout": "1s"})
+    with pytest.raises(ConfigurationError, match="bindingTimeout: the gate DRADeviceBindingConditions is off"):
+        arguments({"DRADeviceBindingConditions": False}, DynamicResources={"bindingTimeout": "1m"})
+
+
+def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_name() -> None:
+    packing = {"scoringStrategy": {"type": "MostAllocated"}}
+    configuration = parse(document(profile(), profile(None, "packing", NodeResourcesFit=packing)))
+
+    async def scenario() -> None:
+        async with World("scheduler", configuration=configuration) as world:
+            await world.add_nodes(a_node("big", cpu="64", memory="64Gi"), a_node("small"))
+            for name, scheduler in (("spread", "default-scheduler"), ("packed", "packing")):
+                await world.create(PODS, a_pod(name, requests={"cpu": "1", "memory": "2Gi"}, schedulerName=scheduler))
+            assert (await world.bound("spread"))["spec"]["nodeName"] == "big"
+            assert (await world.bound("packed"))["spec"]["nodeName"] == "small"
+            await world.create(PODS, a_pod("foreign", schedulerName="another"))
+            await passes(1)
+            events = (await world.client.list(EVENTS, "ns"))["items"]
+            reporters = {event["regarding"]["name"]: event["reportingController"] for event in events}
+            assert reporters == {"spread": "default-scheduler", "packed": "packing"}
+            assert not (await world.client.get(PODS, "foreign", "ns"))["spec"].get("nodeName")
+
+    run(scenario)
+
+
+# What it may not say
+
+NO = [
+    ({"kind": "Other"}, "must be a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"),
+    ({"extenders": [{}]}, "extenders: is not supported"),
+    ({"leaderElection": {}}, "leaderElection: is given by --leader-elect and the flags with it"),
+    ({"profils": []}, "profils: there is no such field"),
+    ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: must be a whole number from 0 to 100"),
+    ({"podMaxBackoffSeconds": 1, "podInitialBackoffSeconds": 2}, "podMaxBackoffSeconds: must be greater than or equal"),
+    ({"profiles": [{}, {}]}, "profiles: two have the schedulerName default-scheduler"),
+    ({"profiles": [{"plugins": {"filters": {}}}]}, "profiles[0].plugins.filters: there is no such field"),
+    ({"profiles": [profile({"filter": {"enabled": named("Mine")}})]}, "plugins.filter.enabled: there is no plugin Mine"),
+    ({"profiles": [profile({"multiPoint": {"enabled": named("VolumeZone")}})]}, "VolumeZone is not built"),
+    ({"profiles": [profile({"bind": {"disabled": named("*")}})]}, "DefaultBinder cannot be disabled"),
+    ({"profiles": [profile({"preFilter": {"disabled": named("NodePorts")}})]}, "NodePorts needs preFilter for filter"),
+    ({"profiles": [profile(None, VolumeBinding={})]}, "there is no plugin VolumeBinding, or it is not built"),
+    ({"profiles": [profile(None, NodeAffinity={"addedAffinity": {}})]}, "NodeAffinityArgs: addedAffinity is not supp"),
+    ({"profiles": [profile(None, DefaultPreemption={"minCandidates": 1})]}, "minCandidates: there is no such field"),
+    ({"profiles": [profile(None, DynamicResources={"filterTimeout": "soon"})]}, "filterTimeout: must be a duration"),
+    ({"profiles": [profile(None, DynamicResources={"bindingTimeout": "1ms"})]}, "bindingTimeout: must be at least 1s"),
+    ({"profiles": [profile(None, NodeResourcesFit={"scoringStrategy": {"type": "RequestedToCapacityRatio"}})]},
+     "type: RequestedToCapacityRatio is not supported"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "text"), NO, ids=[text[:40] for _, text in NO])
+def test_what_cannot_be_followed_is_refused_by_name(fields: Json, text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        check(parse(document(**fields)), ENABLED)
+    assert text in str(caught.value)
+
+
+def test_at_start_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(yaml.safe_dump(document(extenders=[{}])))
+    flags = ("--attached", "--port=0", f"--data-dir={tmp_path}/data", "--storage=memory", f"--config={path}")
+    done = subprocess.run(
+        command(*flags, "--controllers=scheduler"), env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith(f"--config: {path}: extenders: is not supported\n")
+    done = subprocess.run(command(*flags), env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "--config is the scheduler's" in done.stderr
