@@ -190,7 +190,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             options=options,
             names=names,
             election=_election(given, names, host),
-            health=_address(given.healthz_bind_address),
+            health=address(given.healthz_bind_address),
             verbosity=given.verbose,
         )
     except (UnknownComponentError, KubeconfigError, ValueError, OSError) as error:
@@ -293,7 +293,8 @@ def duration(flag: str, text: str) -> timedelta:
         raise FlagError(f'{flag}: "{text}" is not a duration such as 15s or 1m30s') from None
 
 
-def _address(text: str) -> tuple[str, int] | None:
+def address(text: str) -> tuple[str, int] | None:
+    """`IP:PORT` of --healthz-bind-address, None where it is empty. Raises FlagError."""
     if not text:
         return None
     host, _, port = text.rpartition(":")

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from controllers.__main__ import run
-from controllers.flags import FlagError, Given, OneLineParser, add_cluster, cluster, duration, gates, release
+from controllers.flags import FlagError, Given, OneLineParser, add_cluster, address, cluster, duration, gates, release
 from controllers.options import Options, PluginDirs
 
 _EPILOG = """\
@@ -53,6 +53,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="DURATION",
         help="how soon it looks again at what cannot go on, as kubelet's (default 1m)",
     )
+    flags.add_argument(
+        "--healthz-bind-address",
+        default="",
+        metavar="IP:PORT",
+        help="answer /healthz, /livez, /readyz and /metrics there (default: nowhere)",
+    )
     flags.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="as kubelet's")
     flags.add_argument(
         "--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)"
@@ -86,7 +92,7 @@ def read(arguments: Sequence[str] | None) -> Given:
         options=options,
         names=("node-agent",),
         election=None,
-        health=None,
+        health=address(given.healthz_bind_address),
         verbosity=given.verbose,
     )
 

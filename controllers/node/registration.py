@@ -6,7 +6,7 @@ Slices are published before the node becomes Ready, so that whoever waits for th
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from apiserver import clock
 from controllers.node.addresses import Pool
@@ -16,7 +16,7 @@ from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import DEVICE_CLASSES, LEASES, NODES, RESOURCE_SLICES, Json, Kind
-from controllers.runtime.times import go_time, micro_time
+from controllers.runtime.times import go_time, micro_time, parse_time
 from controllers.runtime.workqueue import Resync
 from kubedra import profiles
 from kubedra.driver.pools import Owner, plan
@@ -31,6 +31,7 @@ _HEALTHY = (
 log = logging.getLogger(__name__)
 _LEASE_SECONDS = 40
 _RENEW = Resync(seconds=10)
+_HEARTBEAT = timedelta(minutes=5)
 #: Within this time a slice that was published is seen.
 _SEEN_WITHIN = timedelta(seconds=5)
 
@@ -156,20 +157,22 @@ class Registration:
             await self._kubelet.patch(NODES, name, body, type="merge")
 
     async def _report(self, node: Json) -> None:
-        """Status as a kubelet registers it; nothing is written while the node is Ready and complete."""
+        """Status as a kubelet registers it; while the node is Ready and complete it is written every five minutes."""
         status = node.get("status", {})
         ready = {c["type"]: c["status"] for c in status.get("conditions") or ()}
         complete = status.get("capacity") and status.get("allocatable") and status.get("addresses")
-        if complete and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY):
+        well = complete and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY)
+        if well and clock.now() - _last_heartbeat(status) < _HEARTBEAT:
             return
         name, now = node["metadata"]["name"], go_time(clock.now())
         capacity = {**CAPACITY, **(status.get("capacity") or {})}
+        since = {c["type"]: c.get("lastTransitionTime") for c in status.get("conditions") or ()}
         conditions = [
             {
                 "type": kind,
                 "status": value,
                 "lastHeartbeatTime": now,
-                "lastTransitionTime": now,
+                "lastTransitionTime": (ready.get(kind) == value and since.get(kind)) or now,
                 "reason": reason,
                 "message": message,
             }
@@ -226,3 +229,9 @@ def _node_info(node: Json, release: tuple[int, int]) -> Json:
         "operatingSystem": "linux",
         "architecture": "amd64",
     }
+
+
+def _last_heartbeat(status: Json) -> datetime:
+    """When the node's status was last written by its kubelet."""
+    times = [c["lastHeartbeatTime"] for c in status.get("conditions") or () if c.get("lastHeartbeatTime")]
+    return parse_time(max(times)) if times else datetime.min.replace(tzinfo=UTC)

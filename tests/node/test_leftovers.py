@@ -177,3 +177,24 @@ def test_claims_of_a_pod_that_was_deleted_by_force_are_released() -> None:
             await become(lambda: not agent_of(world)._gone)
 
     run(scenario)
+
+
+def test_a_nodes_status_is_written_again_every_five_minutes_and_keeps_the_times_of_its_changes() -> None:
+    async def scenario() -> None:
+        async with World() as world:
+            registration = Registration(world.client, Informers(world.client), Options())
+            await registration.keep(await world.create(NODES, EMULATED))
+            first = await world.client.get(NODES, "worker")
+            await registration.keep(first)
+            assert (await world.client.get(NODES, "worker"))["metadata"]["resourceVersion"] == first["metadata"][
+                "resourceVersion"
+            ]
+            old = {"lastHeartbeatTime": "2020-01-01T00:00:00Z", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+            aged = [{**condition, **old} for condition in first["status"]["conditions"]]
+            await world.client.patch(NODES, "worker", {"status": {"conditions": aged}}, subresource="status")
+            await registration.keep(await world.client.get(NODES, "worker"))
+            for condition in (await world.client.get(NODES, "worker"))["status"]["conditions"]:
+                assert condition["lastHeartbeatTime"] > "2020-01-01T00:00:00Z"
+                assert condition["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+
+    run(scenario)

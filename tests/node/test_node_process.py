@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -302,10 +304,10 @@ def test_the_first_node_of_up_has_real_drivers(tmp_path_factory: pytest.TempPath
 def test_the_pod_resources_api_names_the_devices_of_containers(cluster: Cluster) -> None:
     cluster.kube.apply(a_pod())
     cluster.kube.wait("pod/p", "phase=Running")
-    claim, socket = next(iter(cluster.node.prepared())), cluster.root / "pod-resources" / "kubelet.sock"
+    claim, path_of = next(iter(cluster.node.prepared())), cluster.root / "pod-resources" / "kubelet.sock"
 
     def ask(method: str, request: Any, answer: Any) -> Any:
-        with grpc.insecure_channel(f"unix:{socket}") as channel:
+        with grpc.insecure_channel(f"unix:{path_of}") as channel:
             path = f"/v1.PodResourcesLister/{method}"
             return channel.unary_unary(path, type(request).SerializeToString, answer.FromString)(request, timeout=10)
 
@@ -321,3 +323,17 @@ def test_the_pod_resources_api_names_the_devices_of_containers(cluster: Cluster)
     assert ask("GetAllocatableResources", M.Empty(), M.Empty) == M.Empty()
     with pytest.raises(grpc.RpcError, match="pod q in namespace default not found"):
         ask("Get", M.PodName(name="q", namespace="default"), M.GetPodResources)
+
+
+def test_a_nodes_metrics_are_answered_where_a_flag_says(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    flags = (f"--healthz-bind-address=127.0.0.1:{port}",)
+    node = NodeProcess("n1", kube.kubeconfig, tmp_path_factory.mktemp("n"), args=flags)
+    node.start()
+    try:
+        kube.wait("node/n1", "condition=Ready")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            assert 'dra_resource_claims_in_use{driver_name="<any>"} 0' in answer.read().decode().splitlines()
+    finally:
+        node.close()
