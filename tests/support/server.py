@@ -43,7 +43,7 @@ class Running:
 
 
 @contextmanager
-def serve(*flags: str, wire: Callable[[Server], Web] = lambda server: Web(server.application)) -> Iterator[Running]:
+def serve(*flags: str, wire: Callable[[Server], Web] = lambda server: Web(server.front)) -> Iterator[Running]:
     """A server with these flags, until the block ends. `wire` makes its listening end."""
     with tempfile.TemporaryDirectory() as directory:
         settings = read(["--storage=memory", "--port=0", f"--data-dir={directory}", *flags])
