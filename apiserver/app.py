@@ -29,7 +29,7 @@ from apiserver.http.handlers.accounttokens import AccountTokens
 from apiserver.http.handlers.authentication import Authentication
 from apiserver.http.handlers.authenticator import ADMIN, Authenticator
 from apiserver.http.handlers.authorization import Authorization
-from apiserver.http.handlers.chain import Chain, Link
+from apiserver.http.handlers.chain import HandlerChain, Link
 from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.errors import Errors
 from apiserver.http.handlers.history import History
@@ -117,7 +117,7 @@ class Server:
         links: list[Link] = [self._history, Errors(), self._authentication]
         if not self._authorizer.allows_all:
             links.append(Authorization(self._authorizer))
-        self.chain = Chain(*links, last=self._dispatch)
+        self.chain = HandlerChain(*links, last=self._dispatch)
         self.front = FrontEnd(self.chain, self._make_admin)
         self.catalog.subscribe(self._follow_catalog)
 

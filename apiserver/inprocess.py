@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from apiserver.http.handlers.chain import Chain
+from apiserver.http.handlers.chain import HandlerChain
 from apiserver.messages import ConnectionClosed, Request, Response, Stream, User
 
 Headers = Iterable[tuple[str, str]]
@@ -19,7 +19,9 @@ class InProcess:
     is the exception that the client expects where its connection closes.
     """
 
-    def __init__(self, chain: Chain, user: User | None = None, closed: type[Exception] = ConnectionClosed) -> None:
+    def __init__(
+        self, chain: HandlerChain, user: User | None = None, closed: type[Exception] = ConnectionClosed
+    ) -> None:
         self._chain, self._user, self._closed = chain, user, closed
 
     async def _answer(self, request: Request) -> Response | Stream:

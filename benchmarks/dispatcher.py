@@ -33,7 +33,7 @@ from starlette.routing import Route
 from apiserver import messages
 from apiserver.app import Server
 from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.http.handlers.chain import Chain
+from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.web import Web
 from apiserver.resources import CATALOG
 from apiserver.settings import read
@@ -77,7 +77,7 @@ def variant(name: str, server: Server) -> Asgi:
     return app
 
 
-async def answer_of(chain: Chain, scope: Message, body: bytes) -> messages.Response:
+async def answer_of(chain: HandlerChain, scope: Message, body: bytes) -> messages.Response:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     query = scope["query_string"].decode("latin-1")
     answer = await chain.handle(messages.Request(scope["method"], scope["path"], query, headers, body))
@@ -88,7 +88,7 @@ async def answer_of(chain: Chain, scope: Message, body: bytes) -> messages.Respo
 class ChainAsAsgi:
     """The chain as an ASGI application, which Starlette's Route takes for one (a function it would wrap)."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: HandlerChain) -> None:
         self._chain = chain
 
     async def __call__(self, scope: Message, receive: Any, send: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from apiserver.api.status import StatusError
 from apiserver.http.handlers.authenticator import ADMIN
-from apiserver.http.handlers.chain import Chain, Handler, insert, remove
+from apiserver.http.handlers.chain import Handler, HandlerChain, insert, remove
 from apiserver.http.handlers.requestinfo import parse
 from apiserver.messages import Request, Response
 from tests.support.server import Running, serve
@@ -14,7 +14,7 @@ from tests.support.server import Running, serve
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def links(chain: Chain) -> list[str]:
+def links(chain: HandlerChain) -> list[str]:
     """Names of the handlers, from the first to the last."""
     handler, found = chain._first, []
     while handler is not None:
@@ -61,7 +61,7 @@ class Last:
 def test_a_link_that_is_inserted_is_passed_until_it_is_removed() -> None:
     seen: list[str] = []
     first, second, between = (Named(name, seen) for name in ("first", "second", "between"))
-    chain = Chain(first, second, last=Last())
+    chain = HandlerChain(first, second, last=Last())
     insert(between, behind=first)
     assert chain.try_fast(Request("GET", f"{MAPS}/a", "", {}, b"")) is not None
     assert seen == ["first", "between", "second"]
@@ -85,7 +85,7 @@ def test_a_link_that_is_inserted_is_passed_until_it_is_removed() -> None:
 )
 def test_what_may_have_to_wait_is_not_tried(method: str, path: str, query: str, body: bytes) -> None:
     seen: list[str] = []
-    chain = Chain(Named("first", seen), last=Last())
+    chain = HandlerChain(Named("first", seen), last=Last())
     assert chain.try_fast(Request(method, path, query, {}, body)) is None
     assert seen == []
 

@@ -42,7 +42,7 @@ class Link(Handler, Protocol):
     next: Handler
 
 
-class Chain:
+class HandlerChain:
     """The handlers, from the first to the last."""
 
     def __init__(self, *links: Link, last: Handler) -> None:

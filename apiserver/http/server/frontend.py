@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from apiserver.http.handlers.chain import Chain
+from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.pace import Pace
 from apiserver.http.server.relay import AsgiApp
 
@@ -19,7 +19,7 @@ class FrontEnd:
     server keep one `pace`.
     """
 
-    def __init__(self, chain: Chain, make_admin: Callable[[], AsgiApp]) -> None:
+    def __init__(self, chain: HandlerChain, make_admin: Callable[[], AsgiApp]) -> None:
         self.chain, self._make_admin = chain, make_admin
         self._admin: asyncio.Future[AsgiApp] | None = None
         self.pace = Pace()
