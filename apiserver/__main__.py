@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from apiserver import kubeconfig, logs
 from apiserver.guard import IntruderError, check_origins
+from apiserver.http.sinks.jsonlines import RequestLogError
 from apiserver.kubeconfig import KubeconfigError
 from apiserver.serving import RuntimeConfigError
 from apiserver.settings import Settings, SettingsError, read
@@ -33,6 +34,7 @@ from kubedra import private
 if TYPE_CHECKING:
     from apiserver.app import Server
     from apiserver.http.server.web import Web
+    from apiserver.http.sinks.jsonlines import JsonLines
     from controllers.manager import Manager
     from controllers.scheduler.configuration import Configuration
 
@@ -43,7 +45,9 @@ RECORD = "server.json"
 _OPEN_CREDENTIAL = "open-access"
 #: Seconds of virtual time that a start may take.
 _START_LIMIT = 60.0
-_MISTAKES = (SettingsError, KubeconfigError, RuntimeConfigError, UnusableDatabase, IntruderError)
+_MISTAKES = (
+    SettingsError, KubeconfigError, RuntimeConfigError, UnusableDatabase, IntruderError, RequestLogError,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,8 +143,11 @@ class Process:
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, self._signalled)
         files = self._certificate()
+        request_log = self._request_log()
         server = await Server.open(self._settings)
         try:
+            if request_log is not None:
+                server.record_requests(request_log)
             say(self._settings, f"storage     {self._storage()}")
             web = self._web(server, files)
             serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
@@ -165,7 +172,7 @@ class Process:
                 for component in manager.components:
                     say(self._settings, f"component   {component.name}")
             await self._come_to_rest()
-            self._tell(files)
+            self._announce(files)
             # What is here stays. Requests leave no cycles, so the collector may look less often than for every 700
             # objects that live.
             gc.collect()
@@ -205,6 +212,15 @@ class Process:
             return f"{settings.data_dir}  (durability {settings.durability})"
         return settings.storage.rpartition("@")[2]
 
+    def _request_log(self) -> JsonLines | None:
+        """Where --request-log writes: before the server starts it is known whether that is possible."""
+        from apiserver.http.sinks.jsonlines import JsonLines
+
+        settings = self._settings
+        if not settings.request_log:
+            return None
+        return JsonLines.open(settings.request_log, standard=(sys.stderr if settings.announce else sys.stdout).buffer)
+
     def _certificate(self) -> tuple[Path, Path] | None:
         settings = self._settings
         if settings.tls_cert_file is not None and settings.tls_key_file is not None:
@@ -218,7 +234,7 @@ class Process:
     def _web(self, server: Server, files: tuple[Path, Path] | None) -> Web:
         from apiserver.http.server.web import Web
 
-        web = Web(server.application, files)
+        web = Web(server.front, files)
         try:
             web.config.load()
         except (OSError, ssl.SSLError) as error:
@@ -233,12 +249,13 @@ class Process:
         settings = self._settings
         if not self._components:
             return None
-        from apiserver.http.handlers.authentication import ADMIN
+        from apiserver.http.handlers.authenticator import ADMIN
         from apiserver.inprocess import InProcess
         from controllers.manager import Manager
         from controllers.node.dra.checkpoint import CheckpointError
         from controllers.options import Options, PluginDirs
         from controllers.runtime.client import Client
+        from controllers.runtime.transport import TransportError
 
         features = settings.features
         plugins, registry = settings.plugin_dir, settings.registry_dir
@@ -254,7 +271,7 @@ class Process:
             gates=features.settings,
             scheduler=self._scheduler_configuration(),
         )
-        client = Client(InProcess(server.handle, ADMIN), release=features.release)
+        client = Client(InProcess(server.chain, ADMIN, TransportError), release=features.release)
         try:
             manager = Manager(client, options, self._components)
         except CheckpointError as error:
@@ -275,7 +292,7 @@ class Process:
         except (ValueError, OSError) as error:
             raise SettingsError(f"--config: {error}") from error
 
-    def _tell(self, files: tuple[Path, Path] | None) -> None:
+    def _announce(self, files: tuple[Path, Path] | None) -> None:
         """Write the kubeconfig, and say that all is ready."""
         settings = self._settings
         token = next((token for token, user in (settings.tokens or {}).items() if "system:masters" in user.groups), "")
@@ -286,19 +303,19 @@ class Process:
         if settings.attached:
             loop = asyncio.get_running_loop()
             threading.Thread(target=_when_stdin_ends, args=(loop, self._stopping), daemon=True).start()
-        told = {"url": self.url, "kubeconfig": str(settings.kubeconfig), "pid": os.getpid(), "token": token}
-        self._record(told)
+        announcement = {"url": self.url, "kubeconfig": str(settings.kubeconfig), "pid": os.getpid(), "token": token}
+        self._record(announcement)
         if settings.announce:
-            print(json.dumps(told), flush=True)
+            print(json.dumps(announcement), flush=True)
             return
         say(settings, f"kubeconfig  {settings.kubeconfig}")
         say(settings, "ready; Ctrl-C stops")
 
-    def _record(self, told: dict[str, object]) -> None:
+    def _record(self, announcement: dict[str, object]) -> None:
         """What `kubedra status` reads: who serves this data directory."""
         record = self._settings.data_dir / RECORD
         private.make_directory(record.parent)
-        private.write(record, json.dumps(told))
+        private.write(record, json.dumps(announcement))
 
     def _unrecord(self) -> None:
         (self._settings.data_dir / RECORD).unlink(missing_ok=True)

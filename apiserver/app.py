@@ -1,7 +1,7 @@
-"""Everything wired together, in the one place where it is: log → caches → stores → dispatcher → ASGI application.
+"""Everything wired together, in the one place where it is: log → caches → stores → chain of handlers → front end.
 
-server = await Server.open(settings)      ready to answer `server.handle(request)`
-server.application                        the ASGI application that uvicorn serves
+server = await Server.open(settings)      ready to answer `server.chain.handle(request)`
+server.front                              what is served on sockets
 await server.close()
 """
 
@@ -10,27 +10,36 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from apiserver.admission.plugins import build
 from apiserver.api.features import RELEASES, Features
 from apiserver.api.status import StatusError
+from apiserver.authorization.authorizer import Authorizer
 from apiserver.clock import now
 from apiserver.compaction import compact_regularly
 from apiserver.http.documents.discovery import Discovery
+from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
 from apiserver.http.documents.openapi import OpenApi
-from apiserver.http.formats.rendering import View
+from apiserver.http.formats.view import View
 from apiserver.http.handlers.accounttokens import AccountTokens
-from apiserver.http.handlers.authentication import ADMIN, Authenticator
-from apiserver.http.handlers.authorization import Authorizer
-from apiserver.http.handlers.dispatch import Dispatcher, Route
-from apiserver.http.server.asgi import Application
+from apiserver.http.handlers.authentication import Authentication
+from apiserver.http.handlers.authenticator import ADMIN, Authenticator
+from apiserver.http.handlers.authorization import Authorization
+from apiserver.http.handlers.chain import HandlerChain, Link
+from apiserver.http.handlers.dispatch import Dispatch
+from apiserver.http.handlers.errors import Errors
+from apiserver.http.handlers.history import History
+from apiserver.http.handlers.routes import Routes
+from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.relay import AsgiApp
+from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics
-from apiserver.messages import Request, Response, Stream
+from apiserver.http.sinks.ring import Ring
+from apiserver.messages import Request
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
@@ -49,6 +58,9 @@ from apiserver.storage import (
     WatchCache,
     open_log,
 )
+
+if TYPE_CHECKING:
+    from apiserver.http.handlers.faults import Faults
 
 Json = dict[str, Any]
 
@@ -73,11 +85,6 @@ class Server:
             settings.tokens, anonymous="AlwaysAllow" not in settings.authorization_modes
         )
         self._authorizer = Authorizer(settings.authorization_modes)
-        self.metrics = Metrics(self._objects, settings.features.stages)
-        versions = {
-            (resource.group, resource.plural, version.name)
-            for resource, version in served(CATALOG, settings.features, settings.runtime_config)
-        }
         self.registry = Registry(
             log,
             cache,
@@ -88,32 +95,60 @@ class Server:
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,
         )
-        self.catalog = Catalog(
-            self.registry, lambda resource, version: (resource.group, resource.plural, version.name) in versions
-        )
-        self.catalog.open(known(CATALOG, settings.features))
+        self.catalog = self._make_catalog()
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, now)
         self._authenticator.accounts = self._accounts
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
+        self.metrics = Metrics(self._objects, settings.features.stages, lambda: len(self._dispatch.streams))
+        self.requests = Ring()
+        self._request_log: JsonLines | None = None
+        self._faults: Faults | None = None
         self._discovery = Discovery(self.catalog.served(), settings.features.release)
         self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()))
-        checks = {
-            "ping": self._ping,
-            "log": self._ping,
-            "etcd": self._storage,
-            "informer-sync": self._ping,
-            "shutdown": self._shutdown,
-        }
-        self._documents = Documents(
-            self._discovery, version_info(settings), checks, self.metrics.text, self._openapi.answer
+        self._documents = self._make_documents()
+        self._dispatch = Dispatch(self._routes(), self._documents, now)
+        self._history = History([self.metrics.add, self.requests.add], now)
+        self._authentication = Authentication(
+            self._authenticator,
+            self._authorizer,
+            constrained=settings.features.enabled("ConstrainedImpersonation"),
         )
-        self.dispatcher = Dispatcher(
-            self._routes(), self._documents, self._authenticator, self._authorizer, self.metrics, now,
-            constrained_impersonation=settings.features.enabled("ConstrainedImpersonation"),
-        )  # fmt: skip
-        self.application = Application(self.dispatcher, self._make_admin)
+        links: list[Link] = [self._history, Errors(), self._authentication]
+        if not self._authorizer.allows_all:
+            links.append(Authorization(self._authorizer))
+        self.chain = HandlerChain(*links, last=self._dispatch)
+        self.front = FrontEnd(self.chain, self._make_admin)
         self.catalog.subscribe(self._follow_catalog)
+
+    def _make_catalog(self) -> Catalog:
+        versions = {
+            (resource.group, resource.plural, version.name)
+            for resource, version in served(CATALOG, self.settings.features, self.settings.runtime_config)
+        }
+        catalog = Catalog(
+            self.registry, lambda resource, version: (resource.group, resource.plural, version.name) in versions
+        )
+        catalog.open(known(CATALOG, self.settings.features))
+        return catalog
+
+    def _make_documents(self) -> Documents:
+        health = Health(
+            {
+                "ping": self._ping,
+                "log": self._ping,
+                "etcd": self._storage,
+                "informer-sync": self._ping,
+                "shutdown": self._shutdown,
+            }
+        )
+        version = version_info(self.settings)
+        return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer)
+
+    def record_requests(self, sink: JsonLines) -> None:
+        """Write records of requests there too, until the server closes."""
+        self._request_log = sink
+        self._history.add(sink.add)
 
     @classmethod
     async def open(cls, settings: Settings) -> Server:
@@ -141,15 +176,15 @@ class Server:
             server._compacting = asyncio.create_task(compact_regularly(log, settings.compaction_interval))
         return server
 
-    async def handle(self, request: Request) -> Response | Stream:
-        return await self.dispatcher.handle(request)
-
     async def reset(self) -> tuple[int, int]:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
-        `after_reset` makes again. (Objects gone, version now.)"""
+        `after_reset` makes again. Faults and records of requests go, too. (Objects gone, version now.)"""
         keep = [self.registry.stores["", "namespaces"].resource.key("", name) for name in BUILT_IN]
         deleted = await self.log.reset(keep)
         self.registry.dropped.clear()
+        if self._faults is not None:
+            self._faults.clear()
+        self.requests.clear()
         await self.ensure_built_in()
         if self.after_reset is not None:
             await self.after_reset()
@@ -199,21 +234,22 @@ class Server:
             self._compacting.cancel()
             await asyncio.gather(self._compacting, return_exceptions=True)
         await self.log.close()
+        if self._request_log is not None:
+            self._request_log.close()
 
     def _follow_catalog(self, _: CatalogEvent) -> None:
         """What is derived from the catalog, after a change of it."""
         found = self.catalog.served()
-        self.dispatcher.show(self._routes())
+        self._dispatch.routes = self._routes()
         self._discovery.show(found)
         self._documents.forget()
         self._openapi.show(found)
 
-    def _routes(self) -> Mapping[tuple[str, str], Mapping[str, Route]]:
-        routes: dict[tuple[str, str], dict[str, Route]] = {}
+    def _routes(self) -> Routes:
+        routes = Routes()
         for resource, version in self.catalog.served():
             store = self.registry.stores[resource.group, resource.plural]
-            route = Route(store, View(resource, version), deprecation(resource, version, RELEASES[-1]))
-            routes.setdefault((resource.group, version.name), {})[resource.plural] = route
+            routes.add(store, View(resource, version), deprecation(resource, version, RELEASES[-1]))
         return routes
 
     async def _ping(self) -> str:
@@ -239,26 +275,34 @@ class Server:
     def _make_admin(self) -> AsgiApp:
         from importlib.metadata import PackageNotFoundError, version
 
-        from apiserver.http.admin.application import Operations, create_admin
+        from apiserver.http.admin.application import create_admin
+        from apiserver.http.admin.operations import Operations
+        from apiserver.http.handlers.faults import Faults
 
         try:
             release = version("kubedra")
         except PackageNotFoundError:
             release = "unreleased"
+        self._faults = Faults(self._history, self._authentication.user_of)
         return create_admin(
             Operations(
-                reset=self.reset, info=self._info, dropped=self.registry.dropped.losses, allowed=self._administrator
-            ),
-            release,
+                version=release,
+                allowed=self._administrator,
+                info=self._info,
+                reset=self.reset,
+                dropped=self.registry.dropped.losses,
+                requests=self.requests,
+                faults=self._faults,
+            )
         )
 
     def _info(self) -> Mapping[str, Any]:
         major, minor = self.settings.features.release
         return {
             "emulates": f"{major}.{minor}",
-            "resourceVersion": str(self.log.revision),
+            "resource_version": str(self.log.revision),
             "objects": self._objects(),
-            "watches": self.metrics.watches,
+            "watches": len(self._dispatch.streams),
         }
 
     def _administrator(self, headers: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from apiserver import kubeconfig
 from apiserver.certificates import own_certificate
-from apiserver.http.handlers.authentication import TokenFileError, read_tokens
+from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
 from kubedra import private
 
 #: Who the tokens are for: user name and uid. Both may do everything.

@@ -1,10 +1,20 @@
-"""Requests and answers, independent of the socket: the ASGI adapter and the in-process client both speak these."""
+"""Requests and answers as all of the server speaks of them: no socket, no encoding of HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
 from urllib.parse import parse_qsl
+
+#: Bytes of a request's body that are accepted (413). What receives bodies keeps of a longer one only as much as shows
+#: that it is too long.
+MAX_BODY: Final = 3 * 1024 * 1024
+
+
+class ConnectionClosed(Exception):
+    """Instead of an answer, or of the rest of one, the client finds its connection closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,30 +27,56 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def joined(name: str, before: str, value: str) -> str:
-    """A repeated header as one: those of lists joined by commas, claims of impersonation by newlines, which no value
-    can hold.
+class RequestInfo:
+    """What a request is about, read from its method, path and query. `resource` is "" for a path that names no
+    resource (discovery, health); `verb` is then the method in lower case.
     """
-    return f"{before}\n{value}" if name.startswith("impersonate-") else f"{before}, {value}"
+
+    __slots__ = ("group", "name", "namespace", "resource", "rest", "subresource", "verb", "version")
+
+    def __init__(
+        self,
+        verb: str,
+        group: str = "",
+        version: str = "",
+        resource: str = "",
+        namespace: str = "",
+        name: str = "",
+        below: Sequence[str] = (),
+    ) -> None:
+        """`below` is what stands in the path after the name."""
+        self.verb, self.group, self.version, self.resource = verb, group, version, resource
+        self.namespace, self.name = namespace, name
+        if below:
+            #: `rest` is what follows the subresource (a proxied path).
+            self.subresource, self.rest = below[0], tuple(below[1:])
+        else:
+            self.subresource, self.rest = "", ()
+
+
+_NOT_PARSED: Final = RequestInfo("")
 
 
 class Request:
-    """One request. `headers` has lower-case names; `query` is the raw query string, `params` its parsed form (last
-    value wins is never wanted: a name maps to all its values in order)."""
+    """One request. `headers` has lower-case names; `query` is the raw query string, `params` its parsed form (a name
+    maps to all its values in order).
 
-    __slots__ = ("_params", "body", "headers", "method", "path", "query", "user")
+    `user` is set by whoever knows it without credentials (clients in this process), else by authentication; `info` by
+    the chain of handlers; `warnings`, for Warning headers, by what answers; `fault` is the injected one; `time` is
+    when a resource's verb began.
+    """
+
+    __slots__ = ("_params", "body", "fault", "headers", "info", "method", "path", "query", "time", "user", "warnings")
 
     def __init__(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, user: User | None = None
     ) -> None:
-        self.method, self.path, self.query, self.headers, self.body, self.user = (
-            method,
-            path,
-            query,
-            headers,
-            body,
-            user,
-        )
+        self.method, self.path, self.query, self.headers = method, path, query, headers
+        self.body, self.user = body, user
+        self.info = _NOT_PARSED
+        self.warnings: Sequence[str] = ()
+        self.fault = ""
+        self.time: datetime | None = None
         self._params: dict[str, list[str]] | None = None
 
     @property
@@ -63,13 +99,29 @@ class Response:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Stream:
-    """An answer in chunks (a watch). Closing `chunks` (aclose) ends it; the server ends it by finishing the
-    iterator.
+    """An answer in chunks (a watch), which are set once it is made. `close` ends it; the server ends it by finishing
+    the iterator. `sent` counts the bytes of the chunks so far; each of `when_ended` is called once when there are no
+    more.
     """
 
     status: int
-    chunks: AsyncIterator[bytes]
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+    chunks: AsyncIterator[bytes] = field(init=False)
+    sent: int = 0
+    when_ended: list[Callable[[], None]] = field(default_factory=list)
+
+    async def close(self) -> None:
+        """End the chunks, whether they have begun or not."""
+        close = getattr(self.chunks, "aclose", None)
+        if close is not None:
+            await close()
+        self.finish()
+
+    def finish(self) -> None:
+        """There are no more chunks. Whoever makes them calls this."""
+        calls, self.when_ended = self.when_ended, []
+        for call in calls:
+            call()

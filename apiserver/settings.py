@@ -20,7 +20,7 @@ from apiserver.api.durations import parse_duration
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.times import parse_time
 from apiserver.authorization.authorizer import MODES, UNBUILT
-from apiserver.http.handlers.authentication import TokenFileError, read_tokens
+from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
 from apiserver.logs import FORMATS
 from apiserver.messages import User
 from apiserver.serving import parse_runtime_config
@@ -67,6 +67,7 @@ class Settings:
     clock: datetime | None = None
     seed: int | None = None
     warn_dropped_fields: bool = False
+    request_log: str = ""
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -233,6 +234,12 @@ def parser() -> argparse.ArgumentParser:
         help="makes uids, generated names and free choices repeatable; with --clock virtual the whole history is",
     )
     own.add_argument(
+        "--request-log",
+        default="",
+        metavar="FILE|-",
+        help="append a line of JSON for each request and its answer; - is standard output",
+    )
+    own.add_argument(
         "--announce",
         action="store_true",
         help="print one line of JSON when ready, and nothing else, on standard output",
@@ -290,6 +297,7 @@ def read(arguments: Sequence[str]) -> Settings:
         clock=_clock(given.clock),
         seed=given.seed,
         warn_dropped_fields=given.warn_dropped_fields,
+        request_log=given.request_log,
         warnings=(*_warnings(features, modes, enable, disable), *_idle(given)),
     )
 

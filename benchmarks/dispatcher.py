@@ -1,14 +1,14 @@
-"""Where the dispatcher stands: what a request costs when Kubernetes paths pass more or less of FastAPI
+"""Where Kubernetes requests are answered: what one costs when its path passes more or less of FastAPI
 (docs/adr/0003-dispatcher.md).
 
     python -m benchmarks.dispatcher [--requests 20000] [--socket]
 
-    as built     our own protocol between uvicorn's socket and the dispatcher (docs/adr/0009-wire-protocol.md); all
-                 others are on uvicorn's
-    in front     the dispatcher answers before FastAPI is asked
-    mounted      FastAPI's middleware and router come first; the dispatcher is mounted behind its routes
+    as built     our own protocol between uvicorn's socket and the chain of handlers (docs/adr/0009-wire-protocol.md);
+                 all others are on uvicorn's, behind ASGI
+    in front     the chain answers before FastAPI is asked
+    mounted      FastAPI's middleware and router come first; the chain is mounted behind its routes
     catch-all    one FastAPI path operation takes every Kubernetes path
-    by resource  a route for each resource, subresource and scope, matched one by one, the dispatcher behind each
+    by resource  a route for each resource, subresource and scope, matched one by one, the chain behind each
 
 Each is asked for one small claim, by an ASGI call without a socket and, with --socket, over 16 keep-alive connections.
 """
@@ -16,7 +16,6 @@ Each is asked for one small claim, by an ASGI call without a socket and, with --
 from __future__ import annotations
 
 import argparse
-import asyncio
 import socket
 import subprocess
 import sys
@@ -27,12 +26,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+import uvicorn
 from fastapi import FastAPI, Request, Response
 from starlette.routing import Route
 
 from apiserver import messages
 from apiserver.app import Server
-from apiserver.http.handlers.authentication import ADMIN
+from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.web import Web
 from apiserver.resources import CATALOG
 from apiserver.settings import read
@@ -47,21 +48,17 @@ VARIANTS = ("as built", "in front", "mounted", "catch-all", "by resource")
 async def open_server(directory: str) -> Server:
     """A server in memory that holds one claim."""
 
-    from apiserver.app import Server
-
     server = await Server.open(read(["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"]))
     kind = {"content-type": "application/json"}
     for path, body in (("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}), (CLAIMS, claim("c"))):
-        answer = await server.handle(messages.Request("POST", path, "", kind, orjson.dumps(body), ADMIN))
+        answer = await server.chain.handle(messages.Request("POST", path, "", kind, orjson.dumps(body), ADMIN))
         assert answer.status == 201, answer
     return server
 
 
 def variant(name: str, server: Server) -> Asgi:
-    """The application with the dispatcher in one of the places."""
-    if name == "as built":
-        return server.application
-    kubernetes: Asgi = server.application.__call__  # which uvicorn does not know for ours
+    """The application with the chain in one of the places."""
+    kubernetes = ChainAsAsgi(server.chain)
     if name == "in front":
         return kubernetes
     app = FastAPI()
@@ -71,29 +68,34 @@ def variant(name: str, server: Server) -> Asgi:
 
         @app.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
         async def everything(asked: Request) -> Response:
-            headers = dict(asked.headers)
-            answer = await server.handle(
-                messages.Request(asked.method, asked.url.path, asked.url.query, headers, await asked.body())
-            )
-            assert isinstance(answer, messages.Response)
+            answer = await answer_of(server.chain, asked.scope, await asked.body())
             return Response(answer.body, answer.status, media_type=answer.content_type)
 
     else:
         for path in patterns():
-            app.router.routes.append(
-                Route(path, _Behind(kubernetes), methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
-            )
+            app.router.routes.append(Route(path, kubernetes, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]))
     return app
 
 
-class _Behind:
-    """An ASGI application that Starlette's Route takes for one (and not for a function)."""
+async def answer_of(chain: HandlerChain, scope: Message, body: bytes) -> messages.Response:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    query = scope["query_string"].decode("latin-1")
+    answer = await chain.handle(messages.Request(scope["method"], scope["path"], query, headers, body))
+    assert isinstance(answer, messages.Response)
+    return answer
 
-    def __init__(self, app: Asgi) -> None:
-        self._app = app
+
+class ChainAsAsgi:
+    """The chain as an ASGI application, which Starlette's Route takes for one (a function it would wrap)."""
+
+    def __init__(self, chain: HandlerChain) -> None:
+        self._chain = chain
 
     async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
-        await self._app(scope, receive, send)
+        answer = await answer_of(self._chain, scope, (await receive()).get("body", b""))
+        headers = [(b"content-length", b"%d" % len(answer.body)), (b"content-type", answer.content_type.encode())]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
 
 
 def patterns() -> Iterator[str]:
@@ -162,11 +164,16 @@ def child(name: str) -> Iterator[str]:
 async def serve(name: str) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     with tempfile.TemporaryDirectory() as directory:
-        web = Web(variant(name, await open_server(directory)))
-        serving = asyncio.ensure_future(web.serve(sockets=[listener]))
-        await web.ready.wait()
+        server = await open_server(directory)
+        if name == "as built":
+            web: uvicorn.Server = Web(server.front)
+        else:
+            application: Any = variant(name, server)
+            web = uvicorn.Server(
+                uvicorn.Config(application, loop="none", http="httptools", lifespan="off", log_level=40)
+            )
         print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-        await serving
+        await web.serve(sockets=[listener])
 
 
 async def measure(requests: int, *, over_socket: bool) -> None:

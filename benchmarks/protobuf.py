@@ -25,7 +25,7 @@ from apiserver.api.codec import decode, loads
 from apiserver.api.schema import Struct
 from apiserver.app import Server
 from apiserver.http.formats.negotiation import JSON, PROTOBUF
-from apiserver.http.handlers.authentication import ADMIN
+from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.resources import CATALOG
 from apiserver.settings import read
 from benchmarks.server import CLAIMS, NAMESPACE, claim
@@ -115,7 +115,7 @@ async def lists() -> None:
                 *((CLAIMS, claim(f"c{number}")) for number in range(MANY)),
             ]
             for path, body in bodies:
-                answer = await server.handle(
+                answer = await server.chain.handle(
                     messages.Request("POST", path, "", {"content-type": JSON}, orjson.dumps(body), ADMIN)
                 )
                 assert answer.status == 201, answer
@@ -126,7 +126,7 @@ async def lists() -> None:
                 ("protobuf again", PROTOBUF),
             ):
                 started = perf_counter()
-                answer = await server.handle(messages.Request("GET", CLAIMS, "", {"accept": accept}, b"", ADMIN))
+                answer = await server.chain.handle(messages.Request("GET", CLAIMS, "", {"accept": accept}, b"", ADMIN))
                 took = perf_counter() - started
                 assert isinstance(answer, messages.Response)
                 print(f"list of {MANY} claims, {label:16}{took * 1e6:10.0f} µs   {len(answer.body)} bytes")

@@ -133,7 +133,7 @@ async def prepared(directory: str, verb: str, requests: int) -> Server:
 
 
 async def send(server: Server, request: Request) -> None:
-    answer = await server.handle(request)
+    answer = await server.chain.handle(request)
     if answer.status not in (200, 201):
         raise SystemExit(f"request_path: {request.method} {request.path} was answered {answer.status}: {answer}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,13 +19,12 @@ if TYPE_CHECKING:
 
     from kubedra.client import Client
 
-#: Seconds until a starting server counts as failed, and until a stopping one is killed.
-START_TIMEOUT = 60.0
+#: Seconds until a stopping server is killed.
 STOP_TIMEOUT = 5.0
 
 
 class StartError(RuntimeError):
-    """The server ended before it was ready; the text holds its last output."""
+    """The server ended before it was ready, or did not get ready; the text holds the end of its log."""
 
 
 def flag_value(value: str | Mapping[str, object] | None) -> str:
@@ -42,12 +40,11 @@ class ControlPlane:
     """API server, controllers, scheduler and node agent in a child process of their own.
 
     `nodes`: emulated nodes to begin with · `devices`: what each publishes ("none" for nothing) · `controllers`: False
-    for the API
-    server alone · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33"
-    to "1.36" ·
-    `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling · `clock`: "virtual" (or "virtual=TIME")
-    for time that stands still until `Clock.advance` moves it · `seed`: makes uids, names and choices repeatable ·
-    `args`: further flags of `kubedra serve`.
+    for the API server alone · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL ·
+    `emulated_version`: "1.33" to "1.36" · `feature_gates`, `runtime_config`: a mapping or kube-apiserver's spelling ·
+    `clock`: "virtual" (or "virtual=TIME") for time that stands still until `Clock.advance` moves it · `seed`: makes
+    uids, names and choices repeatable · `args`: further flags of `kubedra serve` · `start_patience`: seconds without
+    progress after which a start has failed.
 
     Durability is off unless `args` say otherwise: a fixture needs no synced commit. Raises StartError with the server's
     own message.
@@ -67,6 +64,7 @@ class ControlPlane:
         clock: str = "real",
         seed: int | None = None,
         args: Sequence[str] = (),
+        start_patience: float = process.PATIENCE,
     ) -> None:
         self._directory = None if data_dir else tempfile.TemporaryDirectory(prefix="kubedra-")
         self.data_dir = Path(data_dir or self._directory.name)  # type: ignore[union-attr]
@@ -90,6 +88,7 @@ class ControlPlane:
                 self._flags.append(f"--{flag}={value}")
         self._flags += args
         self.virtual = clock != "real"
+        self._start_patience = start_patience
         self._process: subprocess.Popen[str] | None = None
         self._announced: dict[str, Any] = {}
         self._http: httpx.Client | None = None
@@ -135,10 +134,13 @@ class ControlPlane:
         return self
 
     def _first_line(self, child: subprocess.Popen[str]) -> str:
-        assert child.stdout is not None
-        if not select.select([child.stdout], [], [], START_TIMEOUT)[0]:
-            raise StartError(f"kubedra was not ready within {START_TIMEOUT:g} s: {self.log().strip()[-2000:]}")
-        line = child.stdout.readline()
+        try:
+            line = process.announcement(child, self.log_file, self._start_patience)
+        except process.SilentError as error:
+            raise StartError(
+                f"kubedra was not ready and made no progress for {self._start_patience:g} s; the last line of"
+                f" {self.log_file.name}: {error}"
+            ) from None
         if not line:
             code = child.wait(STOP_TIMEOUT)
             raise StartError(f"kubedra ended before it was ready (exit code {code}): {self.log().strip()[-2000:]}")

@@ -77,8 +77,16 @@ def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, 
             start_new_session=True,
         )
     assert child.stdout is not None
-    with child.stdout as announced:
-        line = announced.readline()
+    with child.stdout:
+        try:
+            line = process.announcement(child, log)
+        except process.SilentError as error:
+            child.kill()
+            child.wait()
+            raise LifecycleError(
+                f"the server was not ready and made no progress for {process.PATIENCE:g} s; the last line of {log}:"
+                f" {error}"
+            ) from None
     if not line:
         child.wait()
         words = log.read_text(errors="replace").strip().splitlines()

@@ -9,8 +9,18 @@ that directory first on PYTHONPATH and runs with `-P`, so that neither the host'
 from __future__ import annotations
 
 import os
+import select
+import subprocess
 import sys
+import time
 from pathlib import Path
+
+#: Seconds in which a starting child has to make progress: to write something into its log, or to announce itself.
+PATIENCE = 30.0
+
+
+class SilentError(RuntimeError):
+    """A child that neither gets ready nor ends nor logs anything; the text is its log's last line."""
 
 
 def server_root() -> Path:
@@ -30,3 +40,20 @@ def environment() -> dict[str, str]:
     inherited = os.environ.get("PYTHONPATH", "")
     path = os.pathsep.join(part for part in (str(server_root()), inherited) if part)
     return {**os.environ, "PYTHONPATH": path}
+
+
+def announcement(child: subprocess.Popen[str], log: Path, patience: float = PATIENCE) -> str:
+    """The line that a child prints when it is ready; "" where it ended before. Raises SilentError when for `patience`
+    seconds nothing came of it, neither that line nor more of its log.
+    """
+    assert child.stdout is not None, "its standard output is a pipe"
+    size, until = -1, 0.0
+    while True:
+        if (now_size := log.stat().st_size) != size:
+            size, until = now_size, time.monotonic() + patience
+        left = until - time.monotonic()
+        if select.select([child.stdout], [], [], max(min(left, 0.25), 0))[0]:
+            return child.stdout.readline()
+        if left <= 0:
+            lines = log.read_text(errors="replace").split("\n")
+            raise SilentError(next((line for line in reversed(lines) if line.strip()), "its log is empty"))

@@ -24,6 +24,15 @@ class Family(Protocol):
     def lines(self) -> Iterator[str]: ...
 
 
+class Count:
+    """One sample of a counter."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
 class Counter:
     """Only rises."""
 
@@ -32,18 +41,26 @@ class Counter:
     def __init__(self, name: str, help: str, labels: Sequence[str] = ()) -> None:
         self.name, self.help, self._labels = name, help, tuple(labels)
         # Without labels there is a sample from the start.
-        self._values: dict[Labels, int] = {} if self._labels else {(): 0}
+        self._samples: dict[Labels, Count] = {} if self._labels else {(): Count()}
+
+    def sample(self, *values: str) -> Count:
+        """The sample of these label values, to be counted up."""
+        found = self._samples.get(values)
+        if found is None:
+            found = self._samples[values] = Count()
+        return found
 
     def inc(self, *values: str) -> None:
         """One more for these label values."""
-        self._values[values] = self._values.get(values, 0) + 1
+        self.sample(*values).value += 1
 
     def value(self, *values: str) -> int:
-        return self._values.get(values, 0)
+        found = self._samples.get(values)
+        return found.value if found is not None else 0
 
     def lines(self) -> Iterator[str]:
-        for values, number in self._values.items():
-            yield f"{self.name}{labelled(self._labels, values)} {number}"
+        for values, sample in self._samples.items():
+            yield f"{self.name}{labelled(self._labels, values)} {sample.value}"
 
 
 class Gauge:
@@ -59,6 +76,19 @@ class Gauge:
             yield f"{self.name}{labelled(self._labels, values)} {number:.15g}"
 
 
+class Distribution:
+    """One sample of a histogram: how many values fell into each bucket, and their sum."""
+
+    __slots__ = ("_bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds, self.counts, self.sum = bounds, [0] * (len(bounds) + 1), 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+
 class Histogram:
     """How values (seconds) spread over buckets; `bounds` are their upper ends."""
 
@@ -66,30 +96,32 @@ class Histogram:
 
     def __init__(self, name: str, help: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
         self.name, self.help, self._labels, self._bounds = name, help, tuple(labels), tuple(bounds)
-        self._counts: dict[Labels, list[int]] = {} if self._labels else {(): [0] * (len(self._bounds) + 1)}
-        self._sums: dict[Labels, float] = {} if self._labels else {(): 0.0}
+        self._samples: dict[Labels, Distribution] = {} if self._labels else {(): Distribution(self._bounds)}
+
+    def sample(self, *values: str) -> Distribution:
+        """The sample of these label values, to be given observations."""
+        found = self._samples.get(values)
+        if found is None:
+            found = self._samples[values] = Distribution(self._bounds)
+        return found
 
     def observe(self, value: float, *values: str) -> None:
         """One value, for these label values."""
-        counts = self._counts.get(values)
-        if counts is None:
-            counts = self._counts[values] = [0] * (len(self._bounds) + 1)
-            self._sums[values] = 0.0
-        counts[bisect_left(self._bounds, value)] += 1
-        self._sums[values] += value
+        self.sample(*values).observe(value)
 
     def count(self, *values: str) -> int:
-        return sum(self._counts.get(values, ()))
+        found = self._samples.get(values)
+        return sum(found.counts) if found is not None else 0
 
     def lines(self) -> Iterator[str]:
         bounds = (*(f"{bound:g}" for bound in self._bounds), "+Inf")
-        for values, counts in self._counts.items():
+        for values, sample in self._samples.items():
             running = 0
-            for bound, number in zip(bounds, counts, strict=True):
+            for bound, number in zip(bounds, sample.counts, strict=True):
                 running += number
                 yield f"{self.name}_bucket{labelled((*self._labels, 'le'), (*values, bound))} {running}"
             labels = labelled(self._labels, values)
-            yield f"{self.name}_sum{labels} {self._sums[values]:.9g}"
+            yield f"{self.name}_sum{labels} {sample.sum:.9g}"
             yield f"{self.name}_count{labels} {running}"
 
 

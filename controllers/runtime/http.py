@@ -8,8 +8,6 @@ authentication flows are not needed here, and the pool's work grows with every c
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 from collections.abc import AsyncIterator, Mapping
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any
@@ -42,7 +40,6 @@ class HttpTransport:
         if not self._started:
             self._started = True
             self._tls = self._cluster.tls_context()
-            _spare_searches()
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEPT_SECONDS)
         return httpx.AsyncHTTPTransport(verify=self._tls or False, limits=limits)
 
@@ -118,10 +115,3 @@ async def _chunks(answer: Any, connection: Any) -> AsyncIterator[bytes]:
 
 def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-def _spare_searches() -> None:
-    """httpcore imports sniffio in every request to find out which event loop runs; where it is not installed the search
-    of the path for it takes a third of the request. A None among the modules says "not there" at once."""
-    if "sniffio" not in sys.modules and importlib.util.find_spec("sniffio") is None:
-        sys.modules["sniffio"] = None  # type: ignore[assignment]

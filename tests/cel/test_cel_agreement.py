@@ -17,7 +17,7 @@ from apiserver.api.cel import CompileError, Device, EvaluationError, device_envi
 
 ENVIRONMENT = device_environment((1, 36), {"DRAListTypeAttributes": True}, stored=True)
 DEVICE = Device("driver.example.com")
-# Both set the interpreter's recursion limit when they are first used, which must not happen within an example.
+# The other one sets the interpreter's recursion limit when it is first used, which must not happen within an example.
 OTHER = celpy.Environment()
 assert not isinstance(cel.compile("true", ENVIRONMENT), CompileError)
 

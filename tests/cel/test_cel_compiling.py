@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from apiserver.api import cel
-from apiserver.api.cel import CompileError, Environment, Program, device_environment
+from apiserver.api.cel import CompileError, Device, Environment, Program, device_environment
 
 NEW = device_environment((1, 36), {"DRAConsumableCapacity": True}, stored=False)
 LISTS = device_environment((1, 36), {"DRAConsumableCapacity": True, "DRAListTypeAttributes": True}, stored=False)
@@ -182,6 +184,51 @@ def test_what_nests_too_deeply_is_refused_at_once(nested: str) -> None:
 def test_the_deepest_allowed_nesting_works() -> None:
     compiled("(" * 249 + "true" + ")" * 249)
     compiled("1" + "+1" * 249 + " > 1")
+
+
+DEEP = {
+    "parentheses": "(" * 249 + "true" + ")" * 249,
+    "sums": "1" + "+1" * 249 + " > 1",
+    "lists": "[" * 248 + "1" + "]" * 248 + " == " + "[" * 248 + "1" + "]" * 248,
+    "maps": "{1:" * 248 + "1" + "}" * 248 + " == " + "{1:" * 248 + "1" + "}" * 248,
+    "indexes": "[0][" * 248 + "0" + "]" * 248 + " == 0",
+    "negations": "!(" * 248 + "true" + ")" * 248,
+    "macros": "".join(f"[1].all(x{number}, " for number in range(248)) + "true" + ")" * 248,
+    "sizes of lists": "size([1 + " * 80 + "1" + "])" * 80 + " == 1",
+}
+
+
+def at_depth(frames: int, call: Callable[[], Any]) -> Any:
+    """What a call gives that far from the bottom of the stack."""
+    return call() if frames == 0 else at_depth(frames - 1, call)
+
+
+@pytest.mark.parametrize("used", [0, 400, 800])
+@pytest.mark.parametrize("name", DEEP)
+def test_what_is_allowed_runs_wherever_it_is_called_from_within_the_limit_of_everybody(name: str, used: int) -> None:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)  # what the interpreter begins with; other engines here raise it
+    try:
+        program = at_depth(used, lambda: compiled(f"{DEEP[name]} || {used} == 1"))
+        assert at_depth(used, lambda: program.evaluate(Device("d"))) is True
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_what_is_broken_far_down_is_told_in_the_words_of_the_grammar() -> None:
+    for broken in ("(" * 240, "[" * 200 + "}", "f(" * 240 + "1"):
+        assert "Syntax error" in refusal(broken), broken[:3]
+
+
+def test_the_interpreters_limits_stay_as_they_are() -> None:
+    script = (
+        "import sys, threading; before = sys.getrecursionlimit(), threading.stack_size();"
+        "from apiserver.api import cel; environment = cel.device_environment((1, 36), {}, stored=True);"
+        f"cel.compile({DEEP['negations']!r}, environment).evaluate(cel.Device('d'));"
+        "assert before == (sys.getrecursionlimit(), threading.stack_size());"
+        "assert threading.active_count() == 1"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_the_same_expression_is_compiled_once() -> None:

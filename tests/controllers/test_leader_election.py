@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from apiserver.app import Server
 from apiserver.clock import now
-from apiserver.http.handlers.authentication import ADMIN
+from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.inprocess import InProcess
 from apiserver.settings import read
 from controllers.runtime.client import Client
@@ -85,7 +85,7 @@ class Town:
     """A server and candidates."""
 
     def __init__(self, server: Server) -> None:
-        self.transport = InProcess(server.handle, ADMIN)
+        self.transport = InProcess(server.chain, ADMIN)
         self.client = Client(self.transport)
         self.candidates: list[Candidate] = []
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from apiserver.api.status import StatusError
-from apiserver.http.handlers.authorization import Authorizer, Question
-from apiserver.http.handlers.impersonation import impersonate, wanted
+from apiserver.authorization.authorizer import Authorizer
+from apiserver.http.handlers.impersonation import impersonate, requested_identity
 from apiserver.messages import User
+from apiserver.registry.authority import Question
 from tests.support.server import Running, serve
 
 MASTER = User("root", "", ("system:masters", "system:authenticated"))
@@ -24,7 +25,7 @@ ROLES = Authorizer(("RBAC",))
 def become(
     headers: dict[str, str], *, user: User = MASTER, constrained: bool = True, question: Question | None = LIST
 ) -> User:
-    who = wanted(headers, constrained=constrained)
+    who = requested_identity(headers, constrained=constrained)
     assert who is not None
     return impersonate(ROLES, user, who, question, "/version", "GET", constrained=constrained)
 
@@ -102,7 +103,7 @@ def test_a_refusal_does_not_look_like_html() -> None:
         impersonate(
             ROLES,
             User("<b>&"),
-            wanted({"impersonate-user": "x"}, constrained=False),
+            requested_identity({"impersonate-user": "x"}, constrained=False),
             LIST,
             "",
             "GET",
@@ -126,12 +127,12 @@ def test_a_refusal_does_not_look_like_html() -> None:
 )
 def test_companions_without_a_name_are_a_bad_request(constrained: bool, text: str) -> None:
     with pytest.raises(StatusError) as caught:
-        wanted({"impersonate-group": "devs"}, constrained=constrained)
+        requested_identity({"impersonate-group": "devs"}, constrained=constrained)
     assert (caught.value.code, caught.value.message) == (400, text)
 
 
 def test_no_headers_ask_for_nobody() -> None:
-    assert wanted({"user-agent": "kubectl"}, constrained=True) is None
+    assert requested_identity({"user-agent": "kubectl"}, constrained=True) is None
 
 
 @pytest.fixture(scope="module")

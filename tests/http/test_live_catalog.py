@@ -17,7 +17,7 @@ import pytest
 from apiserver.api.schema import INT32, STRING, Struct, field
 from apiserver.api.types.meta import TYPE_META, ObjectMeta
 from apiserver.app import Server
-from apiserver.http.handlers.authentication import ADMIN
+from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.http.server.web import Web
 from apiserver.inprocess import InProcess
 from apiserver.openapi.gnostic import entries
@@ -102,7 +102,7 @@ async def running(
     """A server on a socket, and a client. `more`: further flags."""
     flags = [f"--storage={storage}", *more] + ([f"--data-dir={directory}"] if directory else [])
     server = await Server.open(read(flags))
-    web, listener = Web(server.application), socket.create_server(("127.0.0.1", 0))
+    web, listener = Web(server.front), socket.create_server(("127.0.0.1", 0))
     serving = asyncio.ensure_future(web.serve(sockets=[listener]))
     await web.ready.wait()
     try:
@@ -281,7 +281,7 @@ def test_objects_of_an_added_resource_outlive_the_server(
 
 @asynccontextmanager
 async def controllers_of(server: Server, *names: str) -> AsyncIterator[None]:
-    client = Client(InProcess(server.handle, ADMIN), "test")
+    client = Client(InProcess(server.chain, ADMIN), "test")
     manager = Manager(client, Options(), names)
     working = asyncio.create_task(manager.run())
     await manager.wait_ready()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.http.handlers.warning import warning_headers
+from apiserver.http.formats.warning import warning_headers
 
 
 def texts(*said: str) -> list[str]:

@@ -20,9 +20,9 @@ from apiserver.api.codec import decode
 from apiserver.api.schema import Struct
 from apiserver.api.status import expired
 from apiserver.api.types import discovery, meta
-from apiserver.http.formats.negotiation import Form
+from apiserver.http.formats.negotiation import ResponseFormat
 from apiserver.http.formats.protobuf import Frames
-from apiserver.http.formats.rendering import View
+from apiserver.http.formats.view import View
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.body.decode import SCHEME, Kinds
 from apiserver.registry.results import WatchEvent
@@ -247,7 +247,7 @@ def test_a_watch_of_another_version_and_of_metadata(wire: Wire) -> None:
 def test_a_watch_ends_with_a_status_when_what_it_wants_is_gone() -> None:
     resource = next(resource for resource in CATALOG if resource.plural == "configmaps")
     status = expired("too old resource version: 1 (2)").to_dict()
-    frame = Frames(View(resource, resource.versions[0]), Form(PROTOBUF)).lines(
+    frame = Frames(View(resource, resource.versions[0]), ResponseFormat(PROTOBUF)).lines(
         [WatchEvent("ERROR", status=status)], datetime.now(UTC)
     )
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4

@@ -1,5 +1,5 @@
-"""The wire itself: the answers are those of uvicorn's own protocol, in order, however requests come and however slowly
-answers are read.
+"""The wire itself: each answer has its head and length, in order, however requests come and however slowly answers are
+read.
 """
 
 from __future__ import annotations
@@ -19,25 +19,16 @@ from hypothesis import strategies as st
 
 from apiserver.app import Server
 from apiserver.http.server.web import Web
-from apiserver.messages import Request, Stream
+from apiserver.messages import Request, Response, Stream
 from tests.support.server import serve
-from tests.support.wire import Answer, Child, Wire
+from tests.support.wire import Child, Wire
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
-def by_uvicorn(server: Server) -> Web:
-    """The same application, but on uvicorn's own protocol: it knows nothing of ours, as any other ASGI server."""
-
-    async def application(scope: Any, receive: Any, send: Any) -> None:
-        await server.application(scope, receive, send)
-
-    return Web(application)
-
-
 def impatient(server: Server) -> Web:
-    web = Web(server.application)
+    web = Web(server.front)
     web.config.timeout_keep_alive = 0.2  # type: ignore[assignment]
     return web
 
@@ -75,55 +66,101 @@ def ask(method: str, path: str, body: bytes = b"", *fields: str) -> bytes:
 
 LAST = ask("GET", "/livez", b"", "Connection: close")
 
-REQUESTS: list[tuple[str, str, Any, Mapping[str, str]]] = [
-    ("POST", MAPS, {"metadata": {"name": "a", "uid": "ignored"}, "data": {"k": "ü"}}, {}),
-    ("POST", MAPS, {"metadata": {"name": "a"}}, {}),
-    ("POST", MAPS, b"{", {"Content-Type": "application/json"}),
-    ("POST", f"{MAPS}?dryRun=All&fieldValidation=Warn", {"metadata": {"name": "b"}, "nope": 1}, {}),
-    ("GET", f"{MAPS}/a", None, {}),
-    ("GET", f"{MAPS}/a", None, {"Accept": "application/yaml"}),
-    ("GET", f"{MAPS}/a", None, {"Accept": TABLE}),
-    ("GET", f"{MAPS}/a", None, {"Accept": "text/html"}),
-    ("GET", f"{MAPS}/a", None, {"User-Agent": "curl/8"}),
-    ("GET", f"{MAPS}/nope", None, {}),
-    ("GET", f"{MAPS}/a%2Fb", None, {}),
-    ("GET", f"{MAPS}?labelSelector=x%3Dy&limit=1", None, {}),
-    ("GET", MAPS, None, {"Accept": TABLE}),
-    ("HEAD", f"{MAPS}/a", None, {}),
-    ("HEAD", "/version", None, {}),
-    ("OPTIONS", MAPS, None, {}),
-    ("GET", "/api", None, {}),
-    (
-        "GET",
-        "/apis",
-        None,
-        {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"},
-    ),
-    ("GET", "/readyz?verbose", None, {}),
-    ("GET", "/nope", None, {}),
-    ("GET", "/%2D/info", None, {}),
-    ("GET", "/-/nope", None, {}),
-    ("GET", "/-/dropped?kind=Pod", None, {}),
-    ("GET", "/docs", None, {}),
-    ("PATCH", f"{MAPS}/a", {"data": {"k": None}}, {"Content-Type": "application/merge-patch+json"}),
-    ("PATCH", f"{MAPS}/a", {"data": {}}, {"Content-Type": "text/plain"}),
-    ("PUT", f"{MAPS}/a", {"metadata": {"name": "other"}}, {}),
-    ("POST", MAPS, b"x" * 3_200_000, {"Content-Type": "application/json"}),
-    ("DELETE", f"{MAPS}/a", None, {}),
+JSON_TYPE, PLAIN_TYPE = "application/json", "text/plain; charset=utf-8"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+#: One request after the other, with the status and the content type of its answer.
+REQUESTS: list[tuple[str, str, Any, Mapping[str, str], int, str]] = [
+    ("POST", MAPS, {"metadata": {"name": "a", "uid": "ignored"}, "data": {"k": "ü"}}, {}, 201, JSON_TYPE),
+    ("POST", MAPS, {"metadata": {"name": "a"}}, {}, 409, JSON_TYPE),
+    ("POST", MAPS, b"{", {"Content-Type": JSON_TYPE}, 400, JSON_TYPE),
+    ("POST", f"{MAPS}?dryRun=All&fieldValidation=Warn", {"metadata": {"name": "b"}, "nope": 1}, {}, 201, JSON_TYPE),
+    ("GET", f"{MAPS}/a", None, {}, 200, JSON_TYPE),
+    ("GET", f"{MAPS}/a", None, {"Accept": "application/yaml"}, 200, "application/yaml"),
+    ("GET", f"{MAPS}/a", None, {"Accept": TABLE}, 200, JSON_TYPE),
+    ("GET", f"{MAPS}/a", None, {"Accept": "text/html"}, 406, JSON_TYPE),
+    ("GET", f"{MAPS}/a", None, {"User-Agent": "curl/8"}, 200, JSON_TYPE),
+    ("GET", f"{MAPS}/nope", None, {}, 404, JSON_TYPE),
+    ("GET", f"{MAPS}/a%2Fb", None, {}, 404, JSON_TYPE),
+    ("GET", f"{MAPS}?labelSelector=x%3Dy&limit=1", None, {}, 200, JSON_TYPE),
+    ("GET", MAPS, None, {"Accept": TABLE}, 200, JSON_TYPE),
+    ("HEAD", f"{MAPS}/a", None, {}, 405, JSON_TYPE),
+    ("HEAD", "/version", None, {}, 405, JSON_TYPE),
+    ("OPTIONS", MAPS, None, {}, 405, JSON_TYPE),
+    ("GET", "/api", None, {}, 200, JSON_TYPE),
+    ("GET", "/apis", None, {"Accept": f"{AGGREGATED},application/json"}, 200, AGGREGATED),
+    ("GET", "/readyz?verbose", None, {}, 200, PLAIN_TYPE),
+    ("GET", "/nope", None, {}, 404, PLAIN_TYPE),
+    ("PATCH", f"{MAPS}/a", {"data": {"k": None}}, MERGE, 200, JSON_TYPE),
+    ("PATCH", f"{MAPS}/a", {"data": {}}, {"Content-Type": "text/plain"}, 415, JSON_TYPE),
+    ("PUT", f"{MAPS}/a", {"metadata": {"name": "other"}}, {}, 400, JSON_TYPE),
+    ("POST", MAPS, b"x" * 3_200_000, {"Content-Type": JSON_TYPE}, 413, JSON_TYPE),
+    ("DELETE", f"{MAPS}/a", None, {}, 200, JSON_TYPE),
+]
+#: FastAPI's, which passes no caching rule.
+OWN_REQUESTS: list[tuple[str, str, Any, Mapping[str, str], int, str]] = [
+    ("GET", "/%2D/info", None, {}, 200, JSON_TYPE),
+    ("GET", "/-/nope", None, {}, 404, JSON_TYPE),
+    ("GET", "/-/dropped?kind=Pod", None, {}, 200, JSON_TYPE),
+    ("POST", "/-/faults", b"x" * 3_200_000, {"Content-Type": JSON_TYPE}, 413, PLAIN_TYPE),
+    ("GET", "/docs", None, {}, 200, "text/html; charset=utf-8"),
 ]
 #: What differs between any two servers.
 _OWN = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d+s\b")
 
 
-def plain(answer: Answer) -> tuple[int, dict[str, str], bytes]:
-    headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
-    return answer.status, headers, _OWN.sub(b"*", answer.body)
+def test_every_answer_has_its_type_its_length_and_a_rule_for_caches() -> None:
+    with serve() as server:
+        wire = server.wire()
+        for *request, status, media in REQUESTS + OWN_REQUESTS:
+            answer = wire.request(*request)
+            what = f"{request[0]} {request[1]}"
+            assert (answer.status, answer.headers["content-type"]) == (status, media), what
+            if request[0] != "HEAD":
+                assert int(answer.headers["content-length"]) == len(answer.body), what
+            if request[1].startswith("/api/"):
+                assert answer.headers["cache-control"] == "no-cache, private", what
 
 
-def test_every_answer_is_the_one_that_another_asgi_server_gives() -> None:
-    with serve() as ours, serve(wire=by_uvicorn) as theirs:
-        for request in REQUESTS:
-            assert plain(ours.wire().request(*request)) == plain(theirs.wire().request(*request)), request[:2]
+def test_a_head_request_gets_the_length_of_what_it_does_not_get(wire: Wire) -> None:
+    got, head = wire.request("OPTIONS", f"{MAPS}/a"), wire.request("HEAD", f"{MAPS}/a")
+    assert (head.status, head.body) == (got.status, b"")
+    assert head.headers["content-length"] == str(len(got.body))
+
+
+def test_an_answer_without_a_body_has_no_length_and_no_type(wire: Wire) -> None:
+    first = wire.get("/openapi/v2")
+    answer = exchange(
+        wire, ask("GET", "/openapi/v2", b"", f"If-None-Match: {first.headers['etag']}", "Connection: close")
+    )
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert (head.split(b"\r\n")[0], body) == (b"HTTP/1.1 304 Not Modified", b"")
+    assert b"content-length" not in head
+    assert b"content-type" not in head
+
+
+def test_a_client_in_the_process_passes_the_same_chain_and_gets_the_same_answers() -> None:
+    with serve() as served, serve() as inside:
+
+        async def answer(method: str, path: str, body: Any, headers: Mapping[str, str]) -> Response:
+            chain, (path, _, query) = inside.server.chain, path.partition("?")
+            data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+            given = {name.lower(): value for name, value in headers.items()}
+            if data and "content-type" not in given:
+                given["content-type"] = JSON_TYPE
+            request = Request(method, path, query, given, data)
+            found = chain.try_fast(request) or await chain.handle(request)
+            assert isinstance(found, Response)
+            return found
+
+        for method, path, body, headers, *_ in REQUESTS:
+            there = served.wire().request(method, path, body, headers)
+            here = inside.call(lambda given=(method, path, body, headers): answer(*given))
+            ours = {name.lower(): value for name, value in here.headers}
+            sent = {name: value for name, value in there.headers.items() if name in ours}
+            assert (there.status, there.headers["content-type"], sent) == (here.status, here.content_type, ours), path
+            if method != "HEAD":
+                assert _OWN.sub(b"*", there.body) == _OWN.sub(b"*", here.body), path
 
 
 def test_a_long_row_of_requests_of_all_kinds_is_answered_in_order(wire: Wire) -> None:
@@ -293,7 +330,7 @@ def test_a_watcher_that_reads_nothing_costs_no_more_than_a_chunk() -> None:
     webs: list[Web] = []
 
     def listening(server: Server) -> Web:
-        webs.append(Web(server.application))
+        webs.append(Web(server.front))
         return webs[0]
 
     async def unsent() -> int:
@@ -323,7 +360,7 @@ def test_watchers_who_see_the_same_are_sent_the_very_same_bytes(accept: str) -> 
     with serve() as running:
 
         async def open_one() -> Any:
-            answer = await running.server.handle(
+            answer = await running.server.chain.handle(
                 Request("GET", MAPS, "watch=true&resourceVersion=1", {"accept": accept}, b"")
             )
             assert isinstance(answer, Stream)
@@ -333,7 +370,7 @@ def test_watchers_who_see_the_same_are_sent_the_very_same_bytes(accept: str) -> 
             first, second = await open_one(), await open_one()
             made = json.dumps({"metadata": {"generateName": "shared-"}}).encode()
             for _ in range(3):
-                await running.server.handle(Request("POST", MAPS, "", {"content-type": "application/json"}, made))
+                await running.server.chain.handle(Request("POST", MAPS, "", {"content-type": "application/json"}, made))
             chunk = await anext(first)
             assert chunk.count(b"shared-") >= 3
             assert await anext(second) is chunk

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from apiserver.app import Server
-from apiserver.http.handlers.authentication import ADMIN
+from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.inprocess import InProcess
 from apiserver.settings import read
 from controllers.manager import Manager
@@ -57,7 +57,7 @@ class World:
         self.server = await Server.open(self._settings)
         features = self._settings.features
         self.release = features.release
-        self.client = Client(InProcess(self.server.handle, ADMIN), "test", release=features.release)
+        self.client = Client(InProcess(self.server.chain, ADMIN), "test", release=features.release)
         options = Options(
             seed=1,
             emulated_version=features.release,

@@ -80,7 +80,7 @@ class Running:
 
 @contextmanager
 def serve(
-    *flags: str, wire: Callable[[Server], Web] = lambda server: Web(server.application), time: HeldTime | None = None
+    *flags: str, wire: Callable[[Server], Web] = lambda server: Web(server.front), time: HeldTime | None = None
 ) -> Iterator[Running]:
     """A server with these flags, until the block ends. `wire` makes its listening end; `time` is its clock instead of the
     system's.

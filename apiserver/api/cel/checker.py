@@ -16,6 +16,7 @@ from apiserver.api.cel import types as t
 from apiserver.api.cel.ast import Call, Comprehension, Copy, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
 from apiserver.api.cel.declarations import Function, Overload
 from apiserver.api.cel.source import MAX_ISSUES, Issues
+from apiserver.api.cel.stack import OFTEN, continued, has_room
 from apiserver.api.cel.types import Substitutions, Type
 from apiserver.api.cel.values import CelType, Uint
 
@@ -37,13 +38,13 @@ class Scope:
 class Checker:
     """One check of one tree."""
 
-    __slots__ = ("_fresh", "_issues", "_locals", "_scope", "_spans", "_subs")
+    __slots__ = ("_fresh", "_issues", "_level", "_locals", "_scope", "_spans", "_subs")
 
     def __init__(self, scope: Scope, issues: Issues) -> None:
         self._scope, self._issues = scope, issues
         self._subs = Substitutions()
         self._locals: list[dict[str, Type]] = []
-        self._fresh = 0
+        self._fresh = self._level = 0
         # What was reported of the targets of calls, as a range of the issues.
         self._spans: dict[Node, tuple[int, int]] = {}
 
@@ -68,6 +69,14 @@ class Checker:
         self._report(node, f"undeclared reference to '{name}' (in container '')")
 
     def _check(self, node: Node) -> None:
+        level = self._level = self._level + 1
+        if level & OFTEN or has_room():
+            self._visit(node)
+        else:
+            continued(self._visit, node)
+        self._level = level - 1
+
+    def _visit(self, node: Node) -> None:
         match node:
             case Literal():
                 node.type = _LITERAL_TYPES[node.value.__class__]

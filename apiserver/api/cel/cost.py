@@ -16,6 +16,7 @@ from typing import Final
 
 from apiserver.api.cel.ast import Call, Comprehension, Copy, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
 from apiserver.api.cel.macros import ACCUMULATOR
+from apiserver.api.cel.stack import OFTEN, continued, has_room
 from apiserver.api.cel.types import Type
 
 UNKNOWN: Final = (1 << 64) - 1
@@ -98,7 +99,7 @@ class Estimator:
     """One estimate of one checked tree."""
 
     def __init__(self, bounds: Mapping[str, Bounds]) -> None:
-        self._bounds = bounds
+        self._bounds, self._level = bounds, 0
         self._paths: dict[int, Path] = {}
         # Costs of the targets of calls, for their copies.
         self._costs: dict[int, int] = {}
@@ -108,6 +109,12 @@ class Estimator:
 
     def cost(self, node: Node) -> int:
         """The greatest cost of evaluating a node."""
+        level = self._level = self._level + 1
+        found = self._cost(node) if level & OFTEN or has_room() else continued(self._cost, node)
+        self._level = level - 1
+        return found
+
+    def _cost(self, node: Node) -> int:
         match node:
             case Ident():
                 local = self._local(node.name)

@@ -16,6 +16,7 @@ from apiserver.api.cel import grammar as g
 from apiserver.api.cel.lexer import RESERVED, Token
 from apiserver.api.cel.prediction import NoAlternative, Predictor
 from apiserver.api.cel.source import MAX_DEPTH, NOWHERE, TOO_DEEP, Issues
+from apiserver.api.cel.stack import OFTEN, continued, has_room
 
 _MAX_RECOVERIES: Final = 30
 _MAX_SKIPPED: Final = 256
@@ -56,6 +57,7 @@ class _Walk:
         self._failed_states: set[g.State] = set()
         self._recoveries = 0
         self._depths: Counter[str] = Counter()
+        self._level = 0
 
     # Walking
 
@@ -66,8 +68,13 @@ class _Walk:
         if self._depths[name] > MAX_DEPTH:
             self._issues.report(NOWHERE, TOO_DEEP)
             raise _GivenUp
+        level = self._level = self._level + 1
+        part = self._network.rules[name]
         try:
-            self._walk(self._network.rules[name])
+            if level & OFTEN or has_room():
+                self._walk(part)
+            else:
+                continued(self._walk, part)
         except _Wrong as wrong:
             if not self._recovering:
                 self._recovering = True
@@ -76,6 +83,7 @@ class _Walk:
         finally:
             self._precedence = outer
             self._depths[name] -= 1
+            self._level = level - 1
 
     def _walk(self, part: g.Part) -> None:
         match part:

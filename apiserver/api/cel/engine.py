@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,19 +31,15 @@ from apiserver.api.cel.library import (
     urls,
 )
 from apiserver.api.cel.parser import NotCel, Parser
-from apiserver.api.cel.planner import PlanError, Planner, code_of
+from apiserver.api.cel.planner import PlanError, Planner
+from apiserver.api.cel.plans import code_of
 from apiserver.api.cel.regex import compile_pattern
-from apiserver.api.cel.source import MAX_DEPTH, NOWHERE, TOO_DEEP, Issues, Reported
+from apiserver.api.cel.source import NOWHERE, TOO_DEEP, Issues, Reported
+from apiserver.api.cel.stack import continued, has_room
 from apiserver.api.cel.types import Type, opaque, optional_of, param, unwrap_optional
 from apiserver.api.cel.values import CelError, CostExceeded, type_name
 
 Release = tuple[int, int]
-
-# Nested expressions need some Python frames per level, in every phase. Calls from Python to Python take no machine
-# stack, and the parser has a limit of its own, so the interpreter's limit may be that high.
-_PYTHON_DEPTH: Final = MAX_DEPTH * 80
-if sys.getrecursionlimit() < _PYTHON_DEPTH:
-    sys.setrecursionlimit(_PYTHON_DEPTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +100,10 @@ class Compiled:
                 raise EvaluationError(str(error), frame[0]) from None
         except CostExceeded:
             pass
+        except RecursionError:
+            if has_room():
+                raise
+            return continued(self.evaluate, variables, limit)
         else:
             if frame[0] <= limit:
                 return value, frame[0]
@@ -160,8 +159,9 @@ def build_language(
 
 def compile_expression(source: str, language: Language, accepted: frozenset[str], wanted: str, limit: int) -> Compiled:
     """A program, or NotCompiled with the text that users get. `accepted` are kinds of result types."""
+    arguments = (source, language, accepted, wanted, limit)
     try:
-        return _compile(source, language, accepted, wanted, limit)
+        return _compile(*arguments) if has_room() else continued(_compile, *arguments)
     except RecursionError:
         issues = Issues(source)
         issues.report(NOWHERE, TOO_DEEP)

@@ -15,6 +15,7 @@ from apiserver.api.cel.lexer import RESERVED, Token
 from apiserver.api.cel.literals import bytes_value, double_value, int_value, string_value, uint_value
 from apiserver.api.cel.macros import MacroProblem, Macros
 from apiserver.api.cel.source import MAX_DEPTH, NOWHERE, TOO_DEEP, Issues, Reported
+from apiserver.api.cel.stack import OFTEN, continued, has_room
 
 TOO_HIGH: Final = "max recursion depth exceeded"
 _RELATIONS: Final = {
@@ -79,7 +80,12 @@ class Parser:
         self.height = self._limited(max(heights) + 1, TOO_HIGH)
 
     def _expression(self) -> Node:
-        self.depth = self._limited(self.depth + 1)
+        depth = self.depth = self._limited(self.depth + 1)
+        node = self._conditional() if depth & OFTEN or has_room() else continued(self._conditional)
+        self.depth -= 1
+        return node
+
+    def _conditional(self) -> Node:
         node = self._logical("||", "_||_")
         if self.kind == "?":
             height = self.height
@@ -89,7 +95,6 @@ class Parser:
             self._take(":")
             node = self._call(pos, "_?_:_", [node, then, self._expression()])
             self._piled(height, self.height)
-        self.depth -= 1
         return node
 
     def _logical(self, symbol: str, function: str) -> Node:

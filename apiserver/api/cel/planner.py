@@ -48,7 +48,9 @@ from apiserver.api.cel.evaluation import (
 )
 from apiserver.api.cel.loops import UNSET, Slots, accumulator, binding, fold, quantifier
 from apiserver.api.cel.macros import ACCUMULATOR
+from apiserver.api.cel.plans import Choice, Constant, Plan, code_of, prepared, variable, with_room
 from apiserver.api.cel.regex import compile_pattern
+from apiserver.api.cel.stack import OFTEN, continued, has_room
 from apiserver.api.cel.values import (
     ABSENT,
     CelError,
@@ -72,39 +74,31 @@ class PlanError(Exception):
     """The expression can never run; the text says why."""
 
 
-class Constant:
-    """A value that is known now."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-Plan = Constant | Attribute | Code
-
-
-def code_of(plan: Plan) -> Code:
-    """The closure of any plan."""
-    if isinstance(plan, Constant):
-        value = plan.value
-        return lambda _frame: value
-    return plan.code() if isinstance(plan, Attribute) else plan
-
-
 class Planner:
     """One plan of one tree. `slots` tells where the variables are; more slots are handed out to locals."""
 
-    __slots__ = ("_codes", "_functions", "_limit", "_locals", "_slots", "width")
+    __slots__ = ("_codes", "_functions", "_level", "_limit", "_locals", "_slots", "width")
 
     def __init__(self, functions: Mapping[str, Function], slots: Mapping[str, int], limit: int) -> None:
         self._functions, self._slots, self._limit = functions, slots, limit
         self._locals: dict[str, list[Callable[[], Attribute]]] = {}
         self._codes: dict[int, Plan] = {}
+        self._level = 0
         self.width = 1 + len(slots)
 
     def plan(self, node: Node) -> Plan:
         """The plan of a node."""
+        level = self._level = self._level + 1
+        if level & OFTEN:
+            plan = self._plan(node)
+        else:
+            plan = self._plan(node) if has_room() else continued(self._plan, node)
+            if not isinstance(plan, Constant | Attribute):
+                plan = with_room(plan)
+        self._level = level - 1
+        return plan
+
+    def _plan(self, node: Node) -> Plan:
         match node:
             case Literal():
                 return Constant(node.value)
@@ -133,7 +127,7 @@ class Planner:
         local = self._locals.get(node.name)
         if local:
             return local[-1]()
-        return _variable(self._slots[node.name])
+        return variable(self._slots[node.name])
 
     def _attribute(self, plan: Plan) -> Attribute:
         return plan if isinstance(plan, Attribute) else Attribute(code_of(plan))
@@ -152,6 +146,8 @@ class Planner:
             attribute.add(Step(key.value, optional=optional))
         else:
             resolve = key.code(as_branch=True) if isinstance(key, Attribute) else code_of(key)
+            if self._level > OFTEN:
+                resolve = with_room(resolve)
             attribute.add(ComputedStep(resolve, optional=optional))
         return attribute
 
@@ -179,7 +175,7 @@ class Planner:
         for arg in node.args[1:]:
             plan = self.plan(arg)
             branches.append(plan.code(as_branch=True) if isinstance(plan, Attribute) else code_of(plan))
-        return _Choice(conditional(condition, *branches))
+        return Choice(conditional(condition, *branches))
 
     def _equality(self, node: Call) -> Plan:
         left, right = self.plan(node.args[0]), self.plan(node.args[1])
@@ -225,7 +221,7 @@ class Planner:
         else:
             call = many(tuple(codes), invoke, charge)
         if node.function in _PARSERS and all(isinstance(plan, Constant) for plan in plans):
-            return _prepared(call)
+            return prepared(call)
         return call
 
     def _limited(self, rule: Callable[[Any, Any], int]) -> Charge:
@@ -295,7 +291,7 @@ class Planner:
         slots = Slots(accu, self._slot(), self._slot() if node.iter_var2 else 0)
         for name, slot in ((node.iter_var, slots.first), (node.iter_var2, slots.second)):
             if name:
-                self._bind(name, partial(_variable, slot))
+                self._bind(name, partial(variable, slot))
         predicate = _predicate(node)
         if predicate is not None:
             body = self._code(predicate)
@@ -321,41 +317,10 @@ class Planner:
             then = self._growing_step(node.args[1])
             otherwise = self.plan(node.args[2])
             assert isinstance(otherwise, Attribute)
-            return _Choice(conditional(condition, then, otherwise.code(as_branch=True))).code()
+            return Choice(conditional(condition, then, otherwise.code(as_branch=True))).code()
         if not (isinstance(node, Call) and node.function == "_+_" and isinstance(node.args[0], Ident)):
             return self._code(node)
         return binary(self._code(node.args[0]), self._code(node.args[1]), _extend, None)
-
-
-class _Choice(Attribute):
-    """`?:`: further selections apply to whichever branch is taken, and the choice itself costs nothing."""
-
-    __slots__ = ()
-
-    def code(self, *, as_branch: bool = False) -> Code:
-        """The evaluation."""
-        if not self.steps:
-            return self.base
-        follow = Attribute(self.base)
-        for step in self.steps:
-            follow.add(step)
-        return follow.code(as_branch=True)
-
-
-def _prepared(call: Code) -> Code:
-    """A call whose result never changes."""
-    frame: Frame = [0]
-    try:
-        value = call(frame)
-    except (CelError, CostExceeded):
-        return call
-    cost = frame[0]
-
-    def known(frame: Frame) -> Any:
-        frame[0] += cost
-        return value
-
-    return known
 
 
 def _predicate(node: Comprehension) -> Node | None:
@@ -372,10 +337,6 @@ def _predicate(node: Comprehension) -> Node | None:
     ):
         return step.args[1]
     return None
-
-
-def _variable(slot: int) -> Attribute:
-    return Attribute(lambda frame: frame[slot], slot)
 
 
 def _extend(items: list[Any], more: list[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apiserver.api.cel.stack import continued
 from apiserver.api.quantity import Quantity
 from apiserver.api.semver import Semver
 
@@ -178,6 +179,8 @@ def _agree(left: Any, right: Any) -> bool:
         return equal(left, right)
     except CelError:
         return True
+    except RecursionError:
+        return continued(equal, left, right)
 
 
 def _equal_maps(left: dict[Any, Any], right: dict[Any, Any]) -> bool:

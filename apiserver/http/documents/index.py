@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import orjson
 
 from apiserver.api.metrics import CONTENT_TYPE
 from apiserver.api.status import PlainError, method_not_allowed, unknown_resource
 from apiserver.http.documents.discovery import AGGREGATED, Discovery
-from apiserver.http.formats import negotiation
-from apiserver.http.formats.negotiation import JSON, PROTOBUF, clauses, negotiate_plain
+from apiserver.http.documents.health import HEALTH, Health
+from apiserver.http.formats.encoding import encode
+from apiserver.http.formats.negotiation import JSON, PROTOBUF, check_routed, clauses, is_pretty, negotiate_plain
 from apiserver.messages import Request, Response
-
-Check = Callable[[], Awaitable[str]]
-_TEXT: Final = "text/plain; charset=utf-8"
-_HEALTH: Final = ("healthz", "livez", "readyz")
-#: What a server must be that is sent requests, and need not be to live.
-_ONLY_READY: Final = frozenset({"informer-sync", "shutdown"})
-_NO_SNIFF: Final = (("X-Content-Type-Options", "nosniff"),)
-
-log = logging.getLogger(__name__)
 
 
 class Documents:
-    """Answers for everything but resources. `checks` give "" when well, else what is wrong; `openapi` and `metrics` are
-    asked when needed.
-    """
+    """Answers for everything but resources. `openapi` and `metrics` are asked when needed."""
 
     def __init__(
-        self, discovery: Discovery, version: Mapping[str, str], checks: Mapping[str, Check], metrics: Callable[[], str],
+        self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], str],
         openapi: Callable[[Request], Response | None],
     ) -> None:  # fmt: skip
-        self._discovery, self._version, self._checks, self._metrics, self._openapi = (
-            discovery,
-            version,
-            checks,
-            metrics,
-            openapi,
-        )
+        self._discovery, self._version, self._health = discovery, version, health
+        self._metrics, self._openapi = metrics, openapi
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
 
     def forget(self) -> None:
@@ -54,8 +38,8 @@ class Documents:
         head = parts[0]
         if head in ("api", "apis"):
             return self._discover(request, parts)
-        if head in _HEALTH:
-            return await self._health(request, head, parts[1:])
+        if head in HEALTH:
+            return await self._health.answer(request, head, parts[1:])
         if head == "openapi":
             found = self._openapi(request)
             if found is None:
@@ -78,13 +62,7 @@ class Documents:
 
     def _paths(self) -> list[str]:
         own = ["/-/", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-        health = [
-            f"/{kind}/{name}"
-            for kind in _HEALTH
-            for name in self._checks
-            if kind == "readyz" or name not in _ONLY_READY
-        ]
-        return sorted([*self._discovery.paths(), *own, *health])
+        return sorted([*self._discovery.paths(), *own, *self._health.paths()])
 
     def _discover(self, request: Request, parts: list[str]) -> Response:
         if len(parts) == 1:
@@ -97,7 +75,7 @@ class Documents:
             raise unknown_resource()
         _check_method(request, any_method=not rest)
         if rest:
-            negotiation.check_routed("get", request.headers)
+            check_routed("get", request.headers)
         body = self._discovery.resource_list(group, rest[0]) if rest else self._discovery.group(group)
         return self._negotiated(request, body)
 
@@ -114,7 +92,7 @@ class Documents:
             elif clause.media in (JSON, PROTOBUF, "application/yaml", "*/*", "application/*"):
                 break
         if core:
-            negotiation.check_routed("get", request.headers)
+            check_routed("get", request.headers)
         return self._negotiated(request, self._discovery.core() if core else self._discovery.group_list())
 
     def _tagged(self, request: Request, media: str, *, core: bool) -> Response:
@@ -124,8 +102,8 @@ class Documents:
         made = self._aggregated.get((core, media))
         if made is None:
             document = self._discovery.aggregated(core=core)
-            tag = hashlib.sha512(negotiation.encode(JSON, document)).hexdigest().upper()
-            made = self._aggregated[core, media] = (negotiation.encode(media, document), f'"{tag}"')
+            tag = hashlib.sha512(encode(JSON, document)).hexdigest().upper()
+            made = self._aggregated[core, media] = (encode(media, document), f'"{tag}"')
         body, tag = made
         content_type = media + AGGREGATED
         headers = (("ETag", tag), ("Vary", "Accept"), ("Cache-Control", "public"))
@@ -134,39 +112,8 @@ class Documents:
         return Response(200, body, content_type, headers)
 
     def _negotiated(self, request: Request, body: dict[str, Any]) -> Response:
-        form = negotiate_plain(request.headers.get("accept", ""))
-        pretty = form.pretty or negotiation.wants_pretty(request.params, request.headers.get("user-agent", ""))
-        return Response(200, negotiation.encode(form.media, body, pretty=pretty), form.media)
-
-    async def _health(self, request: Request, kind: str, rest: list[str]) -> Response:
-        """Health as a whole or of one check. Reasons are for the log: whoever asks may be anybody."""
-        checks = {name: check for name, check in self._checks.items() if name not in _ONLY_READY or kind == "readyz"}
-        if rest:
-            if rest[0] not in checks or len(rest) > 1:
-                raise PlainError(404, "404 page not found")
-            problem = await checks[rest[0]]()
-            if problem:
-                return Response(500, f"internal server error: {problem}\n".encode(), _TEXT, _NO_SNIFF)
-            return Response(200, b"ok", _TEXT, _NO_SNIFF)
-        excluded = request.params.get("exclude", [])
-        failed, lines = [], []
-        for name, check in checks.items():
-            if name in excluded:
-                lines.append(f"[+]{name} excluded: ok\n")
-            elif problem := await check():
-                log.warning("%s check %s failed: %s", kind, name, problem)
-                failed.append(name)
-                lines.append(f"[-]{name} failed: reason withheld\n")
-            else:
-                lines.append(f"[+]{name} ok\n")
-        unknown = sorted({name for name in excluded if name not in checks})
-        if unknown:
-            names = ",".join(f'"{name}"' for name in unknown)
-            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
-        if failed:
-            return Response(500, f"{''.join(lines)}{kind} check failed\n".encode(), _TEXT, _NO_SNIFF)
-        text = f"{''.join(lines)}{kind} check passed\n" if "verbose" in request.params else "ok"
-        return Response(200, text.encode(), _TEXT, _NO_SNIFF)
+        chosen = negotiate_plain(request.headers.get("accept", ""))
+        return Response(200, encode(chosen.media, body, pretty=is_pretty(request, chosen)), chosen.media)
 
 
 def _check_method(request: Request, *, any_method: bool) -> None:

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from apiserver.clock import stopwatch
-from apiserver.http.formats.negotiation import YAML, encode, to_yaml
+from apiserver.http.formats.encoding import encode, to_yaml
+from apiserver.http.formats.negotiation import YAML
 
 T = TypeVar("T")
 

@@ -1,21 +1,16 @@
-"""What form an answer takes: media type, Table or metadata only, pretty or not.
+"""In which format an answer is written: media type, Table or metadata only, pretty or not.
 
-Tables have no protobuf: a client that asks for one gets the next form that it accepts, or 406.
+Tables have no protobuf: a client that asks for one gets the next format that it accepts, or 406.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import orjson
-
-from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError
-
-if TYPE_CHECKING:
-    import yaml
+from apiserver.messages import Request
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -33,10 +28,12 @@ _SHAPES: Final = {
     "PartialObjectMetadata": ("v1", "v1beta1"),
     "PartialObjectMetadataList": ("v1", "v1beta1"),
 }
+_PEOPLE: Final = ("curl", "Wget", "Mozilla/5.0")
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
-class Form(NamedTuple):
-    """The form of an answer. `shape` is "" for the object itself, `version` that of meta.k8s.io in which a shape is
+class ResponseFormat(NamedTuple):
+    """How an answer is written. `shape` is "" for the object itself, `version` that of meta.k8s.io in which a shape is
     wanted.
     """
 
@@ -46,8 +43,8 @@ class Form(NamedTuple):
     pretty: bool = False
 
 
-PLAIN: Final = Form()
-_CACHE: Final[dict[str, Form | None]] = {
+PLAIN: Final = ResponseFormat()
+_CACHE: Final[dict[str, ResponseFormat | None]] = {
     "": PLAIN,
     "application/json": PLAIN,
     "*/*": PLAIN,
@@ -102,68 +99,74 @@ def clauses(accept: str) -> list[Clause]:
     return [clause for *_, clause in sorted(found, key=lambda item: item[:3])]
 
 
-def negotiate(accept: str) -> Form:
+def negotiate(accept: str) -> ResponseFormat:
     """The first alternative that can be given. Raises 406."""
-    form = _CACHE.get(accept, PLAIN) if accept in _CACHE else _remember(accept)
-    if form is None:
+    try:
+        chosen = _CACHE[accept]
+    except KeyError:
+        chosen = _remember(accept)
+    if chosen is None:
         raise not_acceptable()
-    return form
+    return chosen
 
 
-def negotiate_stream(accept: str) -> Form:
-    """The form of a watch's events: no YAML. Raises 406."""
-    form = negotiate(accept)
-    if form.media == YAML:
+def negotiate_stream(accept: str) -> ResponseFormat:
+    """The format of a watch's events: no YAML. Raises 406."""
+    chosen = negotiate(accept)
+    if chosen.media == YAML:
         raise not_acceptable(_STREAMED)
-    return form
+    return chosen
 
 
-def negotiate_plain(accept: str) -> Form:
+def negotiate_plain(accept: str) -> ResponseFormat:
     """The first alternative that asks for no shape. Raises 406."""
-    return _negotiate_without(accept, lambda form: bool(form.shape))
+    chosen = negotiate(accept)
+    return _first(accept, lambda other: not other.shape) if chosen.shape else chosen
 
 
-def negotiate_untabled(accept: str) -> Form:
+def negotiate_untabled(accept: str) -> ResponseFormat:
     """The first alternative that asks for no Table, where there is nothing that makes one. Raises 406."""
-    return _negotiate_without(accept, lambda form: form.shape == "Table")
+    chosen = negotiate(accept)
+    return _first(accept, lambda other: other.shape != "Table") if chosen.shape == "Table" else chosen
 
 
-def _negotiate_without(accept: str, refused: Callable[[Form], bool]) -> Form:
-    form: Form | None = negotiate(accept)
-    if form is not None and refused(form):
-        form = next(
-            (found for clause in clauses(accept) if (found := _form(clause)) is not None and not refused(found)), None
-        )
-    if form is None:
-        raise not_acceptable()
-    return form
+def _first(accept: str, suits: Callable[[ResponseFormat], bool] = lambda _: True) -> ResponseFormat:
+    for clause in clauses(accept):
+        chosen = _format_of(clause)
+        if chosen is not None and suits(chosen):
+            return chosen
+    raise not_acceptable()
 
 
-def _remember(accept: str) -> Form | None:
-    form = next((found for clause in clauses(accept) if (found := _form(clause)) is not None), None)
+def _remember(accept: str) -> ResponseFormat | None:
+    chosen: ResponseFormat | None
+    try:
+        chosen = _first(accept)
+    except StatusError:
+        chosen = None
     if len(_CACHE) < _CACHED:
-        _CACHE[accept] = form
-    return form
+        _CACHE[accept] = chosen
+    return chosen
 
 
-def form_of_error(accept: str) -> Form:
+def error_format(accept: str) -> ResponseFormat:
     """Errors take no shape; where nothing that is asked for can be given they come indented, as upstream's last resort
     does.
     """
     try:
         return negotiate_plain(accept)
     except StatusError:
-        return Form(pretty=True)
+        return ResponseFormat(pretty=True)
 
 
-def _form(clause: Clause) -> Form | None:
+def _format_of(clause: Clause) -> ResponseFormat | None:
     media = {"*/*": JSON, "application/*": JSON}.get(clause.media, clause.media)
     params = clause.params
     if media not in (JSON, YAML, PROTOBUF) or params.get("stream", "watch") not in ("watch", "") or params.get("sv"):
         return None
     pretty = params.get("pretty") == "1"
     if not params.keys() & {"as", "g", "v"}:
-        return Form(media, pretty=pretty)
+        return ResponseFormat(media, pretty=pretty)
     shape, version = params.get("as", ""), params.get("v", "")
     if (
         params.get("g") != "meta.k8s.io"
@@ -171,62 +174,17 @@ def _form(clause: Clause) -> Form | None:
         or (shape == "Table" and media == PROTOBUF)
     ):
         return None
-    return Form(media, shape, version, pretty)
+    return ResponseFormat(media, shape, version, pretty)
 
 
-def encode(form_media: str, obj: Any, *, pretty: bool = False, schema: Struct | None = None) -> bytes:
-    """An object's bytes in a media type: JSON as a line, or indented and without an end of line. Protobuf needs the
-    schema of what is neither a status nor discovery."""
-    if form_media == PROTOBUF:
-        from apiserver.http.formats.protobuf import document
-
-        made = document(obj, schema)
-        if made is None:
-            raise not_acceptable("application/json, application/yaml")
-        return made
-    if form_media == YAML:
-        return to_yaml(obj)
-    return (
-        orjson.dumps(obj, option=orjson.OPT_INDENT_2) if pretty else orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE)
-    )
-
-
-def to_yaml(obj: Any) -> bytes:
-    """YAML with sorted keys, as upstream's encoder writes it."""
-    import yaml
-
-    text: str = yaml.dump(obj, Dumper=_dumper(), default_flow_style=False, sort_keys=True, allow_unicode=True)
-    # After an open-ended block the library ends the document; there is only one document, and nothing to end.
-    return text.removesuffix("...\n").encode()
-
-
-@lru_cache(maxsize=1)
-def _dumper() -> type[yaml.Dumper]:
-    """Strings of several lines as blocks, strings that look like something else in double quotes; all others as they
-    are.
+def is_pretty(request: Request, chosen: ResponseFormat) -> bool:
+    """Whether JSON is indented: the Accept header says so, or `?pretty` does; without it browsers, curl and wget are
+    people.
     """
-    import yaml
-
-    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        def ignore_aliases(self, data: object) -> bool:
-            """A value that occurs twice is written twice."""
-            return True
-
-    def text(dumper: yaml.Dumper, value: str) -> yaml.ScalarNode:
-        style = None
-        if "\n" in value:
-            style = "|"
-        elif not value or dumper.resolve(yaml.ScalarNode, value, (True, False)) != "tag:yaml.org,2002:str":  # type: ignore[no-untyped-call]
-            style = '"'
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-    Dumper.add_representer(str, text)
-    return Dumper
-
-
-def wants_pretty(params: dict[str, list[str]], user_agent: str) -> bool:
-    """`?pretty` says so; without it browsers, curl and wget are people."""
-    given = params.get("pretty", ("",))[0]
-    if given:
-        return given in ("1", "t", "T", "TRUE", "true", "True")
-    return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
+    if chosen.pretty:
+        return True
+    if request.query and "pretty" in request.query:
+        given = request.params.get("pretty", ("",))[0]
+        if given:
+            return given in _TRUE
+    return request.headers.get("user-agent", "").startswith(_PEOPLE)

@@ -16,12 +16,12 @@ from apiserver.api.protobuf.wire import header
 from apiserver.api.schema import Struct
 from apiserver.api.types import discovery, meta
 from apiserver.http.formats.gathering import in_turns
-from apiserver.http.formats.rendering import together
+from apiserver.http.formats.watch import together
 from apiserver.registry.body.convert import read, to_version
 
 if TYPE_CHECKING:
-    from apiserver.http.formats.negotiation import Form
-    from apiserver.http.formats.rendering import View
+    from apiserver.http.formats.negotiation import ResponseFormat
+    from apiserver.http.formats.view import View
     from apiserver.registry.results import WatchEvent
     from apiserver.storage.entry import Entry
 
@@ -71,25 +71,27 @@ def metadata(entry: Entry) -> bytes:
     return made
 
 
-def render(view: View, form: Form, entry: Entry) -> bytes | None:
+def render(view: View, chosen: ResponseFormat, entry: Entry) -> bytes | None:
     """One object in the form that was asked for, None where it has none."""
-    if not form.shape:
+    if not chosen.shape:
         return wrap(view.api_version, view.resource.kind, message(view, entry))
-    return wrap(_meta_version(form), _PARTIAL, metadata(entry)) if form.shape == _PARTIAL else None
+    return wrap(_meta_version(chosen), _PARTIAL, metadata(entry)) if chosen.shape == _PARTIAL else None
 
 
-async def render_list(view: View, form: Form, entries: Sequence[Entry], list_meta: dict[str, Any]) -> bytes | None:
+async def render_list(
+    view: View, chosen: ResponseFormat, entries: Sequence[Entry], list_meta: dict[str, Any]
+) -> bytes | None:
     """A list in the form that was asked for, None where it has none."""
     make: Callable[[Entry], bytes]
-    if not form.shape:
+    if not chosen.shape:
         api_version, kind, make = view.api_version, view.resource.list_kind, lambda entry: message(view, entry)
-    elif form.shape == _PARTIAL + "List":
-        api_version, kind, make = _meta_version(form), form.shape, metadata
+    elif chosen.shape == _PARTIAL + "List":
+        api_version, kind, make = _meta_version(chosen), chosen.shape, metadata
     else:
         return None
     head = protobuf.encode(meta.ListMeta, list_meta)
     # The first version of lists of metadata numbers its two fields the other way round.
-    meta_key, item_key = (_TWO, _ONE) if kind == form.shape and form.version == "v1beta1" else (_ONE, _TWO)
+    meta_key, item_key = (_TWO, _ONE) if kind == chosen.shape and chosen.version == "v1beta1" else (_ONE, _TWO)
     parts: list[bytes] = []
     async for entry in in_turns(entries):
         made = make(entry)
@@ -98,17 +100,26 @@ async def render_list(view: View, form: Form, entries: Sequence[Entry], list_met
     return wrap(api_version, kind, b"".join(parts))
 
 
-def _meta_version(form: Form) -> str:
-    return f"meta.k8s.io/{form.version}"
+def _meta_version(chosen: ResponseFormat) -> str:
+    return f"meta.k8s.io/{chosen.version}"
+
+
+def error_frame(event: WatchEvent) -> bytes:
+    """The frame of an ERROR event."""
+    return frame(event.type, _status(event))
+
+
+def _status(event: WatchEvent) -> bytes:
+    return document(event.status or {}) or b""
 
 
 class Frames:
     """A watch's events as frames; as `EventLines` otherwise."""
 
-    def __init__(self, view: View, form: Form) -> None:
-        self._view, self._form = view, form
-        self._key = (*view.protobuf_key, form.shape, form.version)
-        self.possible = form.shape in ("", _PARTIAL)
+    def __init__(self, view: View, chosen: ResponseFormat) -> None:
+        self._view, self._format = view, chosen
+        self._key = (*view.protobuf_key, chosen.shape, chosen.version)
+        self.possible = chosen.shape in ("", _PARTIAL)
         #: How many events may be turned into frames without a break.
         self.most = _SHAPED_EVENTS
 
@@ -117,12 +128,12 @@ class Frames:
         return together(events, self._key, lambda event: frame(event.type, self._object(event)))
 
     def _object(self, event: WatchEvent) -> bytes:
-        view, form = self._view, self._form
+        view, chosen = self._view, self._format
         if event.status is not None:
-            return document(event.status) or b""
+            return _status(event)
         if event.entry is not None:
-            return render(view, form, event.entry) or b""
+            return render(view, chosen, event.entry) or b""
         mark = view.bookmark(event)
-        if form.shape:
-            return wrap(_meta_version(form), _PARTIAL, protobuf.encode(meta.PartialObjectMetadata, mark))
+        if chosen.shape:
+            return wrap(_meta_version(chosen), _PARTIAL, protobuf.encode(meta.PartialObjectMetadata, mark))
         return wrap(view.api_version, view.resource.kind, protobuf.encode(view.version.schema, mark))

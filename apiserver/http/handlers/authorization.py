@@ -1,20 +1,72 @@
-"""The words of a refusal."""
+"""The handler that asks the authorizer whether a user may do what a request wants, and the texts of refusals."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 
 from apiserver.api.status import StatusError, qualified
 from apiserver.authorization.authorizer import Authorizer
-from apiserver.messages import User
+from apiserver.http.handlers.chain import Handler
+from apiserver.messages import Request, Response, Stream, User
 from apiserver.registry.authority import Question
-
-__all__ = ["Authorizer", "Question", "denied", "denied_path"]
 
 #: Error texts must not look like HTML.
 _SAFE: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 _HEADERS: Final = (("X-Content-Type-Options", "nosniff"),)
+
+
+class Authorization:
+    """Lets through what the authorizer allows. In the chain only where there is something to ask."""
+
+    next: Handler
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def try_fast(self, request: Request) -> Response | None:
+        self._check(request)
+        return self.next.try_fast(request)
+
+    def handle(self, request: Request) -> Awaitable[Response | Stream]:
+        self._check(request)
+        return self.next.handle(request)
+
+    def _check(self, request: Request) -> None:
+        """Raises 403."""
+        user, question, authorizer = request.user, question_of(request), self._authorizer
+        assert user is not None, "authentication stands before this handler"
+        if question is None:
+            verb = request.method.lower()
+            if not authorizer.allows_path(user, verb, request.path):
+                reason = authorizer.decide_path(user, verb, request.path).reason
+                raise denied_path(user, request.method, request.path, reason)
+        elif not authorizer.allows(user, *question):
+            raise denied(user, question, authorizer.decide(user, question).reason)
+
+
+def question_of(request: Request) -> Question | None:
+    """What a request asks of a resource, None where it names none. A list's or watch's selector that pins a name counts
+    as the name.
+    """
+    info = request.info
+    if not info.resource:
+        return None
+    name, selector = info.name, ""
+    if "fieldSelector" in request.query and info.verb in ("list", "watch", "deletecollection"):
+        selector = request.params.get("fieldSelector", ("",))[0]
+        name = name or (_selected_name(request) if info.verb != "deletecollection" else "")
+    return Question(info.verb, info.group, info.resource, info.subresource, info.namespace, name, selector)
+
+
+def _selected_name(request: Request) -> str:
+    """The name that a field selector pins."""
+    for text in request.params.get("fieldSelector", ()):
+        for term in text.split(","):
+            if term.startswith("metadata.name="):
+                return term.removeprefix("metadata.name=").lstrip("=")
+    return ""
 
 
 def denied(user: User, question: Question, reason: str = "") -> StatusError:

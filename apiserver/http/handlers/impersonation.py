@@ -14,8 +14,10 @@ from urllib.parse import unquote
 
 from apiserver.api.names import dns_subdomain
 from apiserver.api.status import StatusError, bad_request
-from apiserver.http.handlers.authorization import Authorizer, Question, denied, denied_path
+from apiserver.authorization.authorizer import Authorizer
+from apiserver.http.handlers.authorization import denied, denied_path
 from apiserver.messages import User
+from apiserver.registry.authority import Question
 
 _EXTRA: Final = "impersonate-extra-"
 _AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"
@@ -23,7 +25,7 @@ _MASTERS: Final = "system:masters"
 _AUTHENTICATION: Final = "authentication.k8s.io"
 
 
-class Wanted(NamedTuple):
+class RequestedIdentity(NamedTuple):
     """Whom a request asks to be, as its headers say it."""
 
     name: str
@@ -52,7 +54,7 @@ class Wanted(NamedTuple):
         )
 
 
-def wanted(headers: Mapping[str, str], *, constrained: bool) -> Wanted | None:
+def requested_identity(headers: Mapping[str, str], *, constrained: bool) -> RequestedIdentity | None:
     """Whom the headers ask for; None where they do not ask. Repeated headers come joined by newlines. Raises 400 for
     companions without a name.
     """
@@ -61,7 +63,7 @@ def wanted(headers: Mapping[str, str], *, constrained: bool) -> Wanted | None:
         if header.startswith(_EXTRA):
             extra[unquote(header.removeprefix(_EXTRA))] = tuple(value.split("\n"))
     groups = tuple(headers["impersonate-group"].split("\n")) if "impersonate-group" in headers else ()
-    found = Wanted(headers.get("impersonate-user", ""), headers.get("impersonate-uid", ""), groups, extra)
+    found = RequestedIdentity(headers.get("impersonate-user", ""), headers.get("impersonate-uid", ""), groups, extra)
     if found.name:
         return found
     if found.only_named:
@@ -77,7 +79,7 @@ def wanted(headers: Mapping[str, str], *, constrained: bool) -> Wanted | None:
 def impersonate(
     authorizer: Authorizer,
     user: User,
-    who: Wanted,
+    who: RequestedIdentity,
     question: Question | None,
     path: str,
     method: str,
@@ -104,7 +106,7 @@ def impersonate(
     return _become(who, None)
 
 
-def _mode(who: Wanted) -> str:
+def _mode(who: RequestedIdentity) -> str:
     """The constrained mode that can make this user; "" where only the old way can."""
     if who.node:
         return "arbitrary-node" if who.only_named else ""
@@ -132,7 +134,7 @@ def _check(authorizer: Authorizer, user: User, questions: Iterator[Question]) ->
             raise denied(user, question, decision.reason)
 
 
-def _check_limits(user: User, who: Wanted, verb: str) -> None:
+def _check_limits(user: User, who: RequestedIdentity, verb: str) -> None:
     """What the constrained modes let nobody claim."""
     if _MASTERS in who.groups:
         raise denied(
@@ -152,7 +154,7 @@ def _check_limits(user: User, who: Wanted, verb: str) -> None:
         )
 
 
-def _claims(who: Wanted, verb: str, *, constrained: bool) -> Iterator[Question]:
+def _claims(who: RequestedIdentity, verb: str, *, constrained: bool) -> Iterator[Question]:
     """Everything that is claimed, as questions."""
     group = _AUTHENTICATION if constrained else ""
     account = who.service_account
@@ -171,7 +173,7 @@ def _claims(who: Wanted, verb: str, *, constrained: bool) -> Iterator[Question]:
             yield Question(verb, _AUTHENTICATION, "userextras", key, name=value)
 
 
-def _become(who: Wanted, groups: tuple[str, ...] | None) -> User:
+def _become(who: RequestedIdentity, groups: tuple[str, ...] | None) -> User:
     """The user with the groups that everybody of its kind has."""
     account = who.service_account
     if groups is None:
@@ -187,14 +189,14 @@ def _quoted(values: tuple[str, ...]) -> str:
     return "[]string{" + ", ".join(f'"{value}"' for value in values) + "}" if values else "[]string(nil)"
 
 
-def _go(who: Wanted) -> str:
+def _go(who: RequestedIdentity) -> str:
     """A user as Go prints it."""
     inner = ", ".join(f'"{key}":{_quoted(values)}' for key, values in sorted(who.extra.items()))
     extra = f"map[string][]string{{{inner}}}" if who.extra else "map[string][]string(nil)"
     return f'&user.DefaultInfo{{Name:"", UID:"{who.uid}", Groups:{_quoted(who.groups)}, Extra:{extra}}}'
 
 
-def _references(who: Wanted) -> str:
+def _references(who: RequestedIdentity) -> str:
     """What is claimed, as Go prints the list of it (releases before 1.36)."""
     found = [f"{{Group  {group}    }}" for group in who.groups]
     found += [

@@ -1,4 +1,4 @@
-"""A path's meaning: which resource, which object, which verb. Splitting only; no pattern is matched one by one.
+"""What a request is about, read from its path. Splitting only; no pattern is matched one by one.
 
 /api/v1/...                           the core group
 /apis/GROUP/VERSION/...               every other
@@ -12,75 +12,60 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote, unquote
 
+from apiserver.messages import Request, RequestInfo
+from apiserver.registry.body.options import is_watch
+
 #: What may follow /namespaces/NAME/ and belongs to the namespace itself.
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
+#: The verbs without a name in the path.
+_WITHOUT_NAME: Final = {"get": "list", "delete": "deletecollection"}
 
 
-class Target:
-    """What a request is about. `resource` is "" for a path that names no resource (discovery, health)."""
-
-    __slots__ = ("group", "name", "namespace", "resource", "rest", "subresource", "verb", "version", "watch")
-
-    def __init__(self) -> None:
-        self.group = self.version = self.resource = self.subresource = self.namespace = self.name = self.verb = ""
-        #: Path segments after the subresource (a proxied path).
-        self.rest: tuple[str, ...] = ()
-        #: An old /watch/ path.
-        self.watch = False
-
-
-def parse(method: str, path: str) -> Target | None:
-    """The target of a path under /api or /apis that names a resource; None for any other."""
+def parse(request: Request) -> RequestInfo:
+    """The resource, object and verb of a request; `resource` is "" outside /api and /apis, and where their path names
+    none.
+    """
+    path, method = request.path, request.method
     parts = path.split("/")
-    if len(parts) < 2:
-        return None
-    if parts[1] == "api":
-        head, target = 3, Target()
-        target.version = parts[2] if len(parts) > 2 else ""
-    elif parts[1] == "apis":
-        head, target = 4, Target()
-        if len(parts) > 3:
-            target.group, target.version = parts[2], parts[3]
+    count = len(parts)
+    if count > 4 and parts[1] == "apis":
+        at = 4
+    elif count > 3 and parts[1] == "api":
+        at = 3
     else:
-        return None
-    if len(parts) <= head or not parts[head]:
-        return None
+        return RequestInfo(method.lower())
+    if not parts[at]:
+        return RequestInfo(method.lower())
     if "%" in path:
         parts = [unquote(part) for part in parts]
-    if parts[head] == "watch" and len(parts) > head + 1:
-        target.watch = True
-        head += 1
-    _locate(target, parts, head)
-    target.verb = _VERBS.get(method, method.lower())
-    if not target.name:
-        if target.verb == "get":
-            target.verb = "list"
-        elif target.verb == "delete":
-            target.verb = "deletecollection"
-    if target.watch:
-        target.verb = "watch"
-    return target
+    verb = _VERBS.get(method) or method.lower()
+    group, version = parts[2] if at == 4 else "", parts[at - 1]
+    old_watch = parts[at] == "watch" and count > at + 1
+    namespace, resource, name, *below = _located(parts, at + old_watch)
+    if not name:
+        verb = _WITHOUT_NAME.get(verb, verb)
+    if old_watch or (request.query and verb == "list" and is_watch(request.params)):
+        verb = "watch"
+    return RequestInfo(verb, group, version, resource, namespace, name, below)
+
+
+def _located(parts: list[str], at: int) -> list[str]:
+    """[namespace, resource, name, subresource…] from the segments after the version."""
+    if parts[-1] == "" and len(parts) > at + 1:
+        parts = parts[:-1]
+    found = parts[at:]
+    if found[0] != "namespaces":
+        found.insert(0, "")
+    elif len(found) > 2 and found[2] not in _OF_NAMESPACES:
+        del found[0]
+    else:
+        found.insert(0, found[1] if len(found) > 1 else "")
+    if len(found) < 3:
+        found.append("")
+    return found
 
 
 def undecoded(raw: bytes) -> str:
     """A path as it was sent, for `parse`: a segment may hold an encoded slash, so they are decoded one by one."""
     return quote(raw, safe="/%:@!$&'()*+,;=-._~")
-
-
-def _locate(target: Target, parts: list[str], at: int) -> None:
-    """Fill in namespace, resource, name and subresource from the segments after the version."""
-    if parts[-1] == "" and len(parts) > at + 1:
-        parts = parts[:-1]
-    count = len(parts) - at
-    if parts[at] == "namespaces" and count > 2 and parts[at + 2] not in _OF_NAMESPACES:
-        target.namespace = parts[at + 1]
-        at, count = at + 2, count - 2
-    elif parts[at] == "namespaces" and count > 1:
-        target.namespace = parts[at + 1]
-    target.resource = parts[at]
-    if count > 1:
-        target.name = parts[at + 1]
-    if count > 2:
-        target.subresource = parts[at + 2]
-        target.rest = tuple(parts[at + 3 :])

@@ -24,7 +24,7 @@ _NO_CACHE: Final = b"cache-control: no-cache, private\r\n"
 
 
 @lru_cache(maxsize=512)
-def opening(status: int, content_type: str) -> bytes:
+def status_line(status: int, content_type: str) -> bytes:
     """The status line and the fields of every answer with this status and type. Without a type: the status line
     alone.
     """
@@ -45,13 +45,13 @@ def fields(headers: Iterable[tuple[str, str]]) -> bytes:
     )
 
 
-def whole(answer: Response, *, head: bool, close: bool) -> tuple[bytes, ...]:
+def response_parts(answer: Response, *, head: bool, close: bool) -> tuple[bytes, ...]:
     """A whole answer, a long body apart from what comes before it: it is not copied. `head`: the client wants no body,
     but to know how long it is;
     `close`: the connection ends with it."""
     body = answer.body
     size = len(body)
-    first = opening(answer.status, answer.content_type)
+    first = status_line(answer.status, answer.content_type)
     if answer.headers or close:
         first = b"%b%b%b" % (first, fields(answer.headers), CLOSE if close else b"")
     if answer.status in BODILESS:
@@ -63,7 +63,7 @@ def whole(answer: Response, *, head: bool, close: bool) -> tuple[bytes, ...]:
     return (b"%bcontent-length: %d\r\n\r\n%b" % (first, size, body),)
 
 
-def of_stream(answer: Stream, *, chunked: bool, close: bool) -> bytes:
+def stream_head(answer: Stream, *, chunked: bool, close: bool) -> bytes:
     """The head of a stream. Not chunked, its end is the connection's."""
-    first = opening(answer.status, answer.content_type) + fields(answer.headers)
+    first = status_line(answer.status, answer.content_type) + fields(answer.headers)
     return b"%b%b%b\r\n" % (first, CHUNKED if chunked else b"", CLOSE if close else b"")

@@ -30,12 +30,12 @@ class Pace:
         loop = asyncio.get_running_loop()
         resting = loop.create_future()
         if not self._resting:
-            loop.call_later(min(self._busy * _REST, _LONGEST_REST), self._go_on)
+            loop.call_later(min(self._busy * _REST, _LONGEST_REST), self._wake)
         self._resting.append(resting)
         await resting
 
     @purpose(Timer.MACHINE)
-    def _go_on(self) -> None:
+    def _wake(self) -> None:
         resting, self._resting = self._resting, []
         self._busy = len(resting)
         for each in resting:

@@ -1,12 +1,12 @@
-"""HTTP/1.1 on a connection: requests parsed by httptools, handed to the dispatcher, and each answer written as one
-buffer.
+"""HTTP/1.1 on a connection: requests parsed by httptools, handed to the chain of handlers, and each answer written as
+one buffer.
 
 uvicorn listens and makes one `Protocol` per connection; a Kubernetes request then passes neither ASGI nor, where the
-dispatcher can answer at once, a task (docs/adr/0009-wire-protocol.md). What belongs to FastAPI is asked through ASGI,
-its answer gathered and written like any other.
+chain can answer it without waiting, a task (docs/adr/0009-wire-protocol.md). What belongs to FastAPI is asked through
+ASGI, its answer gathered and written like any other (`relay.py`).
 
-One request is answered at a time, in the order of their coming. Those sent ahead wait in a queue; when it is full, or
-the client does not read its answers, no more is read from the connection. A stream (a watch) is the connection's until
+One request is answered at a time, in the order of their coming. Pipelined ones wait in a queue; when it is full, or
+the client does not read its answers, no more is read from the connection. A stream (a watch) has the connection until
 it ends: by itself, or because the client goes.
 """
 
@@ -23,51 +23,49 @@ import httptools
 
 from apiserver.api.status import method_not_allowed
 from apiserver.clock import Timer, purpose
-from apiserver.http.formats.negotiation import JSON, encode
+from apiserver.http.formats.encoding import encode
+from apiserver.http.formats.negotiation import JSON
 from apiserver.http.handlers.requestinfo import undecoded
 from apiserver.http.server import heads
-from apiserver.http.server.relay import is_ours, relay
-from apiserver.messages import Request, Response, Stream, joined
+from apiserver.http.server.frontend import FrontEnd
+from apiserver.http.server.relay import is_admin_path, relay
+from apiserver.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-    from apiserver.http.server.asgi import Application
-
 log = logging.getLogger(__name__)
 
-#: What is kept of a body: enough to see that it is larger than the dispatcher allows.
-_MAX_BODY: Final = 3 * 1024 * 1024
 #: Bytes of a request line and its header fields, as in Go's server.
 _MAX_HEAD: Final = 1024 * 1024
-#: Requests sent ahead that wait on one connection before it is read no further.
-_MAX_AHEAD: Final = 64
-#: Requests of one connection answered in a row before others have their turn.
-_IN_A_ROW: Final = 16
+#: Pipelined requests that wait on one connection before it is read no further.
+_MAX_PIPELINED: Final = 64
+#: Requests of one connection answered in a row before other connections have their turn.
+_ANSWERS_A_TURN: Final = 16
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TEXT: Final = "text/plain; charset=utf-8"
-#: Methods that the parser has never heard of, where a Kubernetes path is asked for.
-_WORD: Final = re.compile(rb"[A-Z]+ /apis?/[!-~]+ HTTP/1\.[01]\r\n")
+#: The request line of a method that the parser does not know, for a Kubernetes path.
+_UNKNOWN_METHOD: Final = re.compile(rb"[A-Z]+ /apis?/[!-~]+ HTTP/1\.[01]\r\n")
 
 
-class _Asked:
-    """A request in the order of a connection. `answer` is set where it is refused before anybody is asked."""
+class _Pending:
+    """A request in the order of a connection. `refusal` is its answer where nobody is to be asked."""
 
-    __slots__ = ("answer", "keep", "old", "raw_path", "request")
+    __slots__ = ("http_1_0", "keep_alive", "raw_path", "refusal", "request")
 
     def __init__(
         self,
         request: Request,
         raw_path: bytes = b"",
         *,
-        keep: bool = False,
-        old: bool = False,
-        answer: Response | None = None,
+        keep_alive: bool = False,
+        http_1_0: bool = False,
+        refusal: Response | None = None,
     ) -> None:
-        self.request, self.raw_path, self.keep, self.answer = request, raw_path, keep, answer
-        #: HTTP/1.0, which knows no chunks.
-        self.old = old
+        self.request, self.raw_path, self.refusal = request, raw_path, refusal
+        #: HTTP/1.0 has no chunks.
+        self.keep_alive, self.http_1_0 = keep_alive, http_1_0
 
 
 class Protocol(asyncio.Protocol):
@@ -82,24 +80,25 @@ class Protocol(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        self._app = cast("Application", config.loaded_app)
-        self._at_once, self._handle = self._app.dispatcher.at_once, self._app.dispatcher.handle
+        self._front = cast(FrontEnd, config.loaded_app)
+        self._chain = self._front.chain
         self._loop = _loop or asyncio.get_running_loop()
         self._connections, self._tasks = server_state.connections, server_state.tasks
-        self._patience = config.timeout_keep_alive
-        self._timer: asyncio.TimerHandle | None = None
-        self._heard = 0.0
+        self._idle_timeout = config.timeout_keep_alive
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._last_activity = 0.0
         self._parser: Any = httptools.HttpRequestParser(self)
         # What follows a request that closes the connection is nobody's; it must not spoil the answer.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._ahead: deque[_Asked] = deque()
-        self._busy: asyncio.Task[None] | None = None
-        self._streaming = self._stopping = self._deaf = self._full = self._expecting = False
-        self._turns = _IN_A_ROW
+        self._pipelined: deque[_Pending] = deque()
+        self._answering: asyncio.Task[None] | None = None
+        self._streaming = self._stopping = self._input_ended = self._reading_paused = False
+        self._continue_owed = False  # a client waits for 100 Continue
+        self._turns = _ANSWERS_A_TURN
         self._writable: asyncio.Future[None] | None = None
         # The request that is being parsed.
         self._in_head, self._head_size = False, 0
-        self._taken = False  # one of the present data is complete
+        self._completed_one = False  # of the present data
         self._url = b""
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
@@ -110,19 +109,19 @@ class Protocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._connections.add(self)  # type: ignore[arg-type]
-        self._heard = monotonic()
-        self._timer = self._loop.call_later(self._patience, self._look_whether_idle)
+        self._last_activity = monotonic()
+        self._idle_timer = self._loop.call_later(self._idle_timeout, self._check_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
-        self._deaf = True
-        self._ahead.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._input_ended = True
+        self._pipelined.clear()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         self.resume_writing()
-        # A write under way is carried out, whoever hears of it; a stream has nobody to tell.
-        if self._streaming and self._busy is not None:
-            self._busy.cancel()
+        # A write under way is carried out although nobody gets the answer; a stream ends.
+        if self._streaming and self._answering is not None:
+            self._answering.cancel()
         self._parser = None
 
     def pause_writing(self) -> None:
@@ -133,48 +132,50 @@ class Protocol(asyncio.Protocol):
         writable, self._writable = self._writable, None
         if writable is not None:
             writable.set_result(None)
-            self._go_on()
+            self._answer_pipelined()
 
     def shutdown(self) -> None:
         """The server ends: what is under way is answered, then the connection closes."""
         self._stopping = True
-        if self._busy is None and not self._ahead:
+        if self._answering is None and not self._pipelined:
             self._close()
 
     def _close(self) -> None:
-        self._deaf = True
-        self._ahead.clear()
+        self._input_ended = True
+        self._pipelined.clear()
         self.transport.close()
 
     @purpose(Timer.MACHINE)
-    def _look_whether_idle(self) -> None:
-        """One timer a connection, not one a request: it looks how long nothing was heard."""
-        left: float = self._patience
+    def _check_idle(self) -> None:
+        """Close the connection where nothing was read or answered for long. One timer a connection, not one a
+        request.
+        """
+        left: float = self._idle_timeout
         if self.transport.is_closing():
-            self.transport.abort()  # what it was still to hear it does not read
+            self.transport.abort()  # it does not read what is left to send
             return
-        if self._busy is None and not self._ahead:
-            left -= monotonic() - self._heard
+        if self._answering is None and not self._pipelined:
+            left -= monotonic() - self._last_activity
         if left <= 0:
             self._close()
-            left = self._patience
-        self._timer = self._loop.call_later(left, self._look_whether_idle)
+            left = self._idle_timeout
+        self._idle_timer = self._loop.call_later(left, self._check_idle)
 
     # Parsing
 
     def data_received(self, data: bytes) -> None:
-        self._heard = monotonic()
-        self._turns, self._taken = _IN_A_ROW, False
+        self._last_activity = monotonic()
+        self._turns, self._completed_one = _ANSWERS_A_TURN, False
         try:
             rest = data
-            while rest and not self._deaf:
+            while rest and not self._input_ended:
                 rest = self._feed(rest)
         except httptools.HttpParserError as error:
             if isinstance(error, httptools.HttpParserCallbackError) and not isinstance(
                 error.__context__, (httptools.HttpParserError, ValueError)
             ):
-                log.error("a request could not be taken", exc_info=error)
-            self._refuse(self._odd(data))
+                log.error("a request could not be read", exc_info=error)
+            self._refuse(self._malformed(data))
             return
         if self._in_head:
             self._head_size += len(data)
@@ -189,11 +190,9 @@ class Protocol(asyncio.Protocol):
             return data[upgrade.args[0] :]
         return b""
 
-    def _odd(self, data: bytes) -> Response:
-        """The answer to what is no request: 400, but 405 for a method that nobody knows where a Kubernetes path is
-        asked for.
-        """
-        if self._url or self._taken or not _WORD.match(data):
+    def _malformed(self, data: bytes) -> Response:
+        """The answer to what is no request: 400, but 405 for an unknown method with a Kubernetes path."""
+        if self._url or self._completed_one or not _UNKNOWN_METHOD.match(data):
             return Response(400, b"Invalid HTTP request received.", _TEXT)
         return Response(405, encode(JSON, method_not_allowed().to_dict()))
 
@@ -208,140 +207,144 @@ class Protocol(asyncio.Protocol):
         if not self._in_head:
             return  # after the body: nothing that counts may come so late
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = joined(key, self._headers[key], text) if key in self._headers else text
+        self._headers[key] = combined(key, self._headers[key], text) if key in self._headers else text
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         if "expect" in self._headers and self._headers["expect"].lower() == "100-continue":
-            self._expecting = True
-            self._permit()
+            self._continue_owed = True
+            self._send_continue()
 
     def on_body(self, body: bytes) -> None:
-        if self._body_size <= _MAX_BODY:
+        if self._body_size <= MAX_BODY:
             self._body.append(body)
             self._body_size += len(body)
 
     def on_message_complete(self) -> None:
-        self._expecting, self._taken = False, True
-        if self._deaf:
+        self._continue_owed, self._completed_one = False, True
+        if self._input_ended:
             return
         parser = self._parser
         raw_path, query = _split(self._url)
         path = raw_path.decode("ascii") if b"%" not in raw_path else undecoded(raw_path)
         body = b"".join(self._body) if self._body else b""
         request = Request(parser.get_method().decode("ascii"), path, query.decode("latin-1"), self._headers, body)
-        old = parser.get_http_version() == "1.0"
-        self._take(_Asked(request, raw_path, keep=not old and parser.should_keep_alive(), old=old))
+        http_1_0 = parser.get_http_version() == "1.0"
+        keep_alive = not http_1_0 and parser.should_keep_alive()
+        self._enqueue(_Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))
 
     # One answer after the other
 
-    def _take(self, asked: _Asked) -> None:
-        if self._busy is None and self._writable is None and not self._ahead and self._turns:
+    def _enqueue(self, pending: _Pending) -> None:
+        if self._answering is None and self._writable is None and not self._pipelined and self._turns:
             self._turns -= 1
-            self._answer(asked)
+            self._answer(pending)
             return
-        self._ahead.append(asked)
-        if not self._turns and self._busy is None:
-            self._loop.call_soon(self._go_on)
-        if len(self._ahead) >= _MAX_AHEAD and not self._full:
-            self._full = True
+        self._pipelined.append(pending)
+        if not self._turns and self._answering is None:
+            self._loop.call_soon(self._answer_pipelined)
+        if len(self._pipelined) >= _MAX_PIPELINED and not self._reading_paused:
+            self._reading_paused = True
             self.transport.pause_reading()
 
     def _refuse(self, answer: Response) -> None:
         """The last answer of a connection whose bytes make no sense any more."""
-        if not self._deaf:
-            self._take(_Asked(Request("", "", "", {}, b""), answer=answer))
-            self._deaf = True
+        if not self._input_ended:
+            self._enqueue(_Pending(Request("", "", "", {}, b""), refusal=answer))
+            self._input_ended = True
 
-    def _go_on(self) -> None:
+    def _answer_pipelined(self) -> None:
         """Answer what waits, as long as nothing is under way and the client reads."""
-        self._turns = _IN_A_ROW
-        while self._ahead and self._busy is None and self._writable is None:
+        self._turns = _ANSWERS_A_TURN
+        while self._pipelined and self._answering is None and self._writable is None:
             if not self._turns:
-                self._loop.call_soon(self._go_on)
+                self._loop.call_soon(self._answer_pipelined)
                 break
             self._turns -= 1
-            self._answer(self._ahead.popleft())
-        if self._full and len(self._ahead) < _MAX_AHEAD // 2 and not self.transport.is_closing():
-            self._full = False
+            self._answer(self._pipelined.popleft())
+        if self._reading_paused and len(self._pipelined) < _MAX_PIPELINED // 2 and not self.transport.is_closing():
+            self._reading_paused = False
             self.transport.resume_reading()
-        self._permit()
+        self._send_continue()
 
-    def _permit(self) -> None:
+    def _send_continue(self) -> None:
         """Let a client send the body for which it waits, once all before it are answered."""
-        if self._expecting and self._busy is None and not self._ahead and not self._deaf:
-            self._expecting = False
+        if self._continue_owed and self._answering is None and not self._pipelined and not self._input_ended:
+            self._continue_owed = False
             self.transport.write(_CONTINUE)
 
-    def _answer(self, asked: _Asked) -> None:
-        answer = asked.answer
-        if answer is None and not is_ours(asked.raw_path):
-            answer = self._at_once(asked.request)
+    def _answer(self, pending: _Pending) -> None:
+        answer = pending.refusal
+        if answer is None and not is_admin_path(pending.raw_path):
+            answer = self._chain.try_fast(pending.request)
         if answer is not None:
-            self._write(asked, answer)
+            self._write(pending, answer)
             return
-        self._busy = task = self._loop.create_task(self._work(asked))
+        self._answering = task = self._loop.create_task(self._answer_slowly(pending))
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._answered)
 
-    async def _work(self, asked: _Asked) -> None:
-        if is_ours(asked.raw_path):
-            answer: Response | Stream = await relay(self._app, asked.request, asked.raw_path, self.transport)
+    async def _answer_slowly(self, pending: _Pending) -> None:
+        answer: Response | Stream
+        if is_admin_path(pending.raw_path):
+            answer = await relay(await self._front.admin(), pending.request, pending.raw_path, self.transport)
         else:
-            answer = await self._handle(asked.request)
+            answer = await self._chain.handle(pending.request)
         if isinstance(answer, Response):
-            self._write(asked, answer)
+            self._write(pending, answer)
         elif self.transport.is_closing():
-            await _close_stream(answer)
+            await answer.close()
         else:
             self._streaming = True
-            await self._stream(asked, answer)
+            await self._stream(pending, answer)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._busy, self._streaming = None, False
-        self._heard = monotonic()
+        self._answering, self._streaming = None, False
+        self._last_activity = monotonic()
         if task.cancelled():
             self.transport.abort()
         elif (error := task.exception()) is not None:
-            # An answer that has begun: only its abrupt end can tell the client.
-            log.error("%s failed", "a stream", exc_info=error)
+            if not isinstance(error, ConnectionClosed):
+                log.error("a stream failed", exc_info=error)
+            # Of an answer that has begun only its abrupt end can say so.
             self.transport.abort()
-        self._go_on()
+        self._answer_pipelined()
 
-    def _write(self, asked: _Asked, answer: Response) -> None:
+    def _write(self, pending: _Pending, answer: Response) -> None:
         if self.transport.is_closing():
             return
-        close = not asked.keep or self._stopping
-        for part in heads.whole(answer, head=asked.request.method == "HEAD", close=close):
+        close = not pending.keep_alive or self._stopping
+        for part in heads.response_parts(answer, head=pending.request.method == "HEAD", close=close):
             self.transport.write(part)
         if close:
             self._close()
 
-    async def _stream(self, asked: _Asked, answer: Stream) -> None:
+    async def _stream(self, pending: _Pending, answer: Stream) -> None:
         """Chunks until they end or the client goes; either way the iterator is closed.
 
         All streams keep one pace, by which what happens in a few milliseconds goes into one chunk."""
-        transport, pace = self.transport, self._app.pace
-        transport.write(heads.of_stream(answer, chunked=not asked.old, close=not asked.keep))
+        transport, pace = self.transport, self._front.pace
+        transport.write(heads.stream_head(answer, chunked=not pending.http_1_0, close=not pending.keep_alive))
         try:
             async for chunk in answer.chunks:
-                transport.write(chunk if asked.old else pace.frame(chunk))
+                transport.write(chunk if pending.http_1_0 else pace.frame(chunk))
                 if self._writable is not None:
                     await asyncio.shield(self._writable)
                 await pace.rest()
         finally:
-            await _close_stream(answer)
-        if not asked.old:
+            await answer.close()
+        if not pending.http_1_0:
             transport.write(b"0\r\n\r\n")
-        if not asked.keep or self._stopping:
+        if not pending.keep_alive or self._stopping:
             self._close()
 
 
-async def _close_stream(answer: Stream) -> None:
-    close = getattr(answer.chunks, "aclose", None)
-    if close is not None:
-        await close()
+def combined(name: str, before: str, value: str) -> str:
+    """A repeated header as one: those of lists joined by commas, claims of impersonation by newlines, which no value
+    can hold.
+    """
+    return f"{before}\n{value}" if name.startswith("impersonate-") else f"{before}, {value}"
 
 
 def _split(url: bytes) -> tuple[bytes, bytes]:

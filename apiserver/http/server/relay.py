@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from apiserver.messages import Request, Response
+from apiserver.messages import MAX_BODY, Request, Response
 
 log = logging.getLogger(__name__)
 
@@ -19,26 +19,28 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
-#: What is FastAPI's.
-OURS: Final = ("/-/", "/docs", "/openapi.json")
-_OURS: Final = tuple(path.encode() for path in OURS)
+#: How FastAPI's paths begin.
+ADMIN_PATHS: Final = ("/-/", "/docs", "/openapi.json")
+_ADMIN_PATHS: Final = tuple(path.encode() for path in ADMIN_PATHS)
 #: What the connection writes itself.
 _OF_CONNECTION: Final = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 
 
-def is_ours(raw_path: bytes) -> bool:
+def is_admin_path(raw_path: bytes) -> bool:
     """Whether a path, as it was sent, is FastAPI's."""
-    return raw_path.startswith(_OURS) or (b"%" in raw_path and unquote(raw_path).startswith(OURS))
+    return raw_path.startswith(_ADMIN_PATHS) or (b"%" in raw_path and unquote(raw_path).startswith(ADMIN_PATHS))
 
 
 async def relay(app: AsgiApp, request: Request, raw_path: bytes, transport: asyncio.BaseTransport) -> Response:
     """The answer to one request. An application that fails gives 500."""
-    asked: list[Message] = [{"type": "http.request", "body": request.body, "more_body": False}]
+    if len(request.body) > MAX_BODY:
+        return Response(413, b"Request entity too large", "text/plain; charset=utf-8")
+    body: list[Message] = [{"type": "http.request", "body": request.body, "more_body": False}]
     status, headers, parts = 0, [], []
 
     async def receive() -> Message:
-        if asked:
-            return asked.pop()
+        if body:
+            return body.pop()
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
     async def send(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The listening end: uvicorn without its own signals, its clock and its slow goodbye.
+"""The listening end: uvicorn without its own signals, its clock and its slow shutdown.
 
 uvicorn's loop looks ten times a second whether it should end; this one waits for it. At the end, answers under way get
 a moment and what is still open then is cut off: a server stops well within a second.
@@ -12,15 +12,13 @@ import logging
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from apiserver.clock import Timer, timers
-from apiserver.http.server.asgi import Application
+from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.protocol import Protocol
-from apiserver.http.server.relay import AsgiApp
 
 #: Seconds for answers under way when the server ends.
 GRACE = 0.5
@@ -29,16 +27,12 @@ GRACE = 0.5
 class Web(uvicorn.Server):
     """One server on one socket. `ready` is set when it listens; `stop` ends it."""
 
-    def __init__(self, application: AsgiApp, certificate: tuple[Path, Path] | None = None) -> None:
-        # Any other ASGI application is uvicorn's alone.
-        protocol = cast(
-            "type[asyncio.Protocol]", Protocol if isinstance(application, Application) else HttpToolsProtocol
-        )
+    def __init__(self, front: FrontEnd, certificate: tuple[Path, Path] | None = None) -> None:
         config = uvicorn.Config(
-            application,
+            cast(Any, front),  # is handed to the protocol as it is
             interface="asgi3",
             loop="none",
-            http=protocol,
+            http=cast("type[asyncio.Protocol]", Protocol),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -50,7 +44,7 @@ class Web(uvicorn.Server):
             ssl_certfile=str(certificate[0]) if certificate else None,
             ssl_keyfile=str(certificate[1]) if certificate else None,
         )
-        # It tells of clients that want to speak websocket (kubectl exec), which get our answer anyway.
+        # It warns of clients that want to speak websocket (kubectl exec), which get our answer anyway.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         super().__init__(config)
         self.ready = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What the server counts for /metrics, with upstream's names. Counting a request costs two dict look-ups."""
+"""What the server counts for /metrics, with upstream's names. Counting a request costs one dict look-up."""
 
 from __future__ import annotations
 
@@ -6,55 +6,39 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from apiserver.api.metrics import Counter, Family, Gauge, Histogram, text
-from apiserver.http.handlers.requestinfo import Target
+from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, text
+from apiserver.http.sinks.record import COMPLETE, RequestRecord
 
 _BUCKETS: Final = (
-    0.005,
-    0.025,
-    0.05,
-    0.1,
-    0.2,
-    0.4,
-    0.6,
-    0.8,
-    1.0,
-    1.25,
-    1.5,
-    2.0,
-    3.0,
-    4.0,
-    5.0,
-    6.0,
-    8.0,
-    10.0,
-    15.0,
-    20.0,
-    30.0,
-    45.0,
-    60.0,
-)
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+)  # fmt: skip
 _REQUEST: Final = ("group", "resource", "subresource", "verb", "version")
 _STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA"}
 
 
 class Metrics:
-    """What one server counts. `watches` is how many are open."""
+    """What one server counts."""
 
     def __init__(
-        self, objects: Callable[[], Mapping[str, int]], stages: Callable[[], Mapping[str, tuple[str, bool]]]
+        self,
+        objects: Callable[[], Mapping[str, int]],
+        stages: Callable[[], Mapping[str, tuple[str, bool]]],
+        watches: Callable[[], int],
     ) -> None:
-        """`objects` counts stored objects by resource, `stages` gives the feature gates' stage and setting."""
+        """`objects` counts stored objects by resource, `stages` gives the feature gates' stage and setting, `watches`
+        how many watches are open.
+        """
         started = time.time()
-        self.watches = 0
         self._requests = Counter(
             "apiserver_request_total", "Requests by verb, resource and status.", ("code", *_REQUEST)
         )
         self._durations = Histogram("apiserver_request_duration_seconds", "Time to answer.", _REQUEST, _BUCKETS)
+        self._samples: dict[tuple[int, str, str, str, str, str], tuple[Count, Distribution]] = {}
         self._families: list[Family] = [
             self._requests,
             self._durations,
-            Gauge("apiserver_longrunning_requests", "Open watches.", ("verb",), lambda: {("WATCH",): self.watches}),
+            Gauge("apiserver_longrunning_requests", "Open watches.", ("verb",), lambda: {("WATCH",): watches()}),
             Gauge(
                 "apiserver_storage_objects",
                 "Stored objects.",
@@ -75,15 +59,20 @@ class Metrics:
         """Shows these as well: components that run in the server's process."""
         self._others.append(families)
 
-    def count(self, method: str, target: Target | None, status: int, seconds: float) -> None:
+    def add(self, record: RequestRecord) -> None:
         """One answered request; a watch counts when it opens."""
-        labels = (
-            (target.group, target.resource, target.subresource, target.verb.upper(), target.version)
-            if target
-            else ("", "", "", method, "")
-        )
-        self._requests.inc(str(status), *labels)
-        self._durations.observe(seconds, *labels)
+        if record.long_running and record.stage == COMPLETE:
+            return
+        info = record.info
+        key = (record.code, info.group, info.resource, info.subresource, info.verb, info.version)
+        samples = self._samples.get(key)
+        if samples is None:
+            labels = (*key[1:4], key[4].upper(), key[5])
+            samples = self._requests.sample(str(record.code), *labels), self._durations.sample(*labels)
+            self._samples[key] = samples
+        count, durations = samples
+        count.value += 1
+        durations.observe(record.seconds)
 
     def text(self) -> str:
         """The Prometheus text."""

@@ -7,18 +7,16 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from apiserver.api.durations import parse_duration
 from apiserver.clock import now
+from apiserver.http.admin.models import Model
+from apiserver.http.admin.operations import Operations
 from apiserver.virtualloop import VirtualLoop
 
-__all__ = ["router"]
 
-router = APIRouter()
-
-
-class PendingTimer(BaseModel):
+class PendingTimer(Model):
     """Something that happens when its time has come."""
 
     due: datetime
@@ -26,7 +24,7 @@ class PendingTimer(BaseModel):
     calls: str = Field(description="what is called, or who waits for it")
 
 
-class Clock(BaseModel):
+class Clock(Model):
     """The control plane's time."""
 
     virtual: bool = Field(description="whether it stands still until it is moved (--clock virtual)")
@@ -42,10 +40,8 @@ class Timers(Clock):
     timers: list[PendingTimer] = Field(description="in the order in which they fall due")
 
 
-class Move(BaseModel):
+class Move(Model):
     """How to move time: by a duration, or until something."""
-
-    model_config = ConfigDict(extra="forbid")
 
     advance: str | None = Field(None, description="a duration such as 5m; 0 waits until everything is at rest")
     until: Literal["next", "idle"] | None = Field(
@@ -64,12 +60,6 @@ class Moved(Clock):
     idle: bool = Field(description="whether no timer is left but those of upkeep")
 
 
-@router.get("/-/clock", summary="The time, and the timers that wait")
-async def get_clock(limit: int = 100) -> Timers:
-    """`limit`: how many timers to show."""
-    return Timers(**_clock().model_dump(), timers=_pending()[:limit])
-
-
 async def _move(request: Request) -> Move:
     """The body, whatever it says that it is: `kubectl create --raw` says nothing, `curl -d` says that it is a form."""
     try:
@@ -81,24 +71,6 @@ async def _move(request: Request) -> Move:
 
 
 _BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": Move.model_json_schema()}}}}
-
-
-@router.post("/-/clock", summary="Move virtual time", openapi_extra=_BODY)
-async def move_clock(move: Annotated[Move, Depends(_move)]) -> Moved:
-    """Timers fire in order, and what each causes comes to rest before the next. Answers when all is at rest."""
-    loop = asyncio.get_running_loop()
-    if not isinstance(loop, VirtualLoop):
-        raise HTTPException(409, "time is real here: start the server with --clock virtual to move it")
-    if (move.advance is None) is (move.until is None):
-        raise HTTPException(400, 'say either {"advance": "5m"} or {"until": "idle"}')
-    pause, limit = _seconds("pause", move.pause), _seconds("limit", move.limit)
-    if move.advance is not None:
-        moved = await loop.advance(_seconds("advance", move.advance), pause)
-    elif move.until == "next":
-        moved = await loop.step(limit, pause)
-    else:
-        moved = await loop.run_until_idle(limit, pause)
-    return Moved(**_clock().model_dump(), fired=moved.fired, idle=moved.idle)
 
 
 def _seconds(field: str, text: str) -> float:
@@ -127,3 +99,31 @@ def _pending() -> list[PendingTimer]:
         PendingTimer.model_validate({"due": due, "purpose": purpose.name.lower(), "calls": calls})
         for due, purpose, calls in loop.pending()
     ]
+
+
+def create(_operations: Operations) -> APIRouter:
+    router = APIRouter(tags=["clock"])
+
+    @router.get("/-/clock", summary="The time, and the timers that wait")
+    async def get_clock(limit: int = 100) -> Timers:
+        """`limit`: how many timers to show."""
+        return Timers(**_clock().model_dump(), timers=_pending()[:limit])
+
+    @router.post("/-/clock", summary="Move virtual time", openapi_extra=_BODY)
+    async def move_clock(move: Annotated[Move, Depends(_move)]) -> Moved:
+        """Timers fire in order, and what each causes comes to rest before the next. Answers when all is at rest."""
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualLoop):
+            raise HTTPException(409, "time is real here: start the server with --clock virtual to move it")
+        if (move.advance is None) is (move.until is None):
+            raise HTTPException(400, 'say either {"advance": "5m"} or {"until": "idle"}')
+        pause, limit = _seconds("pause", move.pause), _seconds("limit", move.limit)
+        if move.advance is not None:
+            moved = await loop.advance(_seconds("advance", move.advance), pause)
+        elif move.until == "next":
+            moved = await loop.step(limit, pause)
+        else:
+            moved = await loop.run_until_idle(limit, pause)
+        return Moved(**_clock().model_dump(), fired=moved.fired, idle=moved.idle)
+
+    return router

@@ -1,0 +1,35 @@
+"""What the routes under `/-/` need of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from apiserver.http.sinks.ring import Ring
+from apiserver.registry.dropped import Loss
+
+if TYPE_CHECKING:
+    from apiserver.http.handlers.faults import Faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """The server, as its routes see it. A router that needs more adds a field.
+
+    version     the release of kubedra
+    allowed     (headers) "" where their sender may use the routes, else why not
+    info        what `/-/info` shows besides the version
+    reset       empties the store; (objects gone, version now)
+    dropped     (kind, namespace, name) the fields that feature gates dropped
+    requests    the latest requests
+    faults      the faults to inject
+    """
+
+    version: str
+    allowed: Callable[[Mapping[str, str]], str]
+    info: Callable[[], Mapping[str, Any]]
+    reset: Callable[[], Awaitable[tuple[int, int]]]
+    dropped: Callable[[str, str, str], list[Loss]]
+    requests: Ring
+    faults: Faults

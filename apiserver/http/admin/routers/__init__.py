@@ -1,0 +1,8 @@
+"""The routes under `/-/`, a module each: `create(operations) -> APIRouter`. A new module is listed here."""
+
+from __future__ import annotations
+
+from apiserver.http.admin.routers import clock, dropped, faults, info, requests, reset
+
+#: In the order in which `/docs` shows them.
+ROUTERS = (info, reset, clock, dropped, requests, faults)

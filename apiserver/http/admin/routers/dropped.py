@@ -1,0 +1,52 @@
+"""`/-/dropped`: fields that disabled feature gates took from objects."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from apiserver.http.admin.models import Model
+from apiserver.http.admin.operations import Operations
+from apiserver.registry.dropped import Loss
+
+
+class DroppedField(Model):
+    """A field that is not there although it was sent."""
+
+    path: str = Field(description="where it stood, in the stored version")
+    gate: str = Field(description="the feature gate that is disabled")
+
+
+class DroppedFields(Model):
+    """What the last write of an object that lost fields lost."""
+
+    group: str
+    kind: str
+    namespace: str = Field(description="empty for objects outside namespaces")
+    name: str
+    when: datetime
+    fields: list[DroppedField]
+
+    @classmethod
+    def of(cls, loss: Loss) -> DroppedFields:
+        fields = [DroppedField(path=field.path, gate=field.gate) for field in loss.fields]
+        return cls(
+            group=loss.group, kind=loss.kind, namespace=loss.namespace, name=loss.name, when=loss.when, fields=fields
+        )
+
+
+def create(operations: Operations) -> APIRouter:
+    router = APIRouter(tags=["objects"])
+
+    @router.get("/-/dropped", summary="Fields that disabled feature gates dropped from objects, the latest first")
+    async def dropped(
+        kind: Annotated[str, Query(description="only of this kind")] = "",
+        namespace: Annotated[str, Query(description="only in this namespace")] = "",
+        name: Annotated[str, Query(description="only of objects of this name")] = "",
+    ) -> list[DroppedFields]:
+        return [DroppedFields.of(loss) for loss in operations.dropped(kind, namespace, name)]
+
+    return router

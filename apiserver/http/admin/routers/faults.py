@@ -1,0 +1,147 @@
+"""`/-/faults`: failures to inject."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, Self, cast
+
+from fastapi import APIRouter, HTTPException, Path
+from pydantic import Field, model_validator
+
+from apiserver.http.admin.models import Model
+from apiserver.http.admin.operations import Operations
+from apiserver.http.handlers.faults import Match, Rule
+
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such fault"}}
+Status = Literal[409, 410, 429, 500, 503]
+Id = Annotated[str, Path(description="as the answer to POST gave it")]
+_PATTERN = "a pattern: `*`, `?` and `[…]` as in file names"
+
+
+class FaultMatch(Model):
+    """Which requests: those that fit every field that is given. Without fields: all of them."""
+
+    verb: str = Field("", description=f"get, list, watch, create, update, patch, delete, deletecollection; {_PATTERN}")
+    group: str = Field("", description=f"API group; {_PATTERN}")
+    resource: str = Field("", description=f"plural, a subresource with it as `pods/status`; {_PATTERN}")
+    namespace: str = Field("", description=_PATTERN)
+    name: str = Field("", description=_PATTERN)
+    user: str = Field("", description=f"user name; {_PATTERN}")
+    user_agent: str = Field("", description=_PATTERN)
+    path: str = Field("", description=f"of the URL, also of paths that name no resource; {_PATTERN}")
+
+
+class WatchFault(Model):
+    """A watch that ends early."""
+
+    end: Literal["end", "close", "expired"] = Field(
+        description="as when its time is over; with its connection; with the event 410, after which clients list again"
+    )
+    after_seconds: float = Field(0, ge=0, description="from its opening")
+
+
+class Fault(Model):
+    """A failure to inject. At most one of `status`, `close` and `watch`; `latencySeconds` comes before it."""
+
+    match: FaultMatch = FaultMatch.model_validate({})
+    latency_seconds: float = Field(0, ge=0, description="how much longer the answer takes, in the server's time")
+    status: Status | None = Field(None, description="the answer is this error")
+    retry_after_seconds: int | None = Field(None, ge=0, description="Retry-After of the error; client-go then repeats")
+    message: str = Field("", description="text of the error, else upstream's")
+    close: Literal["before", "after"] | None = Field(
+        None, description="the connection closes without an answer, before the request has any effect or after it"
+    )
+    watch: WatchFault | None = None
+    count: int | None = Field(None, ge=1, description="how often; without it always")
+    probability: float = Field(1, gt=0, le=1, description="how likely for each request that matches")
+    seed: int = Field(0, description="of the random numbers: the same seed and requests, the same faults")
+
+    @model_validator(mode="after")
+    def consistent(self) -> Self:
+        chosen = [name for name in ("status", "close", "watch") if getattr(self, name) is not None]
+        if len(chosen) > 1:
+            raise ValueError(f"{' and '.join(chosen)} cannot be in one fault")
+        if not chosen and not self.latency_seconds:
+            raise ValueError("a fault needs one of latencySeconds, status, close, watch")
+        if self.status is None and (self.retry_after_seconds is not None or self.message):
+            raise ValueError("retryAfterSeconds and message go with status")
+        return self
+
+    def rule(self, id: str) -> Rule:
+        return Rule(
+            id=id,
+            match=Match(**self.match.model_dump()),
+            latency=self.latency_seconds,
+            status=self.status or 0,
+            retry_after=self.retry_after_seconds,
+            message=self.message,
+            close=self.close or "",
+            watch_end=self.watch.end if self.watch is not None else "",
+            watch_seconds=self.watch.after_seconds if self.watch is not None else 0,
+            count=self.count,
+            probability=self.probability,
+            seed=self.seed,
+        )
+
+
+class InjectedFault(Fault):
+    """A fault and what became of it."""
+
+    id: str
+    fired: int = Field(description="how often it was injected")
+    active: bool = Field(description="whether it may be injected again")
+
+    @classmethod
+    def of(cls, rule: Rule) -> InjectedFault:
+        watch = WatchFault(end=rule.watch_end, after_seconds=rule.watch_seconds) if rule.watch_end else None
+        return cls(
+            id=rule.id,
+            match=FaultMatch(**asdict(rule.match)),
+            latency_seconds=rule.latency,
+            status=cast(Status, rule.status) if rule.status else None,
+            retry_after_seconds=rule.retry_after,
+            message=rule.message,
+            close=rule.close or None,
+            watch=watch,
+            count=rule.count,
+            probability=rule.probability,
+            seed=rule.seed,
+            fired=rule.fired,
+            active=rule.active,
+        )
+
+
+def create(operations: Operations) -> APIRouter:
+    router, faults = APIRouter(tags=["faults"]), operations.faults
+
+    @router.get("/-/faults", summary="The faults, in the order in which they are asked")
+    async def list_() -> list[InjectedFault]:
+        return [InjectedFault.of(rule) for rule in faults.rules()]
+
+    @router.post("/-/faults", status_code=201, summary="Inject a fault into requests to come")
+    async def add(fault: Fault) -> InjectedFault:
+        """The first fault that matches a request, and fires, decides what happens to it. Faults are for every client,
+        the components in the server's process included; `match.userAgent` or `match.user` tells them apart. They never
+        touch paths below `/-/`.
+        """
+        rule = fault.rule(faults.new_id())
+        faults.add(rule)
+        return InjectedFault.of(rule)
+
+    @router.get("/-/faults/{id}", summary="One fault", responses=_UNKNOWN)
+    async def get(id: Id) -> InjectedFault:
+        rule = faults.get(id)
+        if rule is None:
+            raise HTTPException(404, f"there is no fault {id!r}")
+        return InjectedFault.of(rule)
+
+    @router.delete("/-/faults/{id}", status_code=204, summary="End a fault", responses=_UNKNOWN)
+    async def remove(id: Id) -> None:
+        if not faults.remove(id):
+            raise HTTPException(404, f"there is no fault {id!r}")
+
+    @router.delete("/-/faults", status_code=204, summary="End all faults")
+    async def clear() -> None:
+        faults.clear()
+
+    return router

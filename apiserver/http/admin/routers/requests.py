@@ -1,0 +1,78 @@
+"""`/-/requests`: the latest requests and how they were answered."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import islice
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from apiserver.http.admin.models import Model
+from apiserver.http.admin.operations import Operations
+from apiserver.http.sinks.record import RequestRecord
+
+
+class AnsweredRequest(Model):
+    """A request and its answer. A watch is here twice: when it opened and when it ended."""
+
+    time: datetime = Field(description="when the request was taken up, of a watch that has ended the end")
+    stage: Literal["ResponseStarted", "ResponseComplete"]
+    user: str = Field(description="empty where nobody could be authenticated")
+    verb: str = Field(description="get, list, watch, create, …; for paths that name no resource the method")
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    method: str
+    uri: str
+    code: int = Field(description="HTTP status; 0 where the connection was closed instead")
+    seconds: float = Field(description="from the request to this stage")
+    bytes: int = Field(description="of the answer's body")
+    user_agent: str
+    fault: str = Field("", description="the fault that was injected")
+
+
+class Filter(Model):
+    """Which requests are shown: those that fit every parameter that is given."""
+
+    user: str = ""
+    user_agent: str = Field("", description="how it begins")
+    verb: str = ""
+    resource: str = Field("", description="plural, or with a subresource: pods/status")
+    namespace: str = ""
+    name: str = ""
+    code: int | None = None
+    limit: int = Field(100, ge=1, description="how many, the latest ones")
+
+    def fits(self, record: RequestRecord) -> bool:
+        info = record.info
+        resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+        wanted = (self.user, self.verb, self.resource, self.namespace, self.name)
+        found = (record.user, info.verb, resource, info.namespace, info.name)
+        return (
+            all(want in ("", given) for want, given in zip(wanted, found, strict=True))
+            and record.user_agent.startswith(self.user_agent)
+            and self.code in (None, record.code)
+        )
+
+
+def create(operations: Operations) -> APIRouter:
+    router = APIRouter(tags=["requests"])
+
+    @router.get("/-/requests", summary="The latest requests and their answers, the newest first")
+    async def requests(wanted: Annotated[Filter, Query()]) -> list[AnsweredRequest]:
+        """Requests of clients over the network and of the components in the server's process alike, but not those
+        below `/-/`. The server keeps a bounded number; `--request-log` writes all of them to a file.
+        """
+        records = (record for record in operations.requests.latest() if wanted.fits(record))
+        return [AnsweredRequest.model_validate(record.to_dict()) for record in islice(records, wanted.limit)]
+
+    @router.delete("/-/requests", status_code=204, summary="Forget the requests so far")
+    async def forget() -> None:
+        operations.requests.clear()
+
+    return router

@@ -1,0 +1,30 @@
+"""`/-/reset`: an empty server."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from apiserver.http.admin.models import Model
+from apiserver.http.admin.operations import Operations
+
+
+class ResetResult(Model):
+    """What a reset did."""
+
+    deleted: int = Field(description="objects that are gone")
+    resource_version: str = Field(description="the version of the empty state")
+
+
+def create(operations: Operations) -> APIRouter:
+    router = APIRouter(tags=["server"])
+
+    @router.post("/-/reset", summary="Empty everything but the built-in objects")
+    async def reset() -> ResetResult:
+        """Deletes every object but the built-in ones and those that the server made at its start (`--nodes`), and
+        removes all faults and records of requests.
+        """
+        deleted, revision = await operations.reset()
+        return ResetResult(deleted=deleted, resource_version=str(revision))
+
+    return router

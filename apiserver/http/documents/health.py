@@ -1,0 +1,67 @@
+"""/healthz, /livez and /readyz, as a whole and check by check."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from apiserver.api.status import PlainError
+from apiserver.messages import Request, Response
+
+#: Gives "" when all is well, else what is wrong.
+Check = Callable[[], Awaitable[str]]
+HEALTH: Final = ("healthz", "livez", "readyz")
+_TEXT: Final = "text/plain; charset=utf-8"
+_NO_SNIFF: Final = (("X-Content-Type-Options", "nosniff"),)
+#: What a server must be that is sent requests, and need not be to live.
+_ONLY_READY: Final = frozenset({"informer-sync", "shutdown"})
+
+log = logging.getLogger(__name__)
+
+
+class Health:
+    """The checks of a server by name."""
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        self._checks = checks
+
+    def paths(self) -> list[str]:
+        """Every path below the three documents."""
+        return [f"/{kind}/{name}" for kind in HEALTH for name in self._of(kind)]
+
+    def _of(self, kind: str) -> dict[str, Check]:
+        return {name: check for name, check in self._checks.items() if name not in _ONLY_READY or kind == "readyz"}
+
+    async def answer(self, request: Request, kind: str, rest: list[str]) -> Response:
+        """Health as a whole or of one check. Reasons are for the log: whoever asks may be anybody. Raises 404."""
+        checks = self._of(kind)
+        if not rest:
+            return await self._all(request, kind, checks)
+        if rest[0] not in checks or len(rest) > 1:
+            raise PlainError(404, "404 page not found")
+        problem = await checks[rest[0]]()
+        if problem:
+            return Response(500, f"internal server error: {problem}\n".encode(), _TEXT, _NO_SNIFF)
+        return Response(200, b"ok", _TEXT, _NO_SNIFF)
+
+    async def _all(self, request: Request, kind: str, checks: Mapping[str, Check]) -> Response:
+        excluded = request.params.get("exclude", [])
+        failed, lines = [], []
+        for name, check in checks.items():
+            if name in excluded:
+                lines.append(f"[+]{name} excluded: ok\n")
+            elif problem := await check():
+                log.warning("%s check %s failed: %s", kind, name, problem)
+                failed.append(name)
+                lines.append(f"[-]{name} failed: reason withheld\n")
+            else:
+                lines.append(f"[+]{name} ok\n")
+        unknown = sorted({name for name in excluded if name not in checks})
+        if unknown:
+            names = ",".join(f'"{name}"' for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
+        if failed:
+            return Response(500, f"{''.join(lines)}{kind} check failed\n".encode(), _TEXT, _NO_SNIFF)
+        text = f"{''.join(lines)}{kind} check passed\n" if "verbose" in request.params else "ok"
+        return Response(200, text.encode(), _TEXT, _NO_SNIFF)

@@ -1,0 +1,39 @@
+"""Errors as answers."""
+
+from __future__ import annotations
+
+import logging
+
+from apiserver.api.status import PlainError, StatusError, internal_error, unavailable
+from apiserver.http.formats.encoding import encode
+from apiserver.http.formats.negotiation import error_format, is_pretty
+from apiserver.messages import Request, Response
+from apiserver.storage.types import StorageUnavailable
+
+log = logging.getLogger(__name__)
+
+
+def error_response(request: Request, error: Exception) -> Response:
+    """What a client gets where this was raised. An exception that nobody foresaw is logged, and answered with a 500."""
+    if isinstance(error, StatusError):
+        return status_response(request, error)
+    if isinstance(error, StorageUnavailable):
+        return status_response(request, unavailable(str(error)))
+    if isinstance(error, PlainError):
+        headers = (("X-Content-Type-Options", "nosniff"),)
+        return Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", headers)
+    log.error("%s %s failed", request.method, request.path, exc_info=error)
+    return status_response(
+        request, internal_error(f"{request.method} {request.path} failed; the server's log says why")
+    )
+
+
+def status_response(request: Request, error: StatusError) -> Response:
+    """A Status in the format that the client reads."""
+    chosen = error_format(request.headers.get("accept", ""))
+    headers = error.headers
+    after = (error.details or {}).get("retryAfterSeconds")
+    if after and not any(name == "Retry-After" for name, _ in headers):
+        headers = (*headers, ("Retry-After", str(after)))
+    body = encode(chosen.media, error.to_dict(), pretty=is_pretty(request, chosen))
+    return Response(error.code, body, chosen.media, headers)

@@ -1,0 +1,51 @@
+"""Tables: what kubectl shows of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from apiserver.api.status import bad_request
+from apiserver.http.formats.negotiation import ResponseFormat
+from apiserver.http.formats.view import View, partial
+from apiserver.messages import Request
+from apiserver.registry.table import row_of_entry, table_of
+from apiserver.storage.entry import Entry
+
+
+def included(request: Request, chosen: ResponseFormat) -> str:
+    """What a Table's rows show of their objects: "Metadata", "Object", "None", or "". Raises 400."""
+    if not request.query or chosen.shape != "Table":
+        return ""
+    include = request.params.get("includeObject", ("",))[0]
+    if include not in ("", "Metadata", "Object", "None"):
+        wrong = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(f"Unable to convert to Table as requested: {wrong}")
+    return include
+
+
+def row(view: View, chosen: ResponseFormat, entry: Entry, now: datetime, include: str) -> dict[str, Any]:
+    """An entry as a row of a Table."""
+    return row_of_entry(view.resource, entry, now) | {"object": _row_object(view, chosen, entry, include)}
+
+
+def table(
+    view: View,
+    chosen: ResponseFormat,
+    entries: Sequence[Entry],
+    meta: dict[str, Any],
+    now: datetime,
+    include: str,
+    *,
+    columns: bool = True,
+) -> dict[str, Any]:
+    """Entries as a Table."""
+    rows = [row(view, chosen, entry, now, include) for entry in entries]
+    return table_of(view.resource, rows, meta, version=chosen.version, columns=columns)
+
+
+def _row_object(view: View, chosen: ResponseFormat, entry: Entry, include: str) -> Any:
+    if include == "None":
+        return None
+    return view.dict(entry) if include == "Object" else partial(entry.obj, chosen.version)

@@ -1,0 +1,116 @@
+"""One version of one resource as clients see it: its entries as JSON and as dicts.
+
+The stored form's own version costs nothing but joining bytes; another version is encoded once per entry and shared by
+all readers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from apiserver.api.codec import decode
+from apiserver.registry.body.convert import api_version, read, to_version
+from apiserver.registry.resource import Resource, Version, same_form
+from apiserver.registry.results import Listing, WatchEvent
+from apiserver.storage.entry import Entry
+
+PARTIAL: Final = "PartialObjectMetadata"
+_OPENING: Final = b'{"metadata":{'
+_NEXT: Final = b',{"metadata":{'
+_TYPED: Final = frozenset({"kind", "apiVersion"})
+
+Json = dict[str, Any]
+
+
+class View:
+    """One version of one resource as clients see it. Made once for each, at start."""
+
+    def __init__(self, resource: Resource, version: Version) -> None:
+        self.resource, self.version = resource, version
+        self.api_version = api_version(resource.group, version.name)
+        self.opening = b'{"kind":"%b","apiVersion":"%b","metadata":{' % (
+            resource.kind.encode(),
+            self.api_version.encode(),
+        )
+        self.list_opening = b'{"kind":"%b","apiVersion":"%b","metadata":' % (
+            resource.list_kind.encode(),
+            self.api_version.encode(),
+        )
+        self.stored = version.from_hub is same_form
+        self._key = (resource.group, resource.plural, version.name)
+        self.protobuf_key = (*self._key, "protobuf")
+
+    def bookmark(self, event: WatchEvent) -> Json:
+        """The object of a bookmark: a revision and nothing else."""
+        meta: Json = {"resourceVersion": str(event.revision)}
+        if event.initial_end:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        empty = decode(self.version.schema, {}).obj
+        return {
+            **empty,
+            "kind": self.resource.kind,
+            "apiVersion": self.api_version,
+            "metadata": {**empty.get("metadata", {}), **meta},
+        }
+
+    def tail(self, entry: Entry) -> bytes:
+        """What follows the opening of the metadata: the stored bytes, or those of the converted object, made once."""
+        if self.stored:
+            return entry.tail
+        made: bytes | None = entry.encodings.get(self._key)
+        if made is None:
+            obj = to_version(self.resource, self.version, read(entry))
+            rest = {name: value for name, value in obj.items() if name not in _TYPED}
+            made = entry.encodings[self._key] = orjson.dumps({"metadata": rest.pop("metadata"), **rest})[
+                len(_OPENING) :
+            ]
+        return made
+
+    def object(self, entry: Entry) -> bytes:
+        """The object with kind and apiVersion, as JSON."""
+        return self.opening + self.tail(entry)
+
+    def line(self, entry: Entry) -> bytes:
+        """The object as a whole answer: with an end of line."""
+        return b"%b%b\n" % (self.opening, entry.tail if self.stored else self.tail(entry))
+
+    def item(self, entry: Entry) -> dict[str, Any]:
+        """The object as an item of a list: without kind and apiVersion."""
+        obj: dict[str, Any] = orjson.loads(_OPENING + self.tail(entry))
+        return obj
+
+    def dict(self, entry: Entry) -> dict[str, Any]:
+        """The object as a dict of its own."""
+        obj: dict[str, Any] = orjson.loads(self.object(entry))
+        return obj
+
+    def list(self, listing: Listing) -> bytes:
+        """The whole list as JSON, put together in one copy."""
+        head = self.list_opening + orjson.dumps(list_meta(listing)) + b',"items":['
+        if not listing.entries:
+            return head + b"]}\n"
+        parts = (
+            [entry.tail for entry in listing.entries]
+            if self.stored
+            else [self.tail(entry) for entry in listing.entries]
+        )
+        parts[0] = head + _OPENING + parts[0]
+        parts[-1] += b"]}\n"
+        return _NEXT.join(parts)
+
+
+def list_meta(listing: Listing) -> dict[str, Any]:
+    """A list's metadata."""
+    meta: dict[str, Any] = {"resourceVersion": str(listing.revision)}
+    if listing.continue_token:
+        meta["continue"] = listing.continue_token
+    if listing.remaining is not None:
+        meta["remainingItemCount"] = listing.remaining
+    return meta
+
+
+def partial(obj: dict[str, Any], version: str) -> dict[str, Any]:
+    """An object's metadata alone."""
+    return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}

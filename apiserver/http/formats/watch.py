@@ -1,0 +1,157 @@
+"""A watch's events as chunks: lines of JSON, or frames of protobuf (`protobuf.Frames`).
+
+What is made of an event is made once for all watchers that see the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import orjson
+
+from apiserver.api.status import StatusError
+from apiserver.http.formats.negotiation import PROTOBUF, ResponseFormat, negotiate_stream
+from apiserver.http.formats.table import included, table
+from apiserver.http.formats.view import PARTIAL, View, partial
+from apiserver.messages import Request, Stream
+from apiserver.registry.results import WatchEvent
+from apiserver.registry.table import row_of, table_of
+from apiserver.storage.entry import Batch
+
+_SHAPED_EVENTS: Final = 100
+_PLAIN_EVENTS: Final = 1000
+#: A batch that is larger is joined for each watcher anew, rather than kept until the next one.
+_SHARED_BYTES: Final = 1024 * 1024
+
+
+class Encoder(Protocol):
+    """Makes a chunk of a batch. `possible`: whether the format knows events at all; `most`: how many are encoded
+    without a break.
+    """
+
+    possible: bool
+    most: int
+
+    def lines(self, events: Sequence[WatchEvent], now: datetime) -> bytes: ...
+
+
+def event_encoder(request: Request, chosen: ResponseFormat, view: View) -> tuple[Encoder, str]:
+    """What encodes the events of a watch, and the content type. Raises 400."""
+    if chosen.media == PROTOBUF:
+        from apiserver.http.formats.protobuf import Frames
+
+        return Frames(view, chosen), chosen.media + ";stream=watch"
+    return EventLines(view, chosen, included(request, chosen)), chosen.media
+
+
+def error_event(accept: str, error: StatusError) -> bytes:
+    """The event that ends a watch. Raises 406."""
+    event = WatchEvent("ERROR", status=error.to_dict())
+    if negotiate_stream(accept).media == PROTOBUF:
+        from apiserver.http.formats.protobuf import error_frame
+
+        return error_frame(event)
+    return _line(event.type, event.status)
+
+
+async def chunks(
+    stream: Stream, events: AsyncIterator[list[WatchEvent]], encoder: Encoder, clock: Callable[[], datetime]
+) -> AsyncIterator[bytes]:
+    """The chunks of a stream: one a batch, of a long one several. Whoever closes this closes the watch."""
+    try:
+        async for batch in events:
+            if not encoder.possible:
+                return
+            for start in range(0, len(batch), encoder.most):
+                part = batch if len(batch) <= encoder.most else batch[start : start + encoder.most]
+                chunk = encoder.lines(part, clock())
+                stream.sent += len(chunk)
+                yield chunk
+                if part is not batch:
+                    await asyncio.sleep(0)
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+        stream.finish()
+
+
+def together(events: Sequence[WatchEvent], key: Hashable, make: Callable[[WatchEvent], bytes]) -> bytes:
+    """The events' lines or frames joined. Each is made once, and so is the whole of a batch that many watchers get."""
+    forms = events.forms if isinstance(events, Batch) else {}
+    whole: bytes | None = forms.get(key)
+    if whole is None:
+        parts = []
+        for event in events:
+            made = event.encodings.get(key)
+            if made is None:
+                made = event.encodings[key] = make(event)
+            parts.append(made)
+        whole = b"".join(parts)
+        if len(whole) <= _SHARED_BYTES:
+            forms[key] = whole
+    return whole
+
+
+class EventLines:
+    """A watch's events as lines of JSON. `include` as for a Table, whose columns only the first event carries.
+
+    A list of metadata cannot be made of one event: such a watch opens, and ends with its first event (`possible`).
+    """
+
+    def __init__(self, view: View, chosen: ResponseFormat, include: str = "") -> None:
+        self._view, self._format, self._include = view, chosen, include
+        self._key = (
+            view.resource.group,
+            view.resource.plural,
+            view.version.name,
+            chosen.shape,
+            chosen.version if chosen.shape else "",
+        )
+        self._columns = True
+        self.possible = chosen.shape != PARTIAL + "List"
+        #: How many events may be turned into lines without a break.
+        self.most = _SHAPED_EVENTS if chosen.shape else _PLAIN_EVENTS
+
+    def lines(self, events: Sequence[WatchEvent], now: datetime) -> bytes:
+        """A batch as one chunk."""
+        if self._format.shape == "Table":
+            return b"".join(self._table_line(event, now) for event in events)
+        return together(events, self._key, self._partial_line if self._format.shape else self._object_line)
+
+    def _object_line(self, event: WatchEvent) -> bytes:
+        if event.entry is not None:
+            return b'{"type":"%b","object":%b}\n' % (event.type.encode(), self._view.object(event.entry))
+        return _line(event.type, event.status or self._view.bookmark(event))
+
+    def _partial_line(self, event: WatchEvent) -> bytes:
+        if event.entry is None:
+            return _line(event.type, event.status or partial(self._view.bookmark(event), self._format.version))
+        return _line(event.type, partial(event.entry.obj, self._format.version))
+
+    def _table_line(self, event: WatchEvent, now: datetime) -> bytes:
+        if event.status is not None:
+            return _line(event.type, event.status)
+        columns, self._columns = self._columns, False
+        if event.entry is not None:
+            meta = {"resourceVersion": str(event.entry.revision)}
+            return _line(
+                event.type, table(self._view, self._format, [event.entry], meta, now, self._include, columns=columns)
+            )
+        mark = self._view.bookmark(event)
+        row = row_of(self._view.resource, mark, now) | {"object": partial(mark, self._format.version)}
+        made = table_of(
+            self._view.resource,
+            [row],
+            {"resourceVersion": str(event.revision)},
+            version=self._format.version,
+            columns=columns,
+        )
+        return _line(event.type, made)
+
+
+def _line(kind: str, obj: Any) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), orjson.dumps(obj))

@@ -1,0 +1,107 @@
+"""Who a token belongs to: one of --token-auth-file or of a service account, or nobody.
+
+Without a token file access is open: every request is the administrator's, but those with a token of a service account,
+which are the account's. The server then listens on loopback only (settings hold this). With one, a request without
+credentials is anonymous, and one with a token that nobody has is refused, as upstream does.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from apiserver.api.status import unauthorized
+from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens, TokenError
+from apiserver.messages import Request, User
+from apiserver.registry.authority import Identified
+
+Json = dict[str, Any]
+
+#: Who every request comes from where access is open.
+ADMIN = User("system:admin", "", ("system:masters", "system:authenticated"))
+ANONYMOUS = User("system:anonymous", "", ("system:unauthenticated",))
+
+
+class TokenFileError(ValueError):
+    """A token file that cannot be used, in one line."""
+
+
+def read_tokens(path: Path) -> dict[str, User]:
+    """`token,user,uid,"group1,group2"` lines as users by token. Raises TokenFileError."""
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.reader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TokenFileError(f"--token-auth-file {path}: {error}") from error
+    users: dict[str, User] = {}
+    for number, row in enumerate(rows, 1):
+        if not row:
+            continue
+        if len(row) < 3:
+            raise TokenFileError(
+                f"--token-auth-file {path}: line {number} has {len(row)} columns; token, user name and user uid are"
+                " needed"
+            )
+        groups = tuple(group for group in (row[3].split(",") if len(row) > 3 else ()) if group)
+        users[row[0]] = User(row[1], row[2], (*groups, "system:authenticated"))
+    return users
+
+
+class Authenticator:
+    """Names the user of a request. `tokens` None: open access. `anonymous`: whether a request may come without
+    credentials.
+    `accounts` knows the tokens of service accounts, once it is set."""
+
+    #: Whom tokens are for that are sent to this server.
+    audiences: tuple[str, ...] = (ISSUER,)
+
+    def __init__(self, tokens: Mapping[str, User] | None, *, anonymous: bool = True) -> None:
+        self._tokens, self._anonymous = tokens, anonymous
+        self.accounts: AccountTokens | None = None
+
+    @property
+    def open(self) -> bool:
+        return self._tokens is None
+
+    def __call__(self, request: Request) -> User:
+        """The user. Raises 401 for a token that nobody has."""
+        header = request.headers.get("authorization", "")
+        if not header:
+            return self._nobody()
+        scheme, _, token = header.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return self._nobody()
+        found = self.identify(token, self.audiences)
+        if found.user is not None:
+            return found.user
+        if self._tokens is None:
+            return ADMIN
+        raise unauthorized()
+
+    def _nobody(self) -> User:
+        """Who sends no credentials. Raises 401 where that is not allowed."""
+        if self._tokens is None:
+            return ADMIN
+        if not self._anonymous:
+            raise unauthorized()
+        return ANONYMOUS
+
+    def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
+        """Whose a token is. Tokens of the file are for this server."""
+        wanted = audiences or self.audiences
+        user = self._tokens.get(token) if self._tokens is not None else None
+        if user is not None:
+            good_for = tuple(audience for audience in wanted if audience in self.audiences)
+            return Identified(user, good_for) if good_for else Identified(None, (), "invalid bearer token")
+        try:
+            found = self.accounts.identify(token, wanted) if self.accounts is not None else None
+        except TokenError as error:
+            return Identified(None, (), str(error))
+        return found if found is not None else Identified(None, (), "invalid bearer token")
+
+    def issue(self, claims: Json) -> str:
+        assert self.accounts is not None, "a server has a key"
+        return self.accounts.issue(claims)

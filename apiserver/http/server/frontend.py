@@ -1,0 +1,31 @@
+"""What is served on sockets: the chain of handlers, and FastAPI for the paths that are its own.
+
+FastAPI is imported when the first of its paths is asked for, in a thread: its import takes longer than the rest of the
+start (docs/adr/0011-handlers.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from apiserver.http.handlers.chain import HandlerChain
+from apiserver.http.server.pace import Pace
+from apiserver.http.server.relay import AsgiApp
+
+
+class FrontEnd:
+    """`chain` answers Kubernetes requests; `make_admin` imports and builds the FastAPI application. All streams of a
+    server keep one `pace`.
+    """
+
+    def __init__(self, chain: HandlerChain, make_admin: Callable[[], AsgiApp]) -> None:
+        self.chain, self._make_admin = chain, make_admin
+        self._admin: asyncio.Future[AsgiApp] | None = None
+        self.pace = Pace()
+
+    async def admin(self) -> AsgiApp:
+        """The FastAPI application; the first to ask waits for its import."""
+        if self._admin is None:
+            self._admin = asyncio.ensure_future(asyncio.to_thread(self._make_admin))
+        return await asyncio.shield(self._admin)

@@ -1,0 +1,171 @@
+"""The chain of handlers: in order, without links that have nothing to do, and never without an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from apiserver.api.status import StatusError
+from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.http.handlers.chain import Handler, HandlerChain, insert, remove
+from apiserver.http.handlers.requestinfo import parse
+from apiserver.messages import Request, Response
+from tests.support.server import Running, serve
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def links(chain: HandlerChain) -> list[str]:
+    """Names of the handlers, from the first to the last."""
+    handler, found = chain._first, []
+    while handler is not None:
+        found.append(type(handler).__name__)
+        handler = getattr(handler, "next", None)  # type: ignore[assignment]
+    return found
+
+
+def test_where_everything_is_allowed_nobody_is_asked() -> None:
+    with serve() as server:
+        assert links(server.server.chain) == ["History", "Errors", "Authentication", "Dispatch"]
+
+
+def test_where_it_is_not_the_authorizer_stands_behind_authentication() -> None:
+    with serve("--authorization-mode=RBAC") as server:
+        assert links(server.server.chain) == ["History", "Errors", "Authentication", "Authorization", "Dispatch"]
+
+
+class Named:
+    """A link that notes its name."""
+
+    next: Handler
+
+    def __init__(self, name: str, seen: list[str]) -> None:
+        self._name, self._seen = name, seen
+
+    def try_fast(self, request: Request) -> Response | None:
+        self._seen.append(self._name)
+        return self.next.try_fast(request)
+
+    async def handle(self, request: Request) -> Response:
+        self._seen.append(self._name)
+        return await self.next.handle(request)  # type: ignore[return-value]
+
+
+class Last:
+    def try_fast(self, request: Request) -> Response | None:
+        return Response(200, b"") if request.info.verb == "get" else None
+
+    async def handle(self, request: Request) -> Response:
+        return Response(200, b"")
+
+
+def test_a_link_that_is_inserted_is_passed_until_it_is_removed() -> None:
+    seen: list[str] = []
+    first, second, between = (Named(name, seen) for name in ("first", "second", "between"))
+    chain = HandlerChain(first, second, last=Last())
+    insert(between, behind=first)
+    assert chain.try_fast(Request("GET", f"{MAPS}/a", "", {}, b"")) is not None
+    assert seen == ["first", "between", "second"]
+    seen.clear()
+    remove(between, behind=first)
+    chain.try_fast(Request("GET", f"{MAPS}/a", "", {}, b""))
+    assert seen == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "body"),
+    [
+        ("POST", MAPS, "", b"{}"),
+        ("GET", MAPS, "limit=1", b""),
+        ("GET", MAPS, "", b"x"),
+        ("GET", "/readyz", "", b""),
+        ("GET", "/api/v1/namespaces/default/pods/p/log", "", b""),
+        ("GET", "/api/v1/watch/pods", "", b""),
+        ("DELETE", MAPS, "", b""),
+    ],
+)
+def test_what_may_have_to_wait_is_not_tried(method: str, path: str, query: str, body: bytes) -> None:
+    seen: list[str] = []
+    chain = HandlerChain(Named("first", seen), last=Last())
+    assert chain.try_fast(Request(method, path, query, {}, body)) is None
+    assert seen == []
+
+
+def test_what_could_not_be_answered_fast_is_answered_once(running: Running) -> None:
+    """A list as a Table is tried, given up, and handled; one record, one count."""
+
+    async def ask() -> tuple[int, int]:
+        server = running.server
+        request = Request("GET", MAPS, "", {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}, b"", ADMIN)
+        before = len(list(server.requests.latest()))
+        assert server.chain.try_fast(request) is None
+        answer = await server.chain.handle(request)
+        return answer.status, len(list(server.requests.latest())) - before
+
+    assert running.call(ask) == (200, 1)
+
+
+@pytest.fixture(scope="module")
+def running():
+    with serve() as server:
+        yield server
+
+
+class Failing(Last):
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def try_fast(self, request: Request) -> Response | None:
+        raise self._error
+
+    async def handle(self, request: Request) -> Response:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(StatusError(418, "Teapot", "short and stout"), 418), (RuntimeError("a bug"), 500)]
+)
+def test_whatever_a_handler_raises_becomes_an_answer_and_a_record(running: Running, error: Exception, status: int, caplog) -> None:  # fmt: skip
+    async def ask() -> list[int]:
+        server = running.server
+        last = server._authentication.next
+        server._authentication.next = Failing(error)
+        try:
+            fast = server.chain.try_fast(Request("GET", f"{MAPS}/a", "", {}, b""))
+            slow = await server.chain.handle(Request("POST", MAPS, "", {}, b"{}"))
+        finally:
+            server._authentication.next = last
+        assert fast is not None
+        codes = [record.code for record, _ in zip(server.requests.latest(), range(2), strict=False)]
+        return [fast.status, slow.status, *codes]
+
+    assert running.call(ask) == [status] * 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/api/v1/pods", ("list", "", "v1", "pods", "", "", "")),
+        ("GET", "/api/v1/namespaces/n/pods/p", ("get", "", "v1", "pods", "", "n", "p")),
+        ("HEAD", "/api/v1/namespaces/n/pods/p", ("get", "", "v1", "pods", "", "n", "p")),
+        ("PATCH", "/apis/g.io/v2/namespaces/n/things/t/status", ("patch", "g.io", "v2", "things", "status", "n", "t")),
+        ("DELETE", "/apis/g.io/v2/things", ("deletecollection", "g.io", "v2", "things", "", "", "")),
+        ("GET", "/api/v1/namespaces/n", ("get", "", "v1", "namespaces", "", "n", "n")),
+        ("PUT", "/api/v1/namespaces/n/finalize", ("update", "", "v1", "namespaces", "finalize", "n", "n")),
+        ("GET", "/api/v1/watch/namespaces/n/pods", ("watch", "", "v1", "pods", "", "n", "")),
+        ("GET", "/api/v1/namespaces/n/pods/a%2Fb", ("get", "", "v1", "pods", "", "n", "a/b")),
+        ("GET", "/api/v1/pods/", ("list", "", "v1", "pods", "", "", "")),
+        ("POST", "/apis", ("post", "", "", "", "", "", "")),
+        ("GET", "/apis/g.io/v2", ("get", "", "", "", "", "", "")),
+        ("GET", "/apis/g.io/v2/", ("get", "", "", "", "", "", "")),
+        ("GET", "/readyz", ("get", "", "", "", "", "", "")),
+    ],
+)
+def test_what_a_path_is_about(method: str, path: str, expected: tuple[str, ...]) -> None:
+    info = parse(Request(method, path, "", {}, b""))
+    found = (info.verb, info.group, info.version, info.resource, info.subresource, info.namespace, info.name)
+    assert found == expected
+
+
+@pytest.mark.parametrize(("query", "verb"), [("watch=true", "watch"), ("watch=0", "list"), ("watch", "watch"), ("limit=1", "list")])  # fmt: skip
+def test_a_list_with_watch_is_a_watch(query: str, verb: str) -> None:
+    assert parse(Request("GET", "/api/v1/pods", query, {}, b"")).verb == verb
