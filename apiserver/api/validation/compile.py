@@ -30,7 +30,7 @@ from apiserver.api.limits import Limits
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct
 from apiserver.api.validation.formats import FORMATS, Format
 
-__all__ = ["At", "Checks", "Rule", "Rules", "unchanged"]
+__all__ = ["At", "Checks", "Rule", "Rules", "most_bytes", "most_items", "unchanged"]
 
 Json = dict[str, Any]
 Errors = list[FieldError]
@@ -49,11 +49,28 @@ class At:
     def __init__(self, checks: Checks, path: Path, value: Json, old: Json | None, env: Any) -> None:
         self._checks, self.path, self.value, self.old, self.env = checks, path, value, old, env
 
-    def field(self, name: str) -> Errors:
-        """What is wrong with a field by its type, and below it."""
+    def field(self, name: str, env: Any = None) -> Errors:
+        """What is wrong with a field by its type, and below it, where `env` may be another one."""
         errors: Errors = []
-        self._checks.fields[name](self.path, self.value, self.old, self.env, errors)
+        self._checks.fields[name](self.path, self.value, self.old, self.env if env is None else env, errors)
         return errors
+
+    def items(self, name: str, check: Callable[[Path, Any], Errors]) -> Errors:
+        """As `field`, of a list whose items are judged by a rule: of too long a list nothing is looked at, and
+        repetitions come last.
+        """
+        items = self.value.get(name)
+        if not items:
+            return self.field(name)
+        found, limits = self.field(name), self._checks.struct.fields[name].limits
+        if limits is not None and limits.items is not None and len(items) > limits.items:
+            return found
+        at = self.path / name
+        return [error for index, item in enumerate(items) for error in check(at[index], item)] + found
+
+
+def _nothing_fits(env: Any) -> None:
+    """Of most types nothing is known without looking."""
 
 
 Rule = Callable[[At], Errors]
@@ -61,13 +78,19 @@ Rule = Callable[[At], Errors]
 FieldCheck = Callable[[Path, Json, Json | None, Any, Errors], None]
 
 
+#: For what the caller knows, what tells quickly that nothing is wrong with a value; None where nothing does.
+Fits = Callable[[Any], Callable[[Any], bool] | None]
+
+
 class Checks:
-    """What a value of one type is checked for. `fits` tells quickly that nothing is wrong, without rules' help."""
+    """What a value of one type is checked for."""
 
-    __slots__ = ("_steps", "fields", "fits")
+    __slots__ = ("_steps", "fields", "fits", "struct")
 
-    def __init__(self, fields: Mapping[str, FieldCheck], steps: tuple[str | Rule, ...], fits: Any) -> None:
-        self.fields, self.fits = fields, fits
+    def __init__(
+        self, struct: Struct, fields: Mapping[str, FieldCheck], steps: tuple[str | Rule, ...], fits: Fits
+    ) -> None:
+        self.struct, self.fields, self.fits = struct, fields, fits
         self._steps = tuple((fields[step], None) if isinstance(step, str) else (None, step) for step in steps)
 
     def errors(self, path: Path, value: Json, env: Any = None, old: Json | None = None) -> Errors:
@@ -90,7 +113,7 @@ class Rules:
     def __init__(self) -> None:
         self._steps: dict[Struct, tuple[str | Rule, ...]] = {}
         self._by_rules: dict[Struct, tuple[str, ...]] = {}
-        self._fits: dict[Struct, Callable[[Any], bool]] = {}
+        self._fits: dict[Struct, Fits] = {}
         self._made: dict[Struct, Checks] = {}
 
     def set(
@@ -98,7 +121,7 @@ class Rules:
         struct: Struct,
         *steps: str | Rule,
         by_rules: tuple[str, ...] = (),
-        fits: Callable[[Any], bool] | None = None,
+        fits: Fits | None = None,
     ) -> None:
         """The steps of a type; `by_rules` are fields that its rules look after."""
         self._steps[struct], self._by_rules[struct] = steps, by_rules
@@ -114,7 +137,7 @@ class Rules:
             forgotten = fields.keys() - {*steps, *self._by_rules.get(struct, ())}
             if forgotten:
                 raise ValueError(f"{struct.kind}: nothing checks {', '.join(sorted(forgotten))}")
-            made = self._made[struct] = Checks(fields, steps, self._fits.get(struct))
+            made = self._made[struct] = Checks(struct, fields, steps, self._fits.get(struct, _nothing_fits))
         return made
 
     def _limited(self, item: Field) -> bool:
@@ -171,16 +194,17 @@ class Rules:
                 errors.append(too_many(path / name, len(items), limits.items))
                 return
             if limits.whole:
-                _add_duplicates(limits, path / name, items, errors)
+                _add_duplicates(kind, limits, path / name, items, errors)
             if below is not None:
-                if below.fits is None or not all(map(below.fits, items)):
+                fits = below.fits(env)
+                if fits is None or not all(map(fits, items)):
                     _add_items(below, path / name, items, _stored_items(limits, name, old), env, errors)
             elif form is not None and not all(map(form.fits, items)):
                 at = path / name
                 for index, item in enumerate(items):
                     errors += form.errors(at[index], item)
             if limits.unique and not limits.whole and len(items) > 1:
-                _add_duplicates(limits, path / name, items, errors)
+                _add_duplicates(kind, limits, path / name, items, errors)
 
         def _add_items(
             below: Checks, at: Path, items: list[Any], stored: dict[Any, Any], env: Any, errors: Errors
@@ -205,11 +229,11 @@ class Rules:
                 return
             if below is None and (form is None or all(map(form.fits, items))):
                 return
-            at = path / name
+            at, fits = path / name, None if below is None else below.fits(env)
             for key, item in items.items():
                 if form is not None and not form.fits(key):
                     errors += form.errors(at, key)
-                if below is not None and (below.fits is None or not below.fits(item)):
+                if below is not None and (fits is None or not fits(item)):
                     below.add(at.key(_truncated(key, form)), item, None, env, errors)
 
         return check
@@ -224,14 +248,15 @@ def _stored_items(limits: Limits, name: str, old: Json | None) -> dict[Any, Any]
     return found
 
 
-def _add_duplicates(limits: Limits, path: Path, items: list[Any], errors: Errors) -> None:
+def _add_duplicates(kind: ListOf, limits: Limits, path: Path, items: list[Any], errors: Errors) -> None:
     keys = [limits.key(item) for item in items]
     if len(set(keys)) == len(keys):
         return
+    named = isinstance(kind.item, Struct) and getattr(kind.item.fields[limits.unique].type, "go", "") != "string"
     seen = set()
     for index, key in enumerate(keys):
         if key in seen:
-            errors.append(duplicate(path[index], items[index] if limits.whole else key))
+            errors.append(duplicate(path[index], items[index] if limits.whole else Named(key) if named else key))
         seen.add(key)
 
 
@@ -301,6 +326,22 @@ def _raw(name: str, limits: Limits) -> FieldCheck:
             errors.append(invalid(path / name, "<value omitted>", "must be a valid JSON object"))
 
     return check
+
+
+def most_items(struct: Struct, name: str) -> int:
+    """How many items a list or map of a type may have, for rules that count themselves."""
+    limits = struct.fields[name].limits
+    assert limits is not None
+    assert limits.items is not None
+    return limits.items
+
+
+def most_bytes(struct: Struct, name: str) -> int:
+    """As `most_items`, of the bytes of a text."""
+    limits = struct.fields[name].limits
+    assert limits is not None
+    assert limits.length is not None
+    return limits.length
 
 
 def unchanged(struct: Struct, *paths: str) -> Rule:
