@@ -176,8 +176,8 @@ class Field:
     whose fields stand on this level · `default` what OpenAPI shows as default (defaulting itself is in
     apiserver.resources) · `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") ·
     `atomic` owned as a whole · `limits` what its value may be · `gate` the feature gates of the field · `ungated` gates
-    that do not hold in what the field holds, although its type names them · `doc` what `kubectl explain` shows, in our own words: one or two
-    sentences, at most 300 characters; an embedded struct has none.
+    that do not hold in what the field holds, although its type names them · `doc` what `kubectl explain` shows, in our
+    own words: one or two sentences, at most 300 characters; an embedded struct has none.
 
     `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is
     never empty for Go and has `omit=False` even where the tag says omitempty.
