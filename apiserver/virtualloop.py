@@ -286,7 +286,7 @@ def _resolve(reached: asyncio.Future[None]) -> None:
 
 
 def _name(timer: asyncio.TimerHandle) -> str:
-    """What a timer calls, for people; of one that a task waits for, the task's function."""
+    """What a timer calls, for people; of one that a task waits for, the task's name, or its function."""
     callback: Any = timer._callback  # type: ignore[attr-defined]
     args: Sequence[Any] = timer._args
     waited = next((arg for arg in args if isinstance(arg, asyncio.Future)), None)
@@ -295,7 +295,8 @@ def _name(timer: asyncio.TimerHandle) -> str:
         waiting.append(callback.__self__._task)
     for task in waiting:
         if isinstance(task, asyncio.Task):
-            return getattr(task.get_coro(), "__qualname__", repr(task))
+            named = not task.get_name().startswith("Task-")
+            return task.get_name() if named else getattr(task.get_coro(), "__qualname__", repr(task))
     name = getattr(callback, "__qualname__", repr(callback))
     said = ", ".join(arg for arg in args if isinstance(arg, str))
     return f"{name}({said})" if said else name

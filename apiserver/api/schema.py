@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
+from apiserver.api.limits import Limits
+
 __all__ = [
     "ANY",
     "BOOL",
@@ -173,9 +175,9 @@ class Field:
     `pointer` a Go pointer (zero values survive, null is absent) · `required` in OpenAPI · `inline` an embedded struct
     whose fields stand on this level · `default` what OpenAPI shows as default (defaulting itself is in
     apiserver.resources) · `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") ·
-    `atomic` owned as a whole · `gate` the feature gates of the field · `ungated` gates that do not hold in what the
-    field holds, although its type names them · `doc` what `kubectl explain` shows, in our own words: one or two
-    sentences, at most 300 characters; an embedded struct has none.
+    `atomic` owned as a whole · `limits` what its value may be · `gate` the feature gates of the field · `ungated` gates
+    that do not hold in what the field holds, although its type names them · `doc` what `kubectl explain` shows, in our
+    own words: one or two sentences, at most 300 characters; an embedded struct has none.
 
     `omit` is what the encoding does, not what Go's tag says: a struct, time, quantity or raw value held by value is
     never empty for Go and has `omit=False` even where the tag says omitempty.
@@ -191,6 +193,7 @@ class Field:
         "gate",
         "inline",
         "keep_empty",
+        "limits",
         "name",
         "number",
         "omit",
@@ -214,6 +217,7 @@ class Field:
         default: Any,
         strategy: str,
         atomic: bool,
+        limits: Limits | None,
         gate: Gated | None,
         ungated: tuple[str, ...],
         doc: str,
@@ -228,7 +232,7 @@ class Field:
             required,
         )
         self.inline, self.default, self.strategy, self.atomic = inline, default, strategy, atomic
-        self.gate, self.ungated, self.doc, self.keep_empty = gate, ungated, doc, keep_empty
+        self.limits, self.gate, self.ungated, self.doc, self.keep_empty = limits, gate, ungated, doc, keep_empty
 
     def of_type(self, type: Type) -> Field:
         """The same field with another type."""
@@ -254,6 +258,7 @@ def field(
     default: Any = None,
     strategy: str = "",
     atomic: bool = False,
+    limits: Limits | None = None,
     gate: str | Gated = "",
     ungated: tuple[str, ...] = (),
     doc: str = "",
@@ -264,8 +269,8 @@ def field(
     """
     return Field(
         name, number, type, omit=omit, pointer=pointer, required=required, inline=inline, default=default,
-        strategy=strategy, atomic=atomic, gate=gate if isinstance(gate, Gated) else gated(gate) if gate else None,
-        ungated=ungated, doc=doc, keep_empty=keep_empty,
+        strategy=strategy, atomic=atomic, limits=limits, ungated=ungated, doc=doc, keep_empty=keep_empty,
+        gate=gate if isinstance(gate, Gated) else gated(gate) if gate else None,
     )  # fmt: skip
 
 

@@ -119,7 +119,7 @@ class Controller:
         try:
             async with asyncio.TaskGroup() as group:
                 for run in self._alongside:
-                    group.create_task(_as_task(run))
+                    group.create_task(_as_task(run), name=f"{self.name}: {run.__qualname__}")
                 for _ in range(self._workers):
                     group.create_task(self._work())
         finally:

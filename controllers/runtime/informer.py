@@ -339,7 +339,7 @@ class Informers:
                 field_selector=field_selector, choice=self._choice,
             )  # fmt: skip
             if self._group is not None:
-                self._running[informer] = self._group.create_task(informer.run())
+                self._running[informer] = self._group.create_task(informer.run(), name=f"informer of {kind}")
         return self._informers[scope]
 
     def forget(self, informer: Informer) -> None:
@@ -366,7 +366,7 @@ class Informers:
         async with asyncio.TaskGroup() as group:
             self._group = group
             for informer in self._informers.values():
-                self._running[informer] = group.create_task(informer.run())
+                self._running[informer] = group.create_task(informer.run(), name=f"informer of {informer.kind}")
             group.create_task(asyncio.Event().wait())
 
     async def wait_answered(self) -> None:

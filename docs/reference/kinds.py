@@ -53,95 +53,6 @@ DEFAULTS = {
 }
 
 
-def limits() -> dict[str, str]:
-    """Limits by type and field, from the constants that validation uses."""
-    from apiserver.api.cel import MAX_EXPRESSION_LENGTH
-    from apiserver.resources.devices import (
-        bindingconditions,
-        capacitypolicy,
-        claimstatus,
-        names,
-        poolstatus,
-        slicevalidation,
-        taintrules,
-    )
-    from apiserver.resources.devices import claimvalidation as claim
-    from apiserver.resources.devices import devicevalidation as device
-    from apiserver.resources.priorityclasses import HIGHEST
-    from apiserver.resources.scheduling import groupvalidation as groups
-
-    found: dict[str, int | str] = {
-        "DeviceClaim.requests": claim.REQUESTS_LIMIT,
-        "DeviceClaim.constraints": claim.CONSTRAINTS_LIMIT,
-        "DeviceClaim.config": claim.CONFIG_LIMIT,
-        "DeviceRequest.firstAvailable": claim.ALTERNATIVES_LIMIT,
-        "ExactDeviceRequest.selectors": claim.SELECTORS_LIMIT,
-        "DeviceSubRequest.selectors": claim.SELECTORS_LIMIT,
-        "CELDeviceSelector.expression": MAX_EXPRESSION_LENGTH,
-        "DeviceConstraint.requests": claim.REQUESTS_LIMIT,
-        "DeviceClaimConfiguration.requests": claim.REQUESTS_LIMIT,
-        "DeviceAllocationConfiguration.requests": claim.REQUESTS_LIMIT,
-        "OpaqueDeviceConfiguration.driver": names.DRIVER_LIMIT,
-        "OpaqueDeviceConfiguration.parameters": claim.PARAMETERS_LIMIT,
-        "DeviceClassSpec.selectors": claim.SELECTORS_LIMIT,
-        "DeviceClassSpec.config": claim.CONFIG_LIMIT,
-        "ResourceClaimStatus.reservedFor": claimstatus.RESERVED_FOR_LIMIT,
-        "DeviceAllocationResult.results": claim.REQUESTS_LIMIT,
-        "DeviceAllocationResult.config": 2 * claim.CONFIG_LIMIT,
-        "DeviceRequestAllocationResult.driver": names.DRIVER_LIMIT,
-        "DeviceRequestAllocationResult.pool": names.POOL_LIMIT,
-        "DeviceRequestAllocationResult.bindingConditions": bindingconditions.LIMIT,
-        "DeviceRequestAllocationResult.bindingFailureConditions": bindingconditions.LIMIT,
-        "AllocatedDeviceStatus.driver": names.DRIVER_LIMIT,
-        "AllocatedDeviceStatus.pool": names.POOL_LIMIT,
-        "AllocatedDeviceStatus.conditions": claimstatus.CONDITIONS_LIMIT,
-        "AllocatedDeviceStatus.data": claimstatus.DATA_LIMIT,
-        "NetworkDeviceData.interfaceName": claimstatus.INTERFACE_NAME_LIMIT,
-        "NetworkDeviceData.ips": claimstatus.IPS_LIMIT,
-        "NetworkDeviceData.hardwareAddress": claimstatus.HARDWARE_ADDRESS_LIMIT,
-        "ResourceSliceSpec.driver": names.DRIVER_LIMIT,
-        "ResourcePool.name": names.POOL_LIMIT,
-        "ResourcePool.resourceSliceCount": "at least 1",
-        "ResourceSliceSpec.devices": (
-            f"{slicevalidation.DEVICES_LIMIT}; {slicevalidation.ADVANCED_DEVICES_LIMIT} with taints, counters or lists"
-            " as attributes"
-        ),
-        "ResourceSliceSpec.sharedCounters": slicevalidation.COUNTER_SETS_LIMIT,
-        "Device.attributes": f"{device.PROPERTIES_LIMIT} with capacity",
-        "Device.capacity": f"{device.PROPERTIES_LIMIT} with attributes",
-        "Device.taints": device.TAINTS_LIMIT,
-        "Device.consumesCounters": device.CONSUMPTIONS_LIMIT,
-        "Device.bindingConditions": bindingconditions.LIMIT,
-        "Device.bindingFailureConditions": bindingconditions.LIMIT,
-        "CounterSet.counters": device.COUNTERS_LIMIT,
-        "DeviceCounterConsumption.counters": device.COUNTERS_LIMIT,
-        "DeviceAttribute.string": device.TEXT_LIMIT,
-        "DeviceAttribute.version": device.TEXT_LIMIT,
-        "CapacityRequestPolicy.validValues": capacitypolicy.VALUES_LIMIT,
-        **{
-            f"DeviceAttribute.{name}": f"{device.VALUES_LIMIT} values in a device"
-            for name in ("ints", "bools", "strings", "versions")
-        },
-        "DeviceTaintRuleStatus.conditions": taintrules.CONDITIONS_LIMIT,
-        "DeviceTaintSelector.driver": names.DRIVER_LIMIT,
-        "DeviceTaintSelector.pool": names.POOL_LIMIT,
-        "ResourcePoolStatusRequestSpec.limit": f"1 to {poolstatus.LIMIT_MOST}",
-        "ResourcePoolStatusRequestSpec.poolName": poolstatus.POOL_NAME_LIMIT,
-        "ResourcePoolStatusRequestStatus.pools": poolstatus.POOLS_LIMIT,
-        "ResourcePoolStatusRequestStatus.conditions": poolstatus.CONDITIONS_LIMIT,
-        "PoolStatus.poolName": poolstatus.POOL_NAME_LIMIT,
-        "PoolStatus.validationError": poolstatus.ERROR_LIMIT,
-        "WorkloadSpec.podGroupTemplates": groups.TEMPLATES_LIMIT,
-        "GangSchedulingPolicy.minCount": "at least 1",
-        "PodGroupSchedulingConstraints.topology": groups.TOPOLOGY_LIMIT,
-        "PodGroupStatus.resourceClaimStatuses": groups.CLAIMS_LIMIT,
-        "PriorityClass.value": f"at most {HIGHEST}",
-        **{f"{owner}.resourceClaims": groups.CLAIMS_LIMIT for owner in ("PodGroupSpec", "PodGroupTemplate")},
-        **{f"{owner}.priority": f"at most {groups.PRIORITY_LIMIT}" for owner in ("PodGroupSpec", "PodGroupTemplate")},
-    }
-    return {name: str(limit) for name, limit in found.items()}
-
-
 def resources() -> list[Resource]:
     from apiserver.resources import CATALOG
 
@@ -154,7 +65,6 @@ def pages() -> dict[str, str]:
 
 
 def _page(resource: Resource) -> str:
-    known = limits()
     schema = resource.versions[0].schema
     versions = "".join(
         f"| {v.name} | {_span(_since_gate(resource, v), v.removed)} | {_by_default(resource, v)} |\n"
@@ -169,7 +79,7 @@ def _page(resource: Resource) -> str:
         shown=resource.versions[0].name,
         flat=_FLAT.get(resource.kind, ""),
     )
-    return head + "".join(_row(path, owner, item, known) for path, owner, item in fields(schema))
+    return head + "".join(_row(path, owner, item) for path, owner, item in fields(schema))
 
 
 def _since_gate(resource: Resource, version: Version) -> tuple[int, int]:
@@ -231,7 +141,7 @@ def _type(type: Type) -> str:
     return {"raw": "JSON object", "bool": "boolean"}.get(type.name, type.name)
 
 
-def _row(path: str, owner: Struct, item: Field, known: dict[str, str]) -> str:
+def _row(path: str, owner: Struct, item: Field) -> str:
     name = f"{owner.kind}.{item.name}"
     required = " (required)" if item.required else ""
     gates = item.gate.gates if item.gate is not None else ()
@@ -240,7 +150,7 @@ def _row(path: str, owner: Struct, item: Field, known: dict[str, str]) -> str:
         f"`{path}`",
         _type(item.type) + required,
         DEFAULTS.get(name, ""),
-        known.get(name, ""),
+        item.limits.shown() if item.limits is not None else "",
         ", ".join(gates) + note,
         _since(gates),
         item.doc,

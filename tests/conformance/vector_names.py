@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from apiserver.api import names
-from apiserver.api.fielderrors import FieldError, Path, invalid, too_long
-from apiserver.resources.devices import names as dra
+from apiserver.api.fielderrors import FieldError, Path
+from apiserver.api.limits import Limits
+from apiserver.api.schema import STRING, Struct, field
+from apiserver.api.validation.compile import Rules
 from tests.conformance.vectors import Case, Skipped, expect
 
 _PATH = Path("name")
+
+
+def _field(**limits: Any) -> Callable[[Path, str], list[FieldError]]:
+    """The checks of a text field with these limits."""
+    struct = Struct("x.v1.Holder", (field("name", 1, STRING, omit=False, limits=Limits(**limits)),))
+    checks = Rules().of(struct)
+    return lambda path, value: checks.errors(Path(), {"name": value})
+
+
 _TEXTS: dict[str, Callable[[str], list[str]]] = {
     "dns1123Label": names.dns_label,
     "dns1123Subdomain": names.dns_subdomain,
@@ -37,16 +49,16 @@ _ERRORS: dict[str, Callable[[Path, str], list[FieldError]]] = {
     "domainPrefixedPath": names.domain_prefixed_path,
     "fullyQualifiedName": names.fully_qualified_name,
     "fullyQualifiedDomainName": names.fully_qualified_domain_name,
-    "dra.driverName": dra.driver_name,
-    "dra.poolName": dra.pool_name,
-    "dra.deviceName": dra.label,
-    "dra.requestName": dra.label,
-    "dra.deviceClassName": dra.class_name,
-    "dra.nodeName": lambda path, value: [invalid(path, value, text) for text in names.dns_subdomain(value)],
-    "dra.qualifiedName": dra.qualified_name,
-    "dra.fullyQualifiedName": dra.fully_qualified_name,
-    "dra.uid": dra.uid,
-    "dra.attributeString": lambda path, value: [too_long(path, 64)] if len(value.encode()) > 64 else [],
+    "dra.driverName": _field(required=True, length=63, format="driver-name"),
+    "dra.poolName": _field(required=True, length=253, format="pool-name"),
+    "dra.deviceName": _field(format="dns-label"),
+    "dra.requestName": _field(format="dns-label"),
+    "dra.deviceClassName": _field(format="subdomain"),
+    "dra.nodeName": _field(format="subdomain"),
+    "dra.qualifiedName": _field(format="qualified-name"),
+    "dra.fullyQualifiedName": _field(format="fully-qualified-name"),
+    "dra.uid": _field(format="uid"),
+    "dra.attributeString": _field(length=64),
 }
 
 

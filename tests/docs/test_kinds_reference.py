@@ -25,14 +25,13 @@ def test_the_pages_of_kinds_are_current() -> None:
     assert found == generator().pages(), "write them again with: python docs/reference/generate.py"
 
 
-def test_tables_of_limits_and_defaults_name_fields_that_there_are() -> None:
+def test_the_table_of_defaults_names_fields_that_there_are() -> None:
     kinds = generator()
     there = {
         f"{owner.kind}.{item.name}"
         for resource in kinds.resources()
         for _, owner, item in kinds.fields(resource.versions[0].schema)
     }
-    assert set(kinds.limits()) <= there
     assert set(kinds.DEFAULTS) <= there
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kubedra import ControlPlane
 from kubedra.client import ApiError
-from kubedra.clock import RealTimeError
+from kubedra.clock import Clock, RealTimeError
 from kubedra.control_plane import StartError
 from kubedra.pytest_plugin import Kube
 
@@ -143,6 +143,20 @@ def test_a_move_may_come_without_its_content_type(kube: Kube, content_type: str 
     headers = {} if content_type is None else {"Content-Type": content_type}
     answer = httpx.post(f"{kube.url}/-/clock", content=b'{"advance": "5m"}', headers=headers)
     assert answer.status_code == 200, answer.text
+
+
+def test_time_stands_still_while_postgres_answers(postgres_url: str) -> None:
+    with (
+        ControlPlane(nodes=1, storage=postgres_url, clock="virtual") as plane,
+        plane.client() as client,
+    ):
+        clock = Clock(lambda: client)
+        client.create(a_pod("p", **{"exit-after": "300s"}))
+        clock.advance(minutes=5)
+        status = client.get("pod/p")["status"]
+        assert status["phase"] == "Succeeded"
+        state = status["containerStatuses"][0]["state"]["terminated"]
+        assert (state["startedAt"], state["finishedAt"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z")
 
 
 def test_real_time_cannot_be_moved(kube: Kube) -> None:

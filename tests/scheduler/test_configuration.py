@@ -17,12 +17,12 @@ from controllers.scheduler.arguments import Arguments, read_arguments
 from controllers.scheduler.configuration import Configuration, ConfigurationError, parse
 from controllers.scheduler.framework import Plugin
 from controllers.scheduler.plugins import Parts, default_plugins
-from controllers.scheduler.profiles import arrange, check
+from controllers.scheduler.profiles import arrange, check, load
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
-from tests.support.wire import command, environment
+from tests.support.wire import ROOT, command, environment
 
 Json = dict[str, Any]
 ENABLED = Features().enabled
@@ -174,6 +174,23 @@ def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_name() 
             assert not (await world.client.get(PODS, "foreign", "ns"))["spec"].get("nodeName")
 
     run(scenario)
+
+
+def test_nodes_without_a_label_of_given_constraints_are_the_worst() -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    args = {"defaultingType": "List", "defaultConstraints": [constraint]}
+    cluster = configured(a_node("in", labels={"zone": "1"}), a_node("out"), PodTopologySpread=args)
+    cluster.belongs_together("app")
+    totals = cluster.totals(info(labels={"app": "x"}))
+    assert totals["in"] - totals["out"] == 200
+
+
+def test_the_example_of_the_howto_can_be_followed(tmp_path: Path) -> None:
+    page = (ROOT / "docs/howto/scheduler-configuration.md").read_text()
+    example = tmp_path / "scheduler.yaml"
+    example.write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    found = load(example, ENABLED)
+    assert [settings.name for settings in found.profiles] == ["default-scheduler", "packing"]
 
 
 # What it may not say

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits
 from apiserver.api.schema import BOOL, INT32, STRING, ListOf, Struct, field, gated, string
 from apiserver.api.types.core.pods import PreemptionPolicy
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 
 GROUP = "scheduling.k8s.io"
+#: The highest priority that users may define.
+HIGHEST_PRIORITY = 1_000_000_000
 _V1 = "io.k8s.api.scheduling.v1."
 _ALPHA = "io.k8s.api.scheduling.v1alpha2."
 
 PriorityClass = Struct(_V1 + "PriorityClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("value", 2, INT32, omit=False, doc="The priority that pods of the class get; more is served first."),
+    field("value", 2, INT32, omit=False, limits=Limits(most=HIGHEST_PRIORITY),
+        doc="The priority that pods of the class get; more is served first."),
     field("globalDefault", 3, BOOL, doc="Whether pods without a class are of this one; at most one class says so."),
     field("description", 4, STRING, doc="What the class is for."),
     field("preemptionPolicy", 5, PreemptionPolicy, pointer=True,
@@ -26,25 +30,26 @@ DisruptionMode = string("v1alpha2.DisruptionMode", "Pod", "PodGroup")
 BasicSchedulingPolicy = Struct(_ALPHA + "BasicSchedulingPolicy", (),
     doc="BasicSchedulingPolicy schedules the pods of a group one by one.")
 GangSchedulingPolicy = Struct(_ALPHA + "GangSchedulingPolicy", lambda: (
-    field("minCount", 1, INT32, omit=False, required=True, doc="Number of pods that must be schedulable at once."),
+    field("minCount", 1, INT32, omit=False, required=True, limits=Limits(required=True, least=1),
+        doc="Number of pods that must be schedulable at once."),
 ), doc="GangSchedulingPolicy schedules enough pods of a group, or none.")
 PodGroupSchedulingPolicy = Struct(_ALPHA + "PodGroupSchedulingPolicy", lambda: (
     field("basic", 1, BasicSchedulingPolicy, pointer=True, doc="Pods are scheduled one by one."),
     field("gang", 2, GangSchedulingPolicy, pointer=True, doc="Enough pods are scheduled together, or none."),
 ), doc="PodGroupSchedulingPolicy is exactly one of its members.")
 TopologyConstraint = Struct(_ALPHA + "TopologyConstraint", lambda: (
-    field("key", 1, STRING, omit=False, required=True,
+    field("key", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="label-key"),
         doc="Key of the node label whose value all pods of a group share."),
 ), doc="TopologyConstraint keeps the pods of a group in one domain.")
 PodGroupSchedulingConstraints = Struct(_ALPHA + "PodGroupSchedulingConstraints", lambda: (
-    field("topology", 1, ListOf(TopologyConstraint), doc="Domains that the group stays in."),
+    field("topology", 1, ListOf(TopologyConstraint), limits=Limits(items=1), doc="Domains that the group stays in."),
 ), doc="PodGroupSchedulingConstraints says where the pods of a group may go.")
 PodGroupResourceClaim = Struct(_ALPHA + "PodGroupResourceClaim", lambda: (
-    field("name", 1, STRING, omit=False, required=True,
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="short-name"),
         doc="Name of the entry, unique in the group; pods that use it have an equal entry."),
-    field("resourceClaimName", 2, STRING, pointer=True,
+    field("resourceClaimName", 2, STRING, pointer=True, limits=Limits(format="long-name"),
         doc="A claim of the namespace; it is reserved for the group as a whole."),
-    field("resourceClaimTemplateName", 3, STRING, pointer=True,
+    field("resourceClaimTemplateName", 3, STRING, pointer=True, limits=Limits(format="long-name"),
         doc="A template of the namespace, from which the group gets a claim of its own."),
 ), doc="PodGroupResourceClaim is a claim that pods of a group share.")
 _CLAIMS = ListOf(PodGroupResourceClaim, "map", ("name",), merge_key="name", strategy="merge,retainKeys")
@@ -54,38 +59,49 @@ PodGroupResourceClaimStatus = Struct(_ALPHA + "PodGroupResourceClaimStatus", lam
         doc="The claim that was made; none means that none was needed."),
 ), doc="PodGroupResourceClaimStatus tells the claim that was made from a template.")
 WorkloadPodGroupTemplateReference = Struct(_ALPHA + "WorkloadPodGroupTemplateReference", lambda: (
-    field("workloadName", 1, STRING, omit=False, required=True, doc="The Workload."),
-    field("podGroupTemplateName", 2, STRING, omit=False, required=True, doc="The template in it."),
+    field("workloadName", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="long-name"),
+        doc="The Workload."),
+    field("podGroupTemplateName", 2, STRING, omit=False, required=True,
+        limits=Limits(required=True, format="short-name"),
+        doc="The template in it."),
 ), doc="WorkloadPodGroupTemplateReference names a template of a Workload.")
 PodGroupTemplateReference = Struct(_ALPHA + "PodGroupTemplateReference", lambda: (
     field("workload", 1, WorkloadPodGroupTemplateReference, omit=False, pointer=True, doc="A template of a Workload."),
 ), doc="PodGroupTemplateReference names the template that a group was made from.")
 TypedLocalObjectReference = Struct(_ALPHA + "TypedLocalObjectReference", lambda: (
-    field("apiGroup", 1, STRING, doc="Group of the object; empty for the core group."),
-    field("kind", 2, STRING, omit=False, required=True, doc="Kind of the object."),
-    field("name", 3, STRING, omit=False, required=True, doc="Name of the object."),
+    field("apiGroup", 1, STRING, limits=Limits(format="long-name"),
+        doc="Group of the object; empty for the core group."),
+    field("kind", 2, STRING, omit=False, required=True, limits=Limits(required=True, format="path-segment"),
+        doc="Kind of the object."),
+    field("name", 3, STRING, omit=False, required=True, limits=Limits(required=True, format="path-segment"),
+        doc="Name of the object."),
 ), doc="TypedLocalObjectReference names an object of the same namespace.")
 
 PodGroupTemplate = Struct(_ALPHA + "PodGroupTemplate", lambda: (
-    field("name", 1, STRING, omit=False, required=True, doc="Name of the template, unique in the Workload."),
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="short-name"),
+        doc="Name of the template, unique in the Workload."),
     field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True,
         doc="How pods of such a group are scheduled."),
     field("schedulingConstraints", 3, PodGroupSchedulingConstraints, omit=False, pointer=True,
         gate=gated("TopologyAwareWorkloadScheduling", "place"),
         doc="Where they may go."),
-    field("resourceClaims", 4, _CLAIMS,
-        gate=gated("DRAWorkloadResourceClaims", "place"), doc="Claims that they share."),
+    field("resourceClaims", 4, _CLAIMS, gate=gated("DRAWorkloadResourceClaims", "place"),
+        limits=Limits(items=4, unique="name", whole=True),
+        doc="Claims that they share."),
     field("disruptionMode", 5, DisruptionMode, pointer=True, gate=gated("WorkloadAwarePreemption", "place"),
         doc="Whether they are preempted one by one (Pod) or together (PodGroup)."),
     field("priorityClassName", 6, STRING, gate=gated("WorkloadAwarePreemption", "place"),
+        limits=Limits(format="long-name"),
         doc="Class that the priority of such groups comes from."),
-    field("priority", 7, INT32, pointer=True,
-        gate=gated("WorkloadAwarePreemption", "place"), doc="Priority of such groups."),
+    field("priority", 7, INT32, pointer=True, gate=gated("WorkloadAwarePreemption", "place"),
+        limits=Limits(most=HIGHEST_PRIORITY),
+        doc="Priority of such groups."),
 ), doc="PodGroupTemplate is what groups of one sort have in common.")
 WorkloadSpec = Struct(_ALPHA + "WorkloadSpec", lambda: (
     field("controllerRef", 1, TypedLocalObjectReference, pointer=True,
         doc="The object that the workload belongs to (a Job)."),
     field("podGroupTemplates", 2, ListOf(PodGroupTemplate, "map", ("name",)), omit=False, required=True,
+        limits=Limits(required=True, items=8, unique="name", whole=True),
         doc="The sorts of groups."),
 ), doc="WorkloadSpec lists the sorts of groups that a workload consists of.")
 Workload = Struct(_ALPHA + "Workload", lambda: (
@@ -103,22 +119,26 @@ PodGroupSpec = Struct(_ALPHA + "PodGroupSpec", lambda: (
     field("schedulingConstraints", 3, PodGroupSchedulingConstraints, pointer=True,
         gate=gated("TopologyAwareWorkloadScheduling", "place"),
         doc="Where they may go."),
-    field("resourceClaims", 4, _CLAIMS,
-        gate=gated("DRAWorkloadResourceClaims", "object"), doc="Claims that the pods share."),
+    field("resourceClaims", 4, _CLAIMS, gate=gated("DRAWorkloadResourceClaims", "object"),
+        limits=Limits(items=4, unique="name", whole=True),
+        doc="Claims that the pods share."),
     field("disruptionMode", 5, DisruptionMode, pointer=True, default="Pod",
         gate=gated("WorkloadAwarePreemption", "place"),
         doc="Whether the pods are preempted one by one (Pod) or together (PodGroup)."),
-    field("priorityClassName", 6, STRING,
-        gate=gated("WorkloadAwarePreemption", "place"), doc="Class that the priority comes from."),
+    field("priorityClassName", 6, STRING, gate=gated("WorkloadAwarePreemption", "place"),
+        limits=Limits(format="long-name"),
+        doc="Class that the priority comes from."),
     field("priority", 7, INT32, pointer=True, gate=gated("WorkloadAwarePreemption", "place"),
+        limits=Limits(most=HIGHEST_PRIORITY),
         doc="Priority of the group, by its class."),
 ), doc="PodGroupSpec says how the pods of a group are scheduled, and what they share.")
 PodGroupStatus = Struct(_ALPHA + "PodGroupStatus", lambda: (
     field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
         doc="PodGroupScheduled, DisruptionTarget."),
     field("resourceClaimStatuses", 2, ListOf(PodGroupResourceClaimStatus, "map", ("name",), merge_key="name",
-        strategy="merge,retainKeys"),
-        gate=gated("DRAWorkloadResourceClaims", "object", counts=False), doc="Claims that were made from templates."),
+        strategy="merge,retainKeys"), gate=gated("DRAWorkloadResourceClaims", "object", counts=False),
+        limits=Limits(items=4, unique="name", whole=True),
+        doc="Claims that were made from templates."),
 ), doc="PodGroupStatus tells what became of a group.")
 PodGroup = Struct(_ALPHA + "PodGroup", lambda: (
     TYPE_META,

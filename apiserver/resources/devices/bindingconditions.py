@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from apiserver.api.fielderrors import FieldError, duplicate, invalid
+from apiserver.api.validation.compile import At
 
-from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid
-from apiserver.resources.devices.lists import bounded_list
-from apiserver.resources.devices.names import label_key
-
-__all__ = ["validate_binding_conditions"]
-
-LIMIT: Final = 4
+__all__ = ["binding_conditions"]
 
 
-def validate_binding_conditions(path: Path, holder: dict[str, Any]) -> list[FieldError]:
+def binding_conditions(at: At) -> list[FieldError]:
     """Both lists or none, and nothing in both."""
-    wanted, failing = holder.get("bindingConditions"), holder.get("bindingFailureConditions")
+    wanted, failing = at.value.get("bindingConditions"), at.value.get("bindingFailureConditions")
     if not wanted and not failing:
         return []
-    at, at_failing = path / "bindingConditions", path / "bindingFailureConditions"
-    errors = bounded_list(at, wanted, LIMIT, label_key) + bounded_list(at_failing, failing, LIMIT, label_key)
-    errors += [duplicate(at[index], condition) for index, condition in _repeated(wanted)]
+    path, failing_path = at.path / "bindingConditions", at.path / "bindingFailureConditions"
+    errors = at.field("bindingConditions") + at.field("bindingFailureConditions")
+    errors += [duplicate(path[index], condition) for index, condition in _repeated(wanted)]
     repeated = dict(_repeated(failing))
     for index, condition in enumerate(failing or ()):
         if index in repeated:
-            errors.append(duplicate(at_failing[index], condition))
+            errors.append(duplicate(failing_path[index], condition))
         if condition in (wanted or ()):
-            errors.append(
-                invalid(
-                    at_failing[index], condition, "bindingFailureConditions must not overlap with bindingConditions"
-                )
-            )
+            detail = "bindingFailureConditions must not overlap with bindingConditions"
+            errors.append(invalid(failing_path[index], condition, detail))
     if not wanted:
-        errors.append(invalid(at, wanted, "bindingConditions are required to use bindingFailureConditions"))
+        errors.append(invalid(path, wanted, "bindingConditions are required to use bindingFailureConditions"))
     if not failing:
-        errors.append(invalid(at_failing, failing, "bindingFailureConditions are required to use bindingConditions"))
+        errors.append(invalid(failing_path, failing, "bindingFailureConditions are required to use bindingConditions"))
     return errors
 
 

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.fielderrors import FieldError, Path, duplicate, forbidden, invalid, required, too_many
 from apiserver.api.quantity import Quantity
-from apiserver.resources.devices.lists import bounded_set
+from apiserver.api.types.resource.v1 import TYPES
+from apiserver.api.validation.compile import At, most_items
 
 __all__ = ["validate_capacity"]
 
 Json = dict[str, Any]
 
-VALUES_LIMIT: Final = 10
+_MOST_VALUES: Final = most_items(TYPES.CapacityRequestPolicy, "validValues")
 _BOTH: Final = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
 
 
-def validate_capacity(path: Path, capacity: Json, shared: bool) -> list[FieldError]:
+def validate_capacity(whole: At) -> list[FieldError]:
+    """A capacity of a device, which says whether several may share it (`env.shared`)."""
+    capacity = whole.value
     policy = capacity.get("requestPolicy")
     if policy is None:
         return []
-    at = path / "requestPolicy"
-    if not shared:
+    at = whole.path / "requestPolicy"
+    if not whole.env.shared:
         return [forbidden(at, "allowMultipleAllocations must be true")]
     values, bounds, default = policy.get("validValues"), policy.get("validRange"), policy.get("default")
     if values and bounds is not None:
@@ -42,13 +45,21 @@ def _values(path: Path, values: list[Quantity], default: Quantity, total: Quanti
         for index, value in enumerate(values) if index and values[index - 1] > value
     ]  # fmt: skip
 
-    def option(at: Path, value: Quantity) -> list[FieldError]:
-        return [invalid(at, str(value), f"option is larger than capacity value: {total}")] if value > total else []
-
-    errors += bounded_set(path, values, VALUES_LIMIT, option, lambda value: str(value.value()))
-    if len(values) > VALUES_LIMIT or default not in values:
+    if len(values) > _MOST_VALUES:
+        errors.append(too_many(path, len(values), _MOST_VALUES))
+    else:
+        for index, value in enumerate(values):
+            if value > total:
+                errors.append(invalid(path[index], str(value), f"option is larger than capacity value: {total}"))
+        errors += _duplicates(path, [str(value.value()) for value in values])
+    if len(values) > _MOST_VALUES or default not in values:
         errors.append(invalid(path, str(default), "default value is not valid according to the requestPolicy"))
     return errors
+
+
+def _duplicates(path: Path, values: list[str]) -> list[FieldError]:
+    """(Amounts are compared in whole numbers, as upstream does.)"""
+    return [duplicate(path[index], value) for index, value in enumerate(values) if value in values[:index]]
 
 
 def _range(path: Path, bounds: Json, default: Quantity, total: Quantity) -> list[FieldError]:

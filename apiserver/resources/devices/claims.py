@@ -53,7 +53,7 @@ class ResourceClaimStrategy(Strategy):
         claimstatus.drop_deallocated_devices(ctx.features, obj["status"], old.get("status") or {})
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return claimstatus.validate(obj, old)
+        return claimstatus.validate(ctx, obj, old)
 
 
 RESOURCE_CLAIMS: Final = Resource(

@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.api.types.resource.v1 import TYPES
+from apiserver.api.validation.compile import At, Rule
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.devices.claimvalidation import CONFIG_LIMIT, validate_configuration, validate_selectors
-from apiserver.resources.devices.lists import bounded_list
+from apiserver.resources.devices.claimvalidation import RULES, Env
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.resource_names import is_extended
@@ -21,25 +22,35 @@ Json = dict[str, Any]
 _SPEC: Final = Path("spec")
 
 
-def _validate_spec(ctx: Context, spec: Json, old: Json | None) -> list[FieldError]:
+def _unless_unchanged(field: str) -> Rule:
     """What has not changed was accepted before and is judged by the rules for stored objects."""
-    fields = v1.TYPES.DeviceClassSpec.fields
+    kind = TYPES.DeviceClassSpec.fields[field].type
 
-    def unchanged(field: str) -> bool:
-        return old is not None and semantic_equal(fields[field].type, spec.get(field), old.get(field))
+    def rule(at: At) -> list[FieldError]:
+        stored = at.old is not None and semantic_equal(kind, at.value.get(field), at.old.get(field))
+        return at.field(field, Env(at.env.features, {}, stored=stored))
 
-    errors = validate_selectors(ctx.features, _SPEC / "selectors", spec.get("selectors"), stored=unchanged("selectors"))
-    stored = unchanged("config")
-    errors += bounded_list(
-        _SPEC / "config",
-        spec.get("config"),
-        CONFIG_LIMIT,
-        lambda path, config: validate_configuration(path, config, stored),
-    )
-    name = spec.get("extendedResourceName")
-    if name is not None and not is_extended(name):
-        errors.append(invalid(_SPEC / "extendedResourceName", name, "must be a valid extended resource name"))
-    return errors
+    return rule
+
+
+def _extended_name(at: At) -> list[FieldError]:
+    name = at.value.get("extendedResourceName")
+    if name is None or is_extended(name):
+        return []
+    return [invalid(at.path / "extendedResourceName", name, "must be a valid extended resource name")]
+
+
+RULES.set(
+    TYPES.DeviceClassSpec,
+    _unless_unchanged("selectors"),
+    _unless_unchanged("config"),
+    _extended_name,
+    by_rules=("selectors", "config"),
+)
+
+
+def _validate_spec(ctx: Context, spec: Json, old: Json | None) -> list[FieldError]:
+    return RULES.of(TYPES.DeviceClassSpec).errors(_SPEC, spec, Env(ctx.features, {}), old)
 
 
 class DeviceClassStrategy(Strategy):
@@ -55,7 +66,7 @@ class DeviceClassStrategy(Strategy):
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         """The generation counts what is kept, dropped fields left out."""
         drop_disabled(ctx, obj, old)
-        if not semantic_equal(v1.TYPES.DeviceClassSpec, obj["spec"], old["spec"]):
+        if not semantic_equal(TYPES.DeviceClassSpec, obj["spec"], old["spec"]):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_found, not_supported, required, too_long
-from apiserver.api.names import dns_label, dns_subdomain
+from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_found, required, too_long
+from apiserver.api.names import dns_subdomain
 from apiserver.api.quantity import Quantity
 from apiserver.api.semver import is_attribute_version
+from apiserver.api.types.resource.family import ATTRIBUTE_VALUES, PROPERTIES
 from apiserver.api.types.resource.v1 import TYPES
-from apiserver.resources.devices import names
-from apiserver.resources.devices.bindingconditions import validate_binding_conditions
+from apiserver.api.validation.compile import At, Rules, most_bytes
+from apiserver.api.validation.formats import FORMATS
+from apiserver.resources.devices.bindingconditions import binding_conditions
 from apiserver.resources.devices.capacitypolicy import validate_capacity
-from apiserver.resources.devices.lists import bounded_list, bounded_map, bounded_set
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.internal import internal
 from apiserver.resources.nodeselectors import validate_node_selector
 from apiserver.resources.resource_names import is_native
 
-__all__ = ["has_list_attributes", "is_plain", "validate_counters", "validate_device", "validate_taint"]
+__all__ = ["RULES", "Env", "effect_of_taint", "has_list_attributes"]
 
 Json = dict[str, Any]
 
-PROPERTIES_LIMIT: Final = 32
-VALUES_LIMIT: Final = 48
-TEXT_LIMIT: Final = 64
-TAINTS_LIMIT: Final = 16
-CONSUMPTIONS_LIMIT: Final = 2
-COUNTERS_LIMIT: Final = 32
-#: domain, slash and identifier
-_KEY_LIMIT: Final = 63 + 1 + 32
-_LABEL_LIMIT: Final = 63
-TAINT_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+#: Checks of slices and of device taint rules.
+RULES: Final = Rules()
+
 _VERSION: Final = "must be a string compatible with semver.org spec 2.0.0"
 _SCALARS: Final = ("bool", "int", "string", "version")
 _LISTS: Final = ("bools", "ints", "strings", "versions")
@@ -48,6 +42,15 @@ _NO_SELECTION: Final = (
 )
 
 
+class Env(NamedTuple):
+    """`per_device`: each device of the slice says where it can be used; `shared`: several claims may share the
+    device.
+    """
+
+    per_device: bool = False
+    shared: bool = False
+
+
 def has_list_attributes(device: Json) -> bool:
     return any(not _LIST_NAMES.isdisjoint(attribute) for attribute in (device.get("attributes") or {}).values())
 
@@ -57,7 +60,7 @@ def _values(attribute: Json) -> int:
     return sum(len(attribute[name]) for name in _LISTS if attribute.get(name)) or 1
 
 
-def is_plain(device: Json) -> bool:
+def _is_plain(device: Json) -> bool:
     """A name and properties in which nothing can be wrong, as most devices have no more: that is told without a
     path.
     """
@@ -65,71 +68,51 @@ def is_plain(device: Json) -> bool:
         return False
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     return (
-        len(attributes) + len(capacity) <= PROPERTIES_LIMIT
-        and _has_plain(attributes, capacity)
-        and not dns_label(device["name"])
-    )
-
-
-def _has_plain(attributes: Json, capacity: Json) -> bool:
-    return (
-        all(map(_is_plain_attribute, attributes.values()))
-        and all(map(names.is_qualified_name, attributes))
-        and all(map(names.is_qualified_name, capacity))
+        len(attributes) + len(capacity) <= PROPERTIES
+        and all(map(_is_plain_attribute, attributes.values()))
+        and all(map(_is_name, attributes))
+        and all(map(_is_name, capacity))
         and all(map(_NO_POLICY, capacity.values()))
+        and _is_label(device["name"])
     )
 
 
-def validate_device(path: Path, device: Json, old: Json | None, per_device: bool) -> list[FieldError]:
-    attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
-    errors = names.label(path / "name", device.get("name", "")) if dns_label(device.get("name", "")) else []
-    if len(attributes) + len(capacity) > PROPERTIES_LIMIT:
-        detail = f"the total number of attributes and capacities must not exceed {PROPERTIES_LIMIT}"
-        errors.append(invalid(path, len(attributes) + len(capacity), detail))
+def _sizes(at: At) -> list[FieldError]:
+    """Properties, and values of attributes, all taken together."""
+    attributes, capacity = at.value.get("attributes") or {}, at.value.get("capacity") or {}
+    errors: list[FieldError] = []
+    if len(attributes) + len(capacity) > PROPERTIES:
+        detail = f"the total number of attributes and capacities must not exceed {PROPERTIES}"
+        errors.append(invalid(at.path, len(attributes) + len(capacity), detail))
     values = sum(map(_values, attributes.values()))
-    if values > VALUES_LIMIT:
-        errors.append(invalid(path, values, f"the total number of attribute values must not exceed {VALUES_LIMIT}"))
-    if not _has_plain(attributes, capacity):
-        errors += bounded_map(path / "attributes", attributes, -1, _KEY_LIMIT, names.qualified_name, _attribute)
-        shared = bool(device.get("allowMultipleAllocations"))
-        errors += bounded_map(
-            path / "capacity",
-            capacity,
-            -1,
-            _KEY_LIMIT,
-            names.qualified_name,
-            lambda p, amount: validate_capacity(p, amount, shared),
-        )
-    taints = device.get("taints")
-    if taints and (old is None or not semantic_equal(TYPES.Device.fields["taints"].type, taints, old.get("taints"))):
-        errors += bounded_list(path / "taints", taints, TAINTS_LIMIT, validate_taint)
-    if device.get("consumesCounters"):
-        errors += bounded_set(
-            path / "consumesCounters",
-            device["consumesCounters"],
-            CONSUMPTIONS_LIMIT,
-            _consumption,
-            lambda item: item.get("counterSet", ""),
-        )
-    errors += _node_selection(path, device, per_device)
-    errors += validate_binding_conditions(path, device)
-    if device.get("nodeAllocatableResourceMappings"):
-        errors += _mappings(
-            path / "nodeAllocatableResourceMappings", device["nodeAllocatableResourceMappings"], capacity
-        )
+    if values > ATTRIBUTE_VALUES:
+        detail = f"the total number of attribute values must not exceed {ATTRIBUTE_VALUES}"
+        errors.append(invalid(at.path, values, detail))
     return errors
+
+
+def _capacity(at: At) -> list[FieldError]:
+    return at.field("capacity", at.env._replace(shared=bool(at.value.get("allowMultipleAllocations"))))
+
+
+def _taints(at: At) -> list[FieldError]:
+    """Taints that have not changed were accepted before."""
+    kind, taints = TYPES.Device.fields["taints"].type, at.value.get("taints")
+    same = at.old is not None and semantic_equal(kind, taints, at.old.get("taints"))
+    return [] if same else at.field("taints")
 
 
 # --- attributes
 # ----------------------------------------------------------------------------------------------------------------------
 
 
+_is_name: Final = FORMATS["qualified-name"].fits
+_is_label: Final = FORMATS["dns-label"].fits
+_MOST_TEXT: Final = most_bytes(TYPES.DeviceAttribute, "string")
+
+
 def _text(path: Path, value: str) -> list[FieldError]:
-    return (
-        [too_long(path, TEXT_LIMIT)]
-        if len(value) > TEXT_LIMIT or (not value.isascii() and len(value.encode()) > TEXT_LIMIT)
-        else []
-    )
+    return [too_long(path, _MOST_TEXT)] if len(value.encode()) > _MOST_TEXT else []
 
 
 def _version(path: Path, value: str) -> list[FieldError]:
@@ -143,72 +126,46 @@ def _is_plain_attribute(attribute: Json) -> bool:
         return False
     ((name, value),) = attribute.items()
     if name == "string" or name == "version":
-        return len(value) <= TEXT_LIMIT and value.isascii() and (name == "string" or is_attribute_version(value))
+        return len(value) <= _MOST_TEXT and value.isascii() and (name == "string" or is_attribute_version(value))
     return name in ("int", "bool")
 
 
-def _attribute(path: Path, attribute: Json) -> list[FieldError]:
+def _attribute(at: At) -> list[FieldError]:
     """Exactly one value, single or a list."""
-    errors: list[FieldError] = []
-    if attribute.get("string") is not None:
-        errors += _text(path / "string", attribute["string"])
+    attribute, errors = at.value, at.field("string")
     if attribute.get("version") is not None:
-        errors += _version(path / "version", attribute["version"])
+        errors += _version(at.path / "version", attribute["version"])
     for name in _LISTS:
         listed = attribute.get(name)
         if listed is None:
             continue
         if not listed:
-            errors.append(invalid(path / name, listed, "must not be empty if specified"))
+            errors.append(invalid(at.path / name, listed, "must not be empty if specified"))
         if name in ("strings", "versions"):
             check = _text if name == "strings" else _version
             for index, value in enumerate(listed):
-                errors += check((path / name)[index], value)
+                errors += check((at.path / name)[index], value)
     members = sum(attribute.get(name) is not None for name in _SCALARS + _LISTS)
     if members != 1:
         shown = internal(TYPES.DeviceAttribute, attribute) if members else ""
-        errors.append(invalid(path, shown, "exactly one value must be specified"))
+        errors.append(invalid(at.path, shown, "exactly one value must be specified"))
     return errors
 
 
-# --- taints and counters
-# -------------------------------------------------------------------------------------------------------------------
-
-
-def validate_taint(path: Path, taint: Json, old: Json | None = None) -> list[FieldError]:
-    """A device taint. An effect that was there before is not looked at again."""
-    value, effect = taint.get("value", ""), taint.get("effect", "")
-    errors = names.label_key(path / "key", taint.get("key", ""))
-    if value:
-        errors += names.label_value(path / "value", value)
-    if old is not None and old.get("effect", "") == effect:
-        return errors
-    if not effect:
-        errors.append(required(path / "effect"))
-    elif effect not in TAINT_EFFECTS:
-        errors.append(not_supported(path / "effect", Named(effect), TAINT_EFFECTS))
-    return errors
-
-
-def validate_counters(path: Path, counters: Json | None) -> list[FieldError]:
-    return (
-        bounded_map(path, counters, COUNTERS_LIMIT, _LABEL_LIMIT, names.label, None) if counters else [required(path)]
-    )
-
-
-def _consumption(path: Path, consumption: Json) -> list[FieldError]:
-    name = consumption.get("counterSet", "")
-    errors = names.label(path / "counterSet", name) if name else [required(path / "counterSet")]
-    return errors + validate_counters(path / "counters", consumption.get("counters"))
+def effect_of_taint(at: At) -> list[FieldError]:
+    """A taint's effect. One that was there before is not looked at again."""
+    known = at.old is not None and at.old.get("effect", "") == at.value.get("effect", "")
+    return [] if known else at.field("effect")
 
 
 # --- nodes
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _node_selection(path: Path, device: Json, per_device: bool) -> list[FieldError]:
+def _node_selection(at: At) -> list[FieldError]:
+    path, device = at.path, at.value
     name, selector, everywhere = device.get("nodeName"), device.get("nodeSelector"), device.get("allNodes")
-    if not per_device:
+    if not at.env.per_device:
         chosen_anyway = name is not None or selector is not None or everywhere is not None
         return [invalid(path, None, _NO_SELECTION)] if chosen_anyway else []
     errors: list[FieldError] = []
@@ -232,10 +189,12 @@ def _node_selection(path: Path, device: Json, per_device: bool) -> list[FieldErr
     return errors
 
 
-def _mappings(path: Path, mappings: Json, capacity: Json) -> list[FieldError]:
+def _mappings(device: At) -> list[FieldError]:
+    """How a device counts against its node's resources."""
     errors: list[FieldError] = []
-    for name, mapping in mappings.items():
-        at = path.key(name)
+    capacity = device.value.get("capacity") or {}
+    for name, mapping in (device.value.get("nodeAllocatableResourceMappings") or {}).items():
+        at = (device.path / "nodeAllocatableResourceMappings").key(name)
         if not is_native(name):
             errors.append(invalid(at, Named(name), "must be a node allocatable resource name"))
         multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
@@ -248,3 +207,17 @@ def _mappings(path: Path, mappings: Json, capacity: Json) -> list[FieldError]:
         elif key is not None and key not in capacity:
             errors.append(not_found(at / "capacityKey", Named(key)))
     return errors
+
+
+RULES.set(
+    TYPES.Device,
+    "name", _sizes, "attributes", _capacity, _taints, "consumesCounters",
+    _node_selection, binding_conditions, _mappings,
+    by_rules=("capacity", "taints", "nodeSelector", "bindingConditions", "bindingFailureConditions"),
+    fits=lambda env: None if env.per_device else _is_plain,
+)  # fmt: skip
+RULES.set(
+    TYPES.DeviceAttribute, _attribute, by_rules=("string", "version", *_LISTS), fits=lambda env: _is_plain_attribute
+)
+RULES.set(TYPES.DeviceCapacity, validate_capacity, by_rules=("requestPolicy",), fits=lambda env: _NO_POLICY)
+RULES.set(TYPES.DeviceTaint, "key", "value", effect_of_taint, by_rules=("effect",))

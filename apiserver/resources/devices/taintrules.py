@@ -5,25 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, too_many
+from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource import v1alpha3, v1beta2
+from apiserver.api.validation.compile import At
 from apiserver.registry.context import Context
 from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.devices import names
 from apiserver.resources.devices.columns import TAINT_RULE_COLUMNS
-from apiserver.resources.devices.devicevalidation import validate_taint
+from apiserver.resources.devices.devicevalidation import RULES, Env, effect_of_taint
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
-_CONDITIONS: Final = Path("status.conditions")
-CONDITIONS_LIMIT: Final = 8
 
 
 def default(obj: Json, now: datetime) -> None:
@@ -33,14 +31,15 @@ def default(obj: Json, now: datetime) -> None:
 
 
 def _validate_spec(spec: Json, old: Json | None) -> list[FieldError]:
-    selector = spec.get("deviceSelector") or {}
-    errors: list[FieldError] = []
-    for field, check in (("driver", names.driver_name), ("pool", names.pool_name), ("device", names.label)):
-        if selector.get(field) is not None:
-            errors += check(_SPEC / "deviceSelector" / field, selector[field])
-    return errors + validate_taint(
-        _SPEC / "taint", spec.get("taint") or {}, None if old is None else old.get("taint") or {}
-    )
+    return RULES.of(v1alpha3.TYPES.DeviceTaintRuleSpec).errors(_SPEC, spec, Env(), old)
+
+
+def _conditions(at: At) -> list[FieldError]:
+    return validate_conditions(at.path / "conditions", at.value.get("conditions")) + at.field("conditions")
+
+
+RULES.set(v1alpha3.TYPES.DeviceTaintRuleStatus, _conditions, by_rules=("conditions",))
+RULES.set(v1alpha3.TYPES.DeviceTaint, "key", "value", effect_of_taint, by_rules=("effect",))
 
 
 class DeviceTaintRuleStrategy(Strategy):
@@ -76,13 +75,7 @@ class DeviceTaintRuleStrategy(Strategy):
         keep_metadata_for_status(obj, old)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        conditions = (obj.get("status") or {}).get("conditions") or []
-        errors = validate_conditions(_CONDITIONS, conditions)
-        return (
-            [*errors, too_many(_CONDITIONS, len(conditions), CONDITIONS_LIMIT)]
-            if len(conditions) > CONDITIONS_LIMIT
-            else errors
-        )
+        return RULES.of(v1alpha3.TYPES.DeviceTaintRuleStatus).errors(Path("status"), obj.get("status") or {})
 
 
 DEVICE_TAINT_RULES: Final = Resource(

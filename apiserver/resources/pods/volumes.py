@@ -8,7 +8,7 @@ from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbid
 from apiserver.api.names import dns_label, dns_subdomain
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.resources.devices.names import driver_name
+from apiserver.api.validation.formats import driver_name
 from apiserver.resources.metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.environment import (
     VOLUME_FIELDS,

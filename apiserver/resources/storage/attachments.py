@@ -7,11 +7,11 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required, too_long
 from apiserver.api.names import dns_subdomain
 from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSpec
+from apiserver.api.validation.formats import driver_name
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.devices.names import driver_name
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.statuses import keep_metadata_for_status
 from apiserver.resources.volumes.persistentspec import validate_spec

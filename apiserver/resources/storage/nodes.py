@@ -7,11 +7,11 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
 from apiserver.api.names import label_key
 from apiserver.api.types.storage import CSINode, CSINodeDriver
+from apiserver.api.validation.formats import driver_name
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.devices.names import driver_name
 from apiserver.resources.workloads import immutable, nonnegative
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported, required
 from apiserver.api.names import dns_label, dns_subdomain
-from apiserver.resources.devices.names import driver_name
+from apiserver.api.validation.formats import driver_name
 from apiserver.resources.pods.environment import no_backsteps
 
 __all__ = ["OWN_PATHS", "SECOND_PATHS", "SHARED", "Check", "long_portal", "needs", "persistent_sources", "pod_iscsi"]

@@ -136,9 +136,8 @@ class SpreadState:
         return None
 
 
-def scores(pod: PodInfo, wanted: list[Constraint], nodes: list[NodeInfo], cache: Cache) -> list[int]:
-    """The score of each node from constraints that only prefer."""
-    all_keys = bool(pod.spec.get("topologySpreadConstraints"))
+def scores(pod: PodInfo, wanted: list[Constraint], nodes: list[NodeInfo], cache: Cache, all_keys: bool) -> list[int]:
+    """The score of each node from constraints that only prefer. `all_keys`: a node must have the labels of all."""
     ignored = {n.name for n in nodes if all_keys and not all(c.key in n.labels for c in wanted)}
     scored = [node for node in nodes if node.name not in ignored]
     totals = [_domain_totals(pod, constraint, scored, cache, wanted if all_keys else []) for constraint in wanted]
@@ -245,7 +244,10 @@ def pod_topology_spread(
         filter=lambda _, state, node: state.rejection(node),
         count=SpreadState.count,
         pre_score=pre_score,
-        scores=lambda pod, wanted, nodes: scores(pod, wanted, nodes, cache),
+        # Only the system's defaults are for nodes without a zone as well.
+        scores=lambda pod, wanted, nodes: scores(
+            pod, wanted, nodes, cache, defaults is not None or bool(pod.spec.get("topologySpreadConstraints"))
+        ),
         weight=2,
         hints={
             ClusterEvent.POD_ADD: _pod_matters,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits
 from apiserver.api.schema import STRING, ListOf, field
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 from apiserver.api.types.resource.family import Family
@@ -18,12 +19,14 @@ class TaintRules(Family):
             field("taint", 2, self.DeviceTaint, omit=False, required=True, doc="The taint."),
         ), doc="DeviceTaintRuleSpec pairs a taint with the devices that get it.")
         self.DeviceTaintSelector = self._struct("DeviceTaintSelector", lambda: (
-            field("driver", 2, STRING, pointer=True, doc="Devices of this driver."),
-            field("pool", 3, STRING, pointer=True, doc="Devices of this pool."),
-            field("device", 4, STRING, pointer=True, doc="Devices of this name."),
+            field("driver", 2, STRING, pointer=True, limits=Limits(required=True, length=63, format="driver-name"),
+                doc="Devices of this driver."),
+            field("pool", 3, STRING, pointer=True, limits=Limits(required=True, length=253, format="pool-name"),
+                doc="Devices of this pool."),
+            field("device", 4, STRING, pointer=True, limits=Limits(format="dns-label"), doc="Devices of this name."),
         ), doc="DeviceTaintSelector names devices; all given fields must match.")
         self.DeviceTaintRuleStatus = self._struct("DeviceTaintRuleStatus", lambda: (
-            field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
+            field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"), limits=Limits(items=8),
                 doc="Latest conditions of the rule."),
         ), doc="DeviceTaintRuleStatus reports on a rule.")
         self.DeviceTaintRule = self._kind("DeviceTaintRule", lambda: (

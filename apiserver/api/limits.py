@@ -1,0 +1,52 @@
+"""What a field's value may be, beyond its type: said once, in the type, for validation and for the reference pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one field.
+
+    `required`: not empty; a number behind a pointer: given; a text behind a pointer: not empty where it is given.
+    `items` counts at most those of a list or map, `length` at most the bytes of a text, or of a raw value as it was
+    written; `least` and `most` bound a number. `format` names the form of a text, of each text of a list, or of the
+    keys of a map (`apiserver.api.validation.formats`). `unique` is the field in which no two items of a list are equal,
+    "*" the whole item; with `whole`, repeated items come first and are shown as they are, as upstream's generated rules
+    do. An `immutable` field never changes. `words` say what is wrong with a number, where upstream says
+    it in its own; `also` is what the reference adds, of a limit that several fields share.
+    """
+
+    required: bool = False
+    items: int | None = None
+    length: int | None = None
+    least: int | None = None
+    most: int | None = None
+    format: str = ""
+    unique: str = ""
+    whole: bool = False
+    immutable: bool = False
+    words: str = ""
+    also: str = ""
+
+    def key(self, item: Any) -> Any:
+        """What makes an item of a list unique."""
+        return item if self.unique == "*" else item.get(self.unique, "")
+
+    def shown(self) -> str:
+        """For the reference: sizes and bounds, in numbers."""
+        size = self.items if self.items is not None else self.length
+        bounds = (
+            f"{self.least} to {self.most}"
+            if self.least is not None and self.most is not None
+            else f"at least {self.least}"
+            if self.least is not None
+            else f"at most {self.most}"
+            if self.most is not None
+            else ""
+        )
+        return "; ".join(filter(None, ("" if size is None else str(size), bounds, self.also)))

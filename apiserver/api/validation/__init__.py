@@ -1,0 +1,1 @@
+"""Validation that is compiled from types: forms of texts, limits, and where rules across fields are asked."""

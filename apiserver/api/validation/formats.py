@@ -1,0 +1,158 @@
+"""Forms of texts, by the names under which fields have them (`Limits.format`).
+
+Limits and texts are wire facts (api.md 0.2: LABEL, SUBDOM, DRIVER, POOL, CIDENT, QNAME, FQNAME, LABELKEY, LABELVAL,
+UID).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from apiserver.api import names
+from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required, too_long
+
+__all__ = ["FORMATS", "Format", "driver_name"]
+
+IDENTIFIER_LIMIT: Final = 32
+DRIVER_LIMIT: Final = 63
+#: domain, slash and identifier
+QUALIFIED_LIMIT: Final = DRIVER_LIMIT + 1 + IDENTIFIER_LIMIT
+_LABEL_LIMIT: Final = 63
+
+
+class Format(NamedTuple):
+    """`errors` judges a text at a path, `fits` tells quickly whether there are none. A key of a map that is longer than
+    `longest` bytes is shown without its middle in paths.
+    """
+
+    errors: Callable[[Path, str], list[FieldError]]
+    fits: Callable[[str], bool]
+    longest: int = 253
+
+
+def _format(errors: Callable[[Path, str], list[FieldError]], longest: int = 253) -> Format:
+    """Objects repeat the same few names again and again: what was found is remembered."""
+
+    @lru_cache(maxsize=4096)
+    def fits(value: str) -> bool:
+        return not errors(Path(), value)
+
+    return Format(errors, fits, longest)
+
+
+def _by(check: names.Check, longest: int = 253) -> Format:
+    return _format(lambda path, value: [invalid(path, value, text) for text in check(value)], longest)
+
+
+def _invalid(path: Path, value: str, texts: list[str]) -> list[FieldError]:
+    return [invalid(path, value, text) for text in texts]
+
+
+def driver_name(path: Path, value: str) -> list[FieldError]:
+    """A subdomain of at most 63 in which upper case counts as lower."""
+    if not value:
+        return [required(path)]
+    errors = [too_long(path, DRIVER_LIMIT)] if len(value.encode()) > DRIVER_LIMIT else []
+    return errors + _lowered_subdomain(path, value)
+
+
+def _lowered_subdomain(path: Path, value: str) -> list[FieldError]:
+    return _invalid(path, value, names.dns_subdomain(value.lower()))
+
+
+def _pool_name(path: Path, value: str) -> list[FieldError]:
+    """Subdomains joined by slashes; an error shows the part that is wrong."""
+    return [error for part in value.split("/") for error in _invalid(path, part, names.dns_subdomain(part))]
+
+
+def _identifier(path: Path, value: str) -> list[FieldError]:
+    errors = [too_long(path, IDENTIFIER_LIMIT)] if len(value.encode()) > IDENTIFIER_LIMIT else []
+    return errors + _invalid(path, value, names.c_identifier(value))
+
+
+def _qualified_name(path: Path, value: str) -> list[FieldError]:
+    """`id` or `domain/id`. With more slashes nothing is checked, as upstream (a gap that it keeps)."""
+    parts = value.split("/")
+    if len(parts) == 1:
+        return _identifier(path, value)
+    if len(parts) > 2:
+        return []
+    domain, identifier = parts
+    errors = driver_name(path, domain) if domain else [invalid(path, "", "the domain must not be empty")]
+    return errors + (_identifier(path, identifier) if identifier else [invalid(path, "", "the name must not be empty")])
+
+
+def _fully_qualified_name(path: Path, value: str) -> list[FieldError]:
+    """A qualified name that must have a domain."""
+    errors = _qualified_name(path, value)
+    if "/" not in value:
+        errors.append(
+            invalid(path, Named(value), "a fully qualified name must be a domain and a name separated by a slash")
+        )
+    return errors
+
+
+_HEX: Final = r"[0-9a-fA-F]"
+_UUID: Final = re.compile(rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}")
+_BARE_UUID: Final = re.compile(rf"{_HEX}{{32}}")
+_NORMALIZED: Final = (
+    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal"
+    " characters"
+)
+
+
+def _uuid_problem(value: str) -> str:
+    """What a UUID parser says, "" when it accepts one of the four forms (plain, urn, braces, 32 digits)."""
+    size = len(value.encode())
+    if size == 32:
+        return "" if _BARE_UUID.fullmatch(value) else "invalid UUID format"
+    if size == 45:
+        prefix, value = value[:9], value[9:]
+        if prefix.lower() != "urn:uuid:":
+            return f'invalid urn prefix: "{prefix}"'
+    elif size == 38:
+        if not (value[0] == "{" and value[-1] == "}"):
+            return "invalid bracketed UUID format"
+        value = value[1:-1]
+    elif size != 36:
+        return f"invalid UUID length: {size}"
+    return "" if _UUID.fullmatch(value) else "invalid UUID format"
+
+
+def _uid(path: Path, value: str) -> list[FieldError]:
+    """A share id: a UUID in its normal form."""
+    if problem := _uuid_problem(value):
+        return [invalid(path, value, f"error validating uid: {problem}")]
+    return [invalid(path, value, _NORMALIZED)] if len(value) != 36 or value != value.lower() else []
+
+
+def _resource_pool_name(path: Path, value: str) -> list[FieldError]:
+    """As upstream's generated rules have a pool's name: the segment that is wrong is counted."""
+    errors: list[FieldError] = []
+    for index, segment in enumerate(value.split("/")):
+        if segment:
+            errors += [invalid(path, segment, f"segment {index}: {text}") for text in names.long_name(segment)]
+        else:
+            errors.append(invalid(path, value, f"segment {index}: must not be empty"))
+    return errors
+
+
+FORMATS: Final[dict[str, Format]] = {
+    "caseless-subdomain": _by(names.dns_subdomain_caseless),
+    "dns-label": _by(names.dns_label, _LABEL_LIMIT),
+    "driver-name": _format(_lowered_subdomain),
+    "fully-qualified-name": _format(_fully_qualified_name, QUALIFIED_LIMIT),
+    "label-key": _by(names.label_key),
+    "label-value": _by(names.label_value),
+    "long-name": _by(names.long_name),
+    "path-segment": _by(names.path_segment),
+    "pool-name": _format(_pool_name),
+    "qualified-name": _format(_qualified_name, QUALIFIED_LIMIT),
+    "resource-pool-name": _format(_resource_pool_name),
+    "short-name": _by(names.short_name),
+    "subdomain": _by(names.dns_subdomain),
+    "uid": _format(_uid),
+}
