@@ -12,8 +12,9 @@ import pytest
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.http.sinks.ring import Ring
 from apiserver.inprocess import InProcess
+from tests.support.patience import wait_until
 from tests.support.server import Running, serve
-from tests.support.wire import Child, Wire, eventually, refused
+from tests.support.wire import Child, Wire, refused
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -89,7 +90,7 @@ def test_a_watch_is_recorded_when_it_opens_and_with_its_bytes_when_it_ends(runni
         line = watch.line()
         (opened,) = shown(wire, "verb=watch")
         assert (opened["stage"], opened["bytes"]) == ("ResponseStarted", 0)
-    eventually(lambda: len(shown(wire, "verb=watch")) == 2, "the watch has ended")
+    wait_until(lambda: len(shown(wire, "verb=watch")) == 2, "the watch has ended")
     ended = shown(wire, "verb=watch")[0]
     assert (ended["stage"], ended["bytes"]) == ("ResponseComplete", len(line))
     assert ended["seconds"] >= opened["seconds"]
@@ -188,7 +189,7 @@ def test_only_its_owner_may_read_a_new_log(tmp_path: Path) -> None:
 def test_a_dash_writes_where_people_read(tmp_path: Path) -> None:
     with Child(tmp_path / "data", "--request-log=-") as child:
         child.wire().get("/nope")
-        eventually(lambda: '"uri":"/nope"' in child.log(), "with --announce standard output is a program's")
+        wait_until(lambda: '"uri":"/nope"' in child.log(), "with --announce standard output is a program's")
 
 
 def test_a_log_that_cannot_be_opened_is_one_line_and_the_end(tmp_path: Path) -> None:
@@ -201,5 +202,5 @@ def test_a_full_disk_is_said_once_and_stops_no_request(tmp_path: Path) -> None:
     with Child(tmp_path / "data", "--request-log=/dev/full") as child:
         wire = child.wire()
         assert [wire.get("/readyz").status for _ in range(3)] == [200] * 3
-        eventually(lambda: "No space left" in child.log(), "the failure is logged")
+        wait_until(lambda: "No space left" in child.log(), "the failure is logged")
         assert child.log().count("No space left") == 1

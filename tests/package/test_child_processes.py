@@ -27,7 +27,7 @@ def read(said):
         return sys.stdin.readline()
     except KeyboardInterrupt:
         return read("interrupted")
-read(f"{plane.pid} {node._process.pid}")
+read(str(plane.pid) + " " + str(node._process.pid))
 print(len(plane.client().list("namespaces")), flush=True)
 sys.stdin.readline()
 {end}

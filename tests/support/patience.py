@@ -111,13 +111,16 @@ class Deadline:
         return CLOCK.seconds >= self._end
 
 
-def wait_until(holds: Callable[[], object], what: str, seconds: float = PATIENCE, pause: float = 0.01) -> None:
-    """Ask until it holds; an assertion with `what` when patience ends. A `pause` of 0 asks without one."""
+def wait_until(holds: Callable[[], Any], what: str, seconds: float = PATIENCE, pause: float = 0.01) -> Any:
+    """Ask until it holds, and give what it answered; an assertion with `what` when patience ends. A `pause` of 0 asks
+    without one.
+    """
     deadline = Deadline(seconds)
-    while not holds():
+    while not (answer := holds()):
         assert not deadline.passed, f"still not so: {what}"
         if pause:
             time.sleep(pause)
+    return answer
 
 
 def ended(process: subprocess.Popen[Any], what: str = "the process has ended", seconds: float = PATIENCE) -> int:
