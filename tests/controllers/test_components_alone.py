@@ -18,13 +18,13 @@ from controllers.flags import FlagError, read
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.runtime.health import answer
 from kubedra import process
-from tests.support.patience import wait_until
+from tests.support.patience import ended, wait_until
 from tests.support.wire import Child, Wire
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 QUICK = (
-    "--leader-elect-lease-duration=2s",
-    "--leader-elect-renew-deadline=1500ms",
+    "--leader-elect-lease-duration=6s",  # a leader on a busy machine keeps it
+    "--leader-elect-renew-deadline=5s",
     "--leader-elect-retry-period=100ms",
 )
 
@@ -39,7 +39,7 @@ def components(url: str, log: Path, *flags: str) -> Iterator[subprocess.Popen[st
     finally:
         if child.poll() is None:
             child.terminate()
-        child.wait(10)
+        ended(child)
 
 
 def holder(wire: Wire, lease: str) -> str:
@@ -138,7 +138,7 @@ def free_port() -> int:
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port)
     try:
         connection.request("GET", path)
         got = connection.getresponse()

@@ -6,23 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.patience import wait_until
+
 Json = dict[str, Any]
-PATIENCE = 30.0
 PROGRAM = Path(__file__).with_name("grpcio_driver.py")
-
-
-def eventually(holds: Callable[[], Any], what: str) -> Any:
-    """What it gives as soon as that is something; an assertion with `what` after a while."""
-    end = time.monotonic() + PATIENCE
-    while not (found := holds()):
-        assert time.monotonic() < end, f"still not so: {what}"
-        time.sleep(0.01)
-    return found
 
 
 class DriverProcess:
@@ -49,7 +39,7 @@ class DriverProcess:
     def start(self) -> None:
         before = len(self.calls("started"))
         self._process = subprocess.Popen(self._command)
-        eventually(lambda: len(self.calls("started")) > before, "the driver listens")
+        wait_until(lambda: len(self.calls("started")) > before, "the driver listens")
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self._process is not None:
@@ -75,7 +65,7 @@ class DriverProcess:
 
     def heard(self, method: str, times: int = 1) -> list[Json]:
         """Returns once it was asked so often."""
-        eventually(lambda: len(self.calls(method)) >= times, f"{self.driver}: {times} × {method}")
+        wait_until(lambda: len(self.calls(method)) >= times, f"{self.driver}: {times} × {method}")
         return self.calls(method)
 
     def __enter__(self) -> Self:

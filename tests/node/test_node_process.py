@@ -14,8 +14,9 @@ import pytest
 
 from kubedra.node_process import NodeProcess
 from kubedra.pytest_plugin import Kube
-from tests.node.driver_process import DriverProcess, eventually
+from tests.node.driver_process import DriverProcess
 from tests.node.grpcio_driver import M
+from tests.support.patience import wait_until
 
 Json = dict[str, Any]
 DRIVER = "gpu.example.com"
@@ -78,10 +79,10 @@ class Cluster:
             events = self.kube.list("events")
             return next((str(e["message"]) for e in events if e["reason"] == reason), "")
 
-        return str(eventually(found, f"an event {reason}"))
+        return str(wait_until(found, f"an event {reason}"))
 
     def released(self) -> None:
-        eventually(lambda: not self.node.prepared(), "all claims are released")
+        wait_until(lambda: not self.node.prepared(), "all claims are released")
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_a_deleted_pod_stays_while_its_driver_is_away(cluster: Cluster) -> None:
     cluster.kube.wait("pod/p", "phase=Running")
     cluster.driver.kill()
     cluster.kube.delete("pod/p")
-    eventually(lambda: "cannot end yet" in cluster.node.log(), "the node tries")
+    wait_until(lambda: "cannot end yet" in cluster.node.log(), "the node tries")
     assert cluster.kube.get("pod/p")["metadata"]["deletionTimestamp"]
     cluster.driver.start()
     cluster.kube.wait("pod/p", "delete")
@@ -225,7 +226,7 @@ def test_a_torn_checkpoint_ends_the_node_with_one_line(kube: Kube, tmp_path: Pat
     (tmp_path / "dra_manager_state").write_text('{"Data":"')
     node = NodeProcess("n1", kube.kubeconfig, tmp_path)
     node.start()
-    eventually(lambda: not node.running, "it ends")
+    wait_until(lambda: not node.running, "it ends")
     (line,) = node.log().splitlines()
     start = "kubedra node run: create ResourceClaim cache: GetOrCreate() on checkpoint state: failed to get checkpoint"
     assert line.startswith(start)
@@ -236,7 +237,7 @@ def test_a_plugin_directory_that_cannot_be_made_ends_the_node_with_one_line(kube
     (tmp_path / "file").touch()
     node = NodeProcess("n1", kube.kubeconfig, tmp_path / "file" / "below")
     node.start()
-    eventually(lambda: not node.running, "it ends")
+    wait_until(lambda: not node.running, "it ends")
     (line,) = node.log().splitlines()
     assert "could not initialize checkpoint manager" in line
     node.close()
@@ -309,7 +310,7 @@ def test_the_pod_resources_api_names_the_devices_of_containers(cluster: Cluster)
     def ask(method: str, request: Any, answer: Any) -> Any:
         with grpc.insecure_channel(f"unix:{path_of}") as channel:
             path = f"/v1.PodResourcesLister/{method}"
-            return channel.unary_unary(path, type(request).SerializeToString, answer.FromString)(request, timeout=10)
+            return channel.unary_unary(path, type(request).SerializeToString, answer.FromString)(request)
 
     (pod,) = ask("List", M.Empty(), M.ListPodResources).pods
     named = M.PodName(name="p", namespace="default")

@@ -10,9 +10,9 @@ import pytest
 
 from kubedra.driver import Claim, Driver
 from kubedra.pytest_plugin import Kube
-from tests.node.driver_process import eventually
 from tests.node.grpcio_driver import M
 from tests.node.test_node_process import CLAIM_SPEC, CLASS, DRIVER, TEMPLATE, a_pod
+from tests.support.patience import wait_until
 
 Json = dict[str, Any]
 
@@ -57,7 +57,7 @@ def test_what_prepare_raises_is_the_claims_error_and_is_tried_again(kube: Kube) 
     driver.problem = "out of order"
     kube.add_node("n1", driver=driver)
     kube.apply([CLASS, TEMPLATE, a_pod()])
-    event = eventually(
+    event = wait_until(
         lambda: [e["message"] for e in kube.list("events") if e["reason"] == "FailedPrepareDynamicResources"],
         "an event",
     )[0]
@@ -74,10 +74,10 @@ def test_devices_that_come_and_go_are_published_with_the_least_writes(kube: Kube
     def there() -> list[int]:
         return [len(s["spec"].get("devices") or ()) for s in kube.list("resourceslices")]
 
-    eventually(lambda: there() == [1], "one device")
+    wait_until(lambda: there() == [1], "one device")
     driver.number = 3
     running.publish()
-    eventually(lambda: there() == [3], "three devices")
+    wait_until(lambda: there() == [3], "three devices")
     assert running.statistics == {"creates": 1, "updates": 1, "deletes": 0}
 
 
@@ -98,7 +98,7 @@ def test_health_that_a_driver_reports_shows_in_the_pods_status(kube: Kube) -> No
 def call(socket: Path, method: str, request: Any, answer: Any) -> Any:
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         made = channel.unary_unary(method, type(request).SerializeToString, answer.FromString)
-        return made(request, timeout=10)
+        return made(request)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
