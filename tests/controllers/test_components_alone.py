@@ -62,7 +62,7 @@ def test_of_two_instances_one_leads_and_the_other_takes_over_when_it_stops_or_is
         with components(server.url, tmp_path / "2", *flags) as second:
             wait_until(lambda: f"standing by, {leader} leads" in (tmp_path / "2").read_text(), "the second stands by")
             first.terminate()
-            assert first.wait(10) == 0
+            assert ended(first) == 0
             wait_until(lambda: holder(wire, lease) not in ("", leader), "the second leads")
             assert wire.get(f"{LEASES}/{lease}").json["spec"]["leaseTransitions"] == 1
             wire.post("/api/v1/namespaces", {"metadata": {"name": "one"}})
@@ -85,7 +85,7 @@ def test_an_instance_whose_lease_is_taken_says_so_and_ends_with_exit_code_one(tm
         patch = json.dumps({"spec": {"holderIdentity": "usurper", "leaseDurationSeconds": 3600}}).encode()
         headers = {"Content-Type": "application/merge-patch+json"}
         assert wire.request("PATCH", f"{LEASES}/kubedra-controllers", patch, headers).status == 200
-        assert child.wait(10) == 1
+        assert ended(child) == 1
         assert (tmp_path / "log").read_text().splitlines()[
             -1
         ] == "kubedra controllers: the lease kube-system/kubedra-controllers was taken by usurper"
@@ -109,7 +109,7 @@ def test_a_token_that_the_server_does_not_know_is_one_line_and_exit_code_two(tmp
         Child(tmp_path / "data", f"--token-auth-file={tokens}") as server,
         components(server.url, tmp_path / "log", "--token=wrong") as child,
     ):
-        assert child.wait(10) == 2
+        assert ended(child) == 2
         said = f"kubedra controllers: {server.url} does not accept these credentials (401 Unauthorized)\n"
         assert (tmp_path / "log").read_text() == said
 

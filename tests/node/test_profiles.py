@@ -11,7 +11,7 @@ from kubedra import ControlPlane, profiles
 from kubedra.cli import main
 from kubedra.driver.pools import check
 from kubedra.pytest_plugin import Kube
-from tests.node.driver_process import eventually
+from tests.support.patience import wait_until
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ def test_every_profile_is_accepted_by_the_server(kube: Kube, name: str) -> None:
     wanted = sorted(
         device["name"] for pool in pools.values() for part in pool.slices for device in part.get("devices", ())
     )
-    eventually(
+    wait_until(
         lambda: len(kube.list("resourceslices")) == sum(len(pool.slices) for pool in pools.values()), "its slices"
     )
     there = [device for item in kube.list("resourceslices") for device in item["spec"].get("devices") or ()]
@@ -68,7 +68,7 @@ def test_a_gpu_and_a_nic_are_aligned_by_their_pcie_root(kube: Kube) -> None:
 
 def test_up_begins_with_nodes_of_a_profile() -> None:
     with ControlPlane(nodes=2, args=("--profile=gaudi",)) as plane, plane.client() as client:
-        eventually(lambda: len(client.list("resourceslices")) == 2, "a slice for each node")
+        wait_until(lambda: len(client.list("resourceslices")) == 2, "a slice for each node")
         assert {item["spec"]["driver"] for item in client.list("resourceslices")} == {"gaudi.intel.com"}
 
 

@@ -38,7 +38,7 @@ from tests.scheduler.situations import (
     spread_by_default,
 )
 from tests.scheduler.world import scheduled
-from tests.support.patience import patience
+from tests.support.patience import ended, patience
 from tests.support.wire import Child
 
 Json = dict[str, Any]
@@ -86,7 +86,7 @@ async def theirs(directory: Path, configuration: Json | None = None) -> AsyncIte
                 yield client
         finally:
             process.terminate()
-            process.wait(20)
+            ended(process)
 
 
 @asynccontextmanager
