@@ -32,7 +32,8 @@ def write(path: Path, server: str, *, token: str = "", ca: bytes = b"", insecure
     cluster = [f"    server: {server}"]
     if ca:
         cluster.append(f"    certificate-authority-data: {base64.b64encode(ca).decode()}")
-    elif insecure:
+    elif insecure or server.startswith("http:"):
+        # There is no certificate to check; npm's client wants to be told so.
         cluster.append("    insecure-skip-tls-verify: true")
     user = f"{{token: {_quoted(token)}}}" if token else "{}"
     lines = [

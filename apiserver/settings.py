@@ -101,6 +101,8 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The flags, in two groups: kube-apiserver's and our own."""
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
+    # `kubedra up` gives these flags itself, before the user's.
+    controllers, nodes = ("*", "2") if prog == "kubedra up" else ("none", "0")
     flags = _Parser(
         prog=prog,
         description="A Kubernetes API server for Dynamic Resource Allocation.",
@@ -189,12 +191,14 @@ def parser() -> argparse.ArgumentParser:
         "--controllers",
         default="",
         metavar="NAMES",
-        help="components to run in this process: *, NAME, -NAME (default none)",
+        help=f"components to run in this process: *, NAME, -NAME (default {controllers})",
     )
     own.add_argument(
         "--config", type=Path, metavar="FILE", help="the scheduler's, among --controllers: a KubeSchedulerConfiguration"
     )
-    own.add_argument("--nodes", type=int, default=0, metavar="N", help="emulated nodes to begin with")
+    own.add_argument(
+        "--nodes", type=int, default=0, metavar="N", help=f"emulated nodes to begin with (default {nodes})"
+    )
     own.add_argument(
         "--devices",
         default="gpu.example.com",

@@ -13,11 +13,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from kubedra import process
 from kubedra.arguments import Parser
 from kubedra.version import __version__
+
+if TYPE_CHECKING:
+    from kubedra.nodes import Captured
 
 DATA_DIR = Path(".kubedra")
 #: What `up` adds to the server's defaults; flags given later win.
@@ -111,16 +114,54 @@ def node(args: Sequence[str]) -> int:
     """`kubedra node add NAME [--devices N] [--slices FILE…]`, `kubedra node run NAME --plugin-dir DIR`."""
     if args and args[0] == "run":
         become("controllers.node", *args[1:], prog="kubedra node run")
+    from kubedra import kubeconfig
     from kubedra.client import ApiError, Client
-    from kubedra.nodes import add_node
+    from kubedra.nodes import Captured, add_node
 
+    options = _node_parser().parse_args(args)
+    try:
+        captured = Captured(Path(file) for file in options.slices)
+        labels, capacity = pairs("--label", options.label), pairs("--capacity", options.capacity)
+        client = (
+            Client(options.server)
+            if options.server
+            else Client.from_kubeconfig(options.kubeconfig or kubeconfig.default())
+        )
+        with client:
+            for name, source in _names(options, captured):
+                add_node(
+                    client,
+                    name,
+                    devices=options.devices,
+                    profile=options.profile,
+                    slices=captured if options.slices else (),
+                    slices_of=source,
+                    labels=labels,
+                    capacity=capacity,
+                )
+                print(f"node/{name} created")
+    except (ApiError, ValueError, OSError, TimeoutError) as error:
+        return fail(str(error))
+    except Exception as error:
+        import httpx
+
+        if not isinstance(error, httpx.HTTPError):
+            raise
+        return fail(f"{options.server or 'the server'}: {error}")
+    return 0
+
+
+def _node_parser() -> Parser:
     parser = Parser(prog="kubedra node", description="Emulated nodes of a running control plane.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="add|run")
     commands.add_parser(
         "run", help="the kubelet of one node with real drivers, as a process of its own", add_help=False
     )
     add = commands.add_parser("add", help="create an emulated node with its devices")
-    add.add_argument("name", help="the Node's name")
+    add.add_argument("name", nargs="?", default="", help="the Node's name; all that the slices name where left out")
+    add.add_argument(
+        "--as", dest="renamed", default="", metavar="NAME", help="what the node NAME of the slices is called here"
+    )
     add.add_argument(
         "--slices",
         nargs="+",
@@ -144,37 +185,18 @@ def node(args: Sequence[str]) -> int:
     )
     where = add.add_mutually_exclusive_group()
     where.add_argument("--server", metavar="URL", help="the API server's address")
-    where.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="default: .kubedra/kubeconfig, which `kubedra up` writes"
-    )
-    options = parser.parse_args(args)
-    try:
-        labels, capacity = pairs("--label", options.label), pairs("--capacity", options.capacity)
-        client = (
-            Client(options.server)
-            if options.server
-            else Client.from_kubeconfig(options.kubeconfig or DATA_DIR / "kubeconfig")
-        )
-        with client:
-            add_node(
-                client,
-                options.name,
-                devices=options.devices,
-                profile=options.profile,
-                slices=[Path(f) for f in options.slices],
-                labels=labels,
-                capacity=capacity,
-            )
-    except (ApiError, ValueError, OSError, TimeoutError) as error:
-        return fail(str(error))
-    except Exception as error:
-        import httpx
+    where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: $KUBECONFIG, .kubedra/kubeconfig")
+    return parser
 
-        if not isinstance(error, httpx.HTTPError):
-            raise
-        return fail(f"{options.server or 'the server'}: {error}")
-    print(f"node/{options.name} created")
-    return 0
+
+def _names(options: argparse.Namespace, captured: Captured) -> list[tuple[str, str]]:
+    """(name, name in the slices) of the nodes to add."""
+    named = [options.name] if options.name else captured.nodes
+    if not named:
+        raise ValueError("node add: name the node, or give --slices that name some")
+    if options.renamed and len(named) > 1:
+        raise ValueError(f"node add --as {options.renamed}: which of {', '.join(named)}? Name it before --as")
+    return [(options.renamed or name, name) for name in named]
 
 
 def profiles(args: Sequence[str]) -> int:

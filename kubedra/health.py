@@ -18,23 +18,25 @@ def health(args: Sequence[str]) -> int:
     parser = Parser(
         prog="kubedra health", description="Ask a server or the controllers whether they are ready.", allow_abbrev=False
     )
-    where = parser.add_mutually_exclusive_group(required=True)
+    where = parser.add_mutually_exclusive_group()
     where.add_argument("url", nargs="?", metavar="URL", help="as http://127.0.0.1:10257/readyz")
     where.add_argument(
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="/readyz of its server, with its token; the certificate is checked",
+        help="/readyz of its server, with its token; the certificate is checked (default: $KUBECONFIG,"
+        " .kubedra/kubeconfig)",
     )
     parser.add_argument("--timeout", type=float, default=5.0, metavar="SECONDS", help="default 5")
     options = parser.parse_args(args)
     context: ssl.SSLContext | None = None
     url, headers = options.url, {}
     try:
-        if options.kubeconfig:
-            from kubedra.kubeconfig import read
+        if not url:
+            from kubedra import kubeconfig
 
-            access = read(options.kubeconfig)
+            options.kubeconfig = options.kubeconfig or kubeconfig.default()
+            access = kubeconfig.read(options.kubeconfig)
             url = f"{access.server.rstrip('/')}/readyz"
             headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
             verify = access.verify() if url.startswith("https:") else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,14 @@ class Access:
         if self.insecure:
             return False
         return ssl.create_default_context(cadata=self.ca) if self.ca else True
+
+
+def default() -> Path:
+    """The kubeconfig of commands that are given none: `$KUBECONFIG` (its first file that there is), else that of a
+    server in the working directory.
+    """
+    named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return next((path for path in named if path.exists()), named[0] if named else Path(".kubedra") / "kubeconfig")
 
 
 def read(path: Path) -> Access:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kubedra.client import ApiError
 from kubedra.manifests import Manifest, load
 from kubedra.profiles import load as load_profile
 
@@ -59,19 +60,45 @@ def node_object(
 
 def adopt(slice_: Json, node: Json) -> Json:
     """A captured slice as this server accepts it: server-set fields dropped, the Node its owner where it belongs to one
-    node.
+    node. A slice of a node that had another name is renamed with its pool.
     """
+    name, spec = node["metadata"]["name"], dict(slice_.get("spec", {}))
     meta = {key: value for key, value in slice_.get("metadata", {}).items() if key not in _SERVER_SET}
-    if slice_.get("spec", {}).get("nodeName") == node["metadata"]["name"]:
-        owner = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "name": node["metadata"]["name"],
-            "uid": node["metadata"]["uid"],
-            "controller": True,
-        }
+    captured = spec.get("nodeName")
+    if captured:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"], "controller": True}
         meta["ownerReferences"] = [owner]
-    return {**{key: value for key, value in slice_.items() if key != "status"}, "metadata": meta}
+    if captured and captured != name:
+        spec["nodeName"] = name
+        # Pools are named after their node as a rule, and one driver's pools differ from node to node.
+        pool = spec.get("pool", {})
+        if pool.get("name"):
+            spec["pool"] = {**pool, "name": _renamed(pool["name"], captured, name)}
+        meta["name"] = _renamed(meta["name"], captured, name)
+    return {**{key: value for key, value in slice_.items() if key != "status"}, "metadata": meta, "spec": spec}
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    return text.replace(old, new) if old in text else f"{new}-{text}"
+
+
+class Captured:
+    """The ResourceSlices of manifests: of one node, or a dump of a whole cluster. Other kinds are left out."""
+
+    def __init__(self, manifests: Iterable[Manifest]) -> None:
+        objects = [obj for manifest in manifests for obj in load(manifest)]
+        self._slices = [obj for obj in objects if obj["kind"] == "ResourceSlice"]
+        self._kinds = sorted({obj["kind"] for obj in objects})
+        #: The nodes that the slices name, in order.
+        self.nodes = sorted({name for obj in self._slices if (name := obj.get("spec", {}).get("nodeName"))})
+
+    def of(self, node: str) -> list[Json]:
+        """What fits a node: its own slices, and those that belong to no single node. ValueError where nothing does."""
+        fitting = [obj for obj in self._slices if obj.get("spec", {}).get("nodeName") in (None, "", node)]
+        if fitting:
+            return fitting
+        there = f"ResourceSlices of {', '.join(self.nodes)}" if self.nodes else ", ".join(self._kinds) or "nothing"
+        raise ValueError(f"no ResourceSlice of node {node} is among the slices given: there is {there}")
 
 
 def add_node(
@@ -80,25 +107,26 @@ def add_node(
     *,
     devices: int = 0,
     profile: str = "",
-    slices: Iterable[Manifest] = (),
+    slices: Iterable[Manifest] | Captured = (),
+    slices_of: str = "",
     labels: Mapping[str, str] | None = None,
     capacity: Mapping[str, str] | None = None,
     taints: Iterable[Json] = (),
 ) -> Json:
-    """Create an emulated Node with `devices` example GPUs, the hardware of a profile and the slices of the given
-    manifests, wait until it is Ready, and return it.
+    """Create an emulated Node with `devices` example GPUs, the hardware of a profile and what fits it of the slices in
+    the given manifests, wait until it is Ready, and return it. `slices_of` is the node's name in them, where that is
+    another.
 
-    Raises ApiError where the server refuses an object, ValueError where there is no such profile or a manifest holds
-    something else than this node's slices, TimeoutError where no agent takes the node.
+    Raises ApiError where the server refuses an object, ValueError where there is no such profile or no slice fits,
+    TimeoutError where no agent takes the node.
     """
-    published = [obj for manifest in slices for obj in load(manifest)]
-    for obj in published:
-        _check_slice(obj, name)
+    captured = slices if isinstance(slices, Captured) else Captured(manifests) if (manifests := [*slices]) else None
+    published = captured.of(slices_of or name) if captured else []
     node = client.create(
         node_object(name, devices=devices, profile=profile, labels=labels, capacity=capacity, taints=taints)
     )
     for obj in published:
-        client.create(adopt(obj, node), strict=False)
+        _publish(client, adopt(obj, node))
     try:
         return client.wait(f"node/{name}", "condition=Ready", timeout=READY_TIMEOUT)
     except TimeoutError:
@@ -108,10 +136,11 @@ def add_node(
         ) from None
 
 
-def _check_slice(obj: Json, node: str) -> None:
-    name = obj.get("metadata", {}).get("name", "")
-    if obj["kind"] != "ResourceSlice":
-        raise ValueError(f"{obj['kind']} {name}: only ResourceSlices can be published on a node")
-    pinned = obj.get("spec", {}).get("nodeName")
-    if pinned and pinned != node:
-        raise ValueError(f"ResourceSlice {name} belongs to node {pinned}, not {node}")
+def _publish(client: Client, slice_: Json) -> None:
+    # What another release captured may have fields that this one does not know.
+    try:
+        client.create(slice_, strict=False)
+    except ApiError as error:
+        # A slice of many nodes came with the first of them.
+        if error.reason != "AlreadyExists" or slice_["spec"].get("nodeName"):
+            raise

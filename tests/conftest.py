@@ -9,6 +9,8 @@ import pytest
 import pytest_timeout
 from hypothesis import HealthCheck, settings
 
+from kubedra import nodes
+from kubedra.client import Client
 from tests.support import watchdog
 from tests.support.postgres import Database
 
@@ -17,6 +19,12 @@ from tests.support.postgres import Database
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+# Waits of clients end with the test's own limit, which is in fair seconds; the defaults for users are in real ones.
+_LONG = 3600.0
+Client.wait.__kwdefaults__["timeout"] = _LONG
+nodes.READY_TIMEOUT = _LONG
 
 
 @pytest.fixture(scope="session")

@@ -10,21 +10,19 @@ from typing import Any, Final
 
 from apiserver.api import status
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.api.types.scheduling import PriorityClass
+from apiserver.api.types.scheduling import HIGHEST_PRIORITY, PriorityClass
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 
-__all__ = ["HIGHEST", "PRIORITY_CLASSES", "SYSTEM_CLASSES"]
+__all__ = ["PRIORITY_CLASSES", "SYSTEM_CLASSES"]
 
 Json = dict[str, Any]
 
 _PREEMPT: Final = "PreemptLowerPriority"
 _POLICIES: Final = (_PREEMPT, "Never")
 _SYSTEM: Final = "system-"
-#: The highest priority that users may define.
-HIGHEST: Final = 1_000_000_000
 #: The system's own classes: value and description by name.
 SYSTEM_CLASSES: Final[dict[str, tuple[int, str]]] = {
     "system-node-critical": (
@@ -66,8 +64,10 @@ class PriorityClassStrategy(Strategy):
                     f"priority class names with '{_SYSTEM}' prefix are reserved for system use only. error: {problem}"
                 )
                 errors.append(forbidden(Path("metadata.name"), text))
-        elif obj.get("value", 0) > HIGHEST:
-            errors.append(forbidden(Path("value"), f"maximum allowed value of a user defined priority is {HIGHEST}"))
+        elif obj.get("value", 0) > HIGHEST_PRIORITY:
+            errors.append(
+                forbidden(Path("value"), f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}")
+            )
         policy = obj.get("preemptionPolicy")
         if policy is not None and policy not in _POLICIES:
             at = Path("preemptionPolicy")

@@ -15,7 +15,7 @@ from kubedra import process
 from tests.compose import passthrough
 from tests.compose.composefile import FILE, load, variables_used
 from tests.compose.conftest import Stack, run_a_pod
-from tests.support.patience import wait_until
+from tests.support.patience import ended, wait_until
 from tests.support.wire import Wire
 
 DOCUMENT = load()
@@ -195,7 +195,7 @@ def test_credentials_are_made_once(stack: Stack) -> None:
     directory = stack.place(container, "/credentials")
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     stack.begin(container)
-    assert stack.processes[container].wait(30) == 0
+    assert ended(stack.processes[container]) == 0
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
 
 
@@ -203,7 +203,7 @@ def test_the_controllers_end_when_told_within_their_grace(stack: Stack) -> None:
     (container,) = stack.of("controllers")
     stack.healthy(container)
     stack.processes[container].send_signal(signal.SIGTERM)
-    assert stack.processes[container].wait(10) == 0
+    assert ended(stack.processes[container]) == 0
     stack.begin(container)
     stack.healthy(container)
     run_a_pod(balanced(stack), "third")
@@ -229,7 +229,7 @@ def test_sqlite_alone_is_one_service_that_keeps_its_data_and_its_token(alone: St
     run_a_pod(wire, "kept")
     assert wire.user("").get("/api/v1/nodes").status == 403
     alone.processes[container].terminate()
-    assert alone.processes[container].wait(10) == 0
+    assert ended(alone.processes[container]) == 0
     alone.begin(container)
     alone.healthy(container)
     assert wire.get("/api/v1/namespaces/default/pods/kept").json["status"]["phase"] == "Running"

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from kubedra import kubeconfig, process
 from tests.compose.composefile import KUBEDRA, NETWORK, ROOT
 from tests.compose.conftest import run_a_pod
-from tests.support.patience import CLOCK, run_command, wait_until
+from tests.support.patience import CLOCK, ended, run_command, wait_until
 from tests.support.wire import Wire
 
 TEXT = re.sub(
@@ -137,6 +137,6 @@ def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:
         assert wire.user("").get("/api/v1/pods").status == 403
     finally:
         child.terminate()
-        code = child.wait(10)
+        code = ended(child)
     assert code == 0
     assert said("STOPSIGNAL") == "SIGTERM"

@@ -230,8 +230,8 @@ class _Loader(yaml.SafeLoader):
 for _tag, _pattern, _first in (
     ("tag:yaml.org,2002:null", r"null|", ["n", ""]),
     ("tag:yaml.org,2002:bool", r"true|false", list("tf")),
-    ("tag:yaml.org,2002:int", r"-?[0-9]+", list("-0123456789")),
-    ("tag:yaml.org,2002:float", r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?", list("-0123456789")),
+    ("tag:yaml.org,2002:int", r"-?(0|[1-9][0-9]*)", list("-0123456789")),
+    ("tag:yaml.org,2002:float", r"-?[0-9]+(\.[0-9]+([eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)", list("-0123456789")),
     (_MERGE, r"<<", ["<"]),
 ):
     _Loader.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), _first)

@@ -50,7 +50,7 @@ def test_a_rule_keeps_pods_off_devices_until_it_is_gone_but_for_those_that_toler
 
 @pytest.mark.kube(own=True, feature_gates={"DRADeviceTaintRules": True}, runtime_config="resource.k8s.io/v1beta2=true")
 def test_pods_that_do_not_tolerate_a_device_that_broke_go_as_the_example_says(kube):
-    kube.add_node("worker", devices=8)
+    kube.add_node("node-1", devices=8)
     kube.apply(EXAMPLES / "quickstart" / "class.yaml")
     kube.apply(EXAMPLES / "device-taints" / "pods.yaml")
     for name in ("strict", "tolerant"):
@@ -58,7 +58,7 @@ def test_pods_that_do_not_tolerate_a_device_that_broke_go_as_the_example_says(ku
     kube.apply(EXAMPLES / "device-taints" / "rule.yaml")
     kube.wait("pod/strict", "delete")
     assert kube.get("pod/tolerant")["status"]["phase"] == "Running"
-    rule = kube.wait("devicetaintrule/worker-is-broken", lambda rule: rule.get("status", {}).get("conditions"))
+    rule = kube.wait("devicetaintrule/node-1-is-broken", lambda rule: rule.get("status", {}).get("conditions"))
     (condition,) = rule["status"]["conditions"]
     assert (condition["reason"], condition["message"]) == (
         "PodsPendingEviction",

@@ -111,7 +111,7 @@ def test_a_groups_claim_is_made_once_and_named_to_all_members(kube):
 def test_a_missing_template_is_told_to_the_group(kube):
     kube.apply(group("g", resourceClaims=[ENTRY]))
     client = kube.client()
-    events = client.watch(client.path("v1", "Event"), timeout=30, fieldSelector="reason=FailedResourceClaimCreation")
+    events = client.watch(client.path("v1", "Event"), timeout=300, fieldSelector="reason=FailedResourceClaimCreation")
     words = (
         'PodGroupResourceClaim shared: resource claim template "one": resourceclaimtemplate.resource.k8s.io "one" not'
         " found"

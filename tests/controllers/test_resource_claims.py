@@ -155,7 +155,7 @@ def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster):
 def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster):
     cluster.apply(pod("p", resourceClaimTemplateName="late"))
     events = cluster.client().watch(
-        cluster.client().path("v1", "Event"), timeout=30, fieldSelector="reason=FailedResourceClaimCreation"
+        cluster.client().path("v1", "Event"), timeout=300, fieldSelector="reason=FailedResourceClaimCreation"
     )
     words = (
         'PodResourceClaim gpu: resource claim template "late": resourceclaimtemplate.resource.k8s.io "late" not found'

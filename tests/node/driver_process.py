@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.patience import wait_until
+from tests.support.patience import ended, wait_until
 
 Json = dict[str, Any]
 PROGRAM = Path(__file__).with_name("grpcio_driver.py")
@@ -44,7 +44,7 @@ class DriverProcess:
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(10)
+            ended(self._process)
             self._process = None
 
     def kill(self) -> None:

@@ -310,7 +310,7 @@ def test_the_pod_resources_api_names_the_devices_of_containers(cluster: Cluster)
     def ask(method: str, request: Any, answer: Any) -> Any:
         with grpc.insecure_channel(f"unix:{path_of}") as channel:
             path = f"/v1.PodResourcesLister/{method}"
-            return channel.unary_unary(path, type(request).SerializeToString, answer.FromString)(request, timeout=10)
+            return channel.unary_unary(path, type(request).SerializeToString, answer.FromString)(request)
 
     (pod,) = ask("List", M.Empty(), M.ListPodResources).pods
     named = M.PodName(name="p", namespace="default")

@@ -17,6 +17,7 @@ from controllers.runtime.client import Client
 from tests.conformance.draapi import Api
 from tests.node.driver_process import DriverProcess
 from tests.node.test_dra_manager import Json, pod
+from tests.support.patience import become
 
 DRIVER = "gpu.example.com"
 CASE: Json = {
@@ -55,13 +56,7 @@ class Running:
         self.host = PluginHost(client, read, given, self.metrics, lambda: None, self.changed.append)
 
     async def become(self, holds: Callable[[], Any], what: str) -> Any:
-        try:
-            async with asyncio.timeout(20):
-                while not (found := holds()):
-                    await asyncio.sleep(0.01)
-                return found
-        except TimeoutError:
-            raise AssertionError(f"still not so: {what}") from None
+        return await become(holds, what)
 
     def sockets(self) -> list[tuple[str, bool]]:
         plugins = self.host.plugins.registered.get(DRIVER, ())

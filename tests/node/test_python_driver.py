@@ -98,7 +98,7 @@ def test_health_that_a_driver_reports_shows_in_the_pods_status(kube: Kube) -> No
 def call(socket: Path, method: str, request: Any, answer: Any) -> Any:
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         made = channel.unary_unary(method, type(request).SerializeToString, answer.FromString)
-        return made(request, timeout=10)
+        return made(request)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])

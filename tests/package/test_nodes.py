@@ -1,8 +1,14 @@
 """Nodes that are added by hand, and slices captured elsewhere."""
 
+import json
+import sys
+
 import pytest
 
-from kubedra.nodes import adopt, node_object
+from kubedra import process
+from kubedra.cli import main
+from kubedra.nodes import Captured, adopt, node_object
+from tests.support.patience import run_command
 
 NODE = {"metadata": {"name": "n1", "uid": "node-uid"}}
 
@@ -56,3 +62,83 @@ def test_what_is_not_given_is_left_to_the_agent(options):
     plain = node_object("n1")
     assert set(plain) == {"apiVersion", "kind", "metadata"}
     assert node_object("n1", **options) != plain
+
+
+def dumped() -> list[dict]:
+    """A dump of a cluster with two nodes, a slice for all nodes and another kind."""
+
+    def of(name: str, **spec) -> dict:
+        meta = {"name": f"{name}-d-x", "uid": "old", "resourceVersion": "7"}
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d.example.com", "pool": pool, "devices": [{"name": "dev"}], **spec}
+        return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec}
+
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": {}}
+    return [of("big-1", nodeName="big-1"), of("big-2", nodeName="big-2"), of("net", allNodes=True), claim]
+
+
+def published(kube) -> dict[str, tuple[str | None, str]]:
+    return {
+        slice_["metadata"]["name"]: (slice_["spec"].get("nodeName"), slice_["spec"]["pool"]["name"])
+        for slice_ in kube.list("resourceslices")
+    }
+
+
+@pytest.fixture
+def node_add(kube, tmp_path, monkeypatch):
+    """`kubedra node add` on a dump, with the server of $KUBECONFIG."""
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": dumped()}))
+    monkeypatch.setenv("KUBECONFIG", f"/no/such/file:{kube.kubeconfig}")
+    monkeypatch.chdir(tmp_path)
+    return lambda *args: main(["node", "add", *args, "--slices", str(file)])
+
+
+def test_a_dump_of_a_cluster_makes_the_nodes_that_it_names(kube, node_add, capsys):
+    assert node_add() == 0
+    assert capsys.readouterr().out == "node/big-1 created\nnode/big-2 created\n"
+    assert published(kube) == {
+        "big-1-d-x": ("big-1", "big-1"),
+        "big-2-d-x": ("big-2", "big-2"),
+        "net-d-x": (None, "net"),
+    }
+
+
+def test_a_named_node_takes_what_fits_it_and_may_get_another_name(kube, node_add):
+    assert node_add("big-2", "--as", "mine") == 0
+    assert published(kube) == {"mine-d-x": ("mine", "mine"), "net-d-x": (None, "net")}
+    assert [node["metadata"]["name"] for node in kube.list("nodes")] == ["mine"]
+
+
+def test_a_node_that_no_slice_names_is_an_error_that_says_which_there_are(tmp_path):
+    pinned = [obj for obj in dumped() if "nodeName" in obj["spec"]]
+    with pytest.raises(ValueError, match=r"no ResourceSlice of node n1 is among the slices given: .* of big-1, big-2"):
+        Captured([pinned]).of("n1")
+    with pytest.raises(ValueError, match="there is ResourceClaim"):
+        Captured([dumped()[3:]]).of("n1")
+
+
+def test_a_new_name_needs_one_node(node_add, capsys):
+    assert node_add("--as", "x") == 2
+    assert "which of big-1, big-2" in capsys.readouterr().err
+
+
+def test_a_node_without_a_name_and_slices_is_refused(capsys, kube):
+    assert main(["node", "add", "--kubeconfig", str(kube.kubeconfig)]) == 2
+    assert "name the node" in capsys.readouterr().err
+
+
+def test_health_heeds_the_kubeconfig_of_the_environment(kube, monkeypatch, capsys):
+    monkeypatch.setenv("KUBECONFIG", str(kube.kubeconfig))
+    assert main(["health"]) == 0
+    assert capsys.readouterr().out == "ok\n"
+
+
+def test_help_of_up_shows_the_defaults_of_up():
+    def shown(command: str) -> str:
+        done = run_command([sys.executable, "-m", "kubedra", command, "--help"], env=process.environment(), text=True)
+        return " ".join(done.stdout.split())
+
+    assert "emulated nodes to begin with (default 2)" in shown("up")
+    assert "-NAME (default *)" in shown("up")
+    assert "emulated nodes to begin with (default 0)" in shown("serve")

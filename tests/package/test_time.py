@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -103,6 +105,26 @@ def test_a_watch_ends_when_its_time_is_over_and_tokens_expire(kube: Kube) -> Non
         lines = stream.iter_lines()
         kube.advance(hours=1)
         assert list(lines) == []
+
+
+@virtual
+def test_streams_go_on_while_time_stands_still_and_connections_live_while_it_moves(kube: Kube) -> None:
+    connection = http.client.HTTPConnection(kube.url.removeprefix("http://"), timeout=20)
+    stream = http.client.HTTPConnection(kube.url.removeprefix("http://"), timeout=20)
+    stream.request("GET", "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=0")
+    events = stream.getresponse()
+    connection.request("GET", "/-/clock")
+    connection.getresponse().read()
+    sock = connection.sock
+    for name in ("a", "b", "c"):
+        kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+        assert json.loads(events.readline())["object"]["metadata"]["name"] == name
+    kube.advance(minutes=10)
+    connection.request("GET", "/-/clock")
+    assert connection.getresponse().status == 200
+    assert connection.sock is sock
+    stream.close()
+    connection.close()
 
 
 @virtual

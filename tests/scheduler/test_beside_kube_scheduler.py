@@ -38,6 +38,7 @@ from tests.scheduler.situations import (
     spread_by_default,
 )
 from tests.scheduler.world import scheduled
+from tests.support.patience import ended, patience
 from tests.support.wire import Child
 
 Json = dict[str, Any]
@@ -85,7 +86,7 @@ async def theirs(directory: Path, configuration: Json | None = None) -> AsyncIte
                 yield client
         finally:
             process.terminate()
-            process.wait(20)
+            ended(process)
 
 
 @asynccontextmanager
@@ -128,7 +129,7 @@ async def prepare(client: Client, situation: Situation) -> dict[str, str]:
 
 async def verdict(client: Client, pod: str) -> Json:
     """The pod once it is bound, or rejected and not about to be bound."""
-    async with asyncio.timeout(30), aclosing(client.watch(PODS, "ns", initial_events=True)) as batches:
+    async with patience(30), aclosing(client.watch(PODS, "ns", initial_events=True)) as batches:
         async for batch in batches:
             for event in batch:
                 if event.type in ("ADDED", "MODIFIED") and key_of(event.object) == f"ns/{pod}":

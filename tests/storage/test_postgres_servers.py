@@ -97,7 +97,7 @@ def test_a_consistent_read_sees_what_another_server_answered(postgres_schema_url
             await caches.start()
             for turn in range(10):
                 record = await one.append(Write(f"a/{turn}", b'{"metadata":{}}', 0))
-                await cache.consistent(timeout=10)
+                await cache.consistent(timeout=120)
                 assert cache.get(record.key).revision == record.revision
 
     asyncio.run(run())
@@ -203,14 +203,14 @@ def test_a_server_that_was_away_for_longer_than_history_is_kept_starts_anew(post
             cache = caches.add("a/")
             await caches.start()
             kept = await two.append(Write("a/kept", b'{"metadata":{}}', 0))
-            await caches.wait_for(kept.revision, 10)
+            await caches.wait_for(kept.revision, 120)
             cursor = cache.cursor(0)
             async with one._pulling:  # the feed is held up
                 gone = await two.append(Write("a/gone", b'{"metadata":{}}', 0))
                 await two.append(Write("a/gone", b'{"metadata":{}}', gone.revision, deleted=True))
                 new = await two.append(Write("a/new", b'{"metadata":{}}', 0))
                 await two.compact(new.revision)
-            await caches.wait_for(new.revision, 10)
+            await caches.wait_for(new.revision, 120)
             assert [entry.key for entry in cache.list().entries] == ["a/kept", "a/new"]
             with pytest.raises(Expired):
                 cursor.next_batch()

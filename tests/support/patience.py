@@ -111,16 +111,22 @@ class Deadline:
         return CLOCK.seconds >= self._end
 
 
-def wait_until(holds: Callable[[], Any], what: str, seconds: float = PATIENCE, pause: float = 0.01) -> Any:
-    """Ask until it holds, and give what it answered; an assertion with `what` when patience ends. A `pause` of 0 asks
-    without one.
-    """
+def wait_until(holds: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    """What `holds` gives as soon as that is true; an assertion with `what` when patience ends."""
     deadline = Deadline(seconds)
-    while not (answer := holds()):
+    while not (found := holds()):
         assert not deadline.passed, f"still not so: {what}"
-        if pause:
-            time.sleep(pause)
-    return answer
+        time.sleep(0.01)
+    return found
+
+
+async def become(holds: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    """wait_until for coroutines: the loop goes on meanwhile."""
+    deadline = Deadline(seconds)
+    while not (found := holds()):
+        assert not deadline.passed, f"still not so: {what}"
+        await asyncio.sleep(0.01)
+    return found
 
 
 def ended(process: subprocess.Popen[Any], what: str = "the process has ended", seconds: float = PATIENCE) -> int:

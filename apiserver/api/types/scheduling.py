@@ -55,7 +55,7 @@ PodGroupResourceClaim = Struct(_ALPHA + "PodGroupResourceClaim", lambda: (
 _CLAIMS = ListOf(PodGroupResourceClaim, "map", ("name",), merge_key="name", strategy="merge,retainKeys")
 PodGroupResourceClaimStatus = Struct(_ALPHA + "PodGroupResourceClaimStatus", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the entry in the spec."),
-    field("resourceClaimName", 2, STRING, pointer=True,
+    field("resourceClaimName", 2, STRING, pointer=True, limits=Limits(format="long-name"),
         doc="The claim that was made; none means that none was needed."),
 ), doc="PodGroupResourceClaimStatus tells the claim that was made from a template.")
 WorkloadPodGroupTemplateReference = Struct(_ALPHA + "WorkloadPodGroupTemplateReference", lambda: (

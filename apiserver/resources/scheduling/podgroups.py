@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, too_many
 from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
+from apiserver.api.validation.compile import most_items
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
@@ -14,19 +15,14 @@ from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.scheduling.groupvalidation import (
-    CLAIMS_LIMIT,
-    claim_statuses,
-    immutable,
-    scheduling_fields,
-    template_reference,
-)
+from apiserver.resources.scheduling.groupvalidation import RULES, claim_statuses, immutable
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
+_MOST_CLAIMS: Final = most_items(PodGroupSpec, "resourceClaims")
 #: Fields that may not even be changed while their gate is off.
 _FORBIDDEN: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
 
@@ -44,10 +40,7 @@ class PodGroupStrategy(Strategy):
         drop_disabled(ctx, obj, None)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        spec = obj["spec"]
-        return template_reference(_SPEC / "podGroupTemplateRef", spec.get("podGroupTemplateRef")) + scheduling_fields(
-            _SPEC, spec
-        )
+        return RULES.of(PodGroupSpec).errors(_SPEC, obj["spec"])
 
     def canonicalize(self, ctx: Context, obj: Json) -> None:
         """Upstream fills defaults again in what it reads from its storage, also that of a field which the gate had
@@ -69,8 +62,8 @@ class PodGroupStrategy(Strategy):
                 errors.append(immutable(_SPEC / name))
             elif new not in (None, ""):
                 errors.append(forbidden(_SPEC / name, ""))
-            if name == "resourceClaims" and len(new or ()) > CLAIMS_LIMIT:
-                errors.append(too_many(_SPEC / name, len(new), CLAIMS_LIMIT))
+            if name == "resourceClaims" and len(new or ()) > _MOST_CLAIMS:
+                errors.append(too_many(_SPEC / name, len(new), _MOST_CLAIMS))
         return errors
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
@@ -93,7 +86,7 @@ class PodGroupStrategy(Strategy):
                         "must match the name of an entry in `spec.resourceClaims`",
                     )
                 )
-        return errors + claim_statuses(at, statuses, (old.get("status") or {}).get("resourceClaimStatuses") or [])
+        return errors + claim_statuses(status, old.get("status") or {})
 
 
 def _policy(obj: Json) -> str:

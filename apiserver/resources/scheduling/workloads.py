@@ -6,19 +6,14 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, required, too_many
 from apiserver.api.types.scheduling import Workload, WorkloadSpec
+from apiserver.api.validation.compile import most_items
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.scheduling.groupvalidation import (
-    TEMPLATES_LIMIT,
-    controller_reference,
-    immutable,
-    list_map,
-    template,
-)
+from apiserver.resources.scheduling.groupvalidation import RULES, immutable
 
 Json = dict[str, Any]
 
@@ -30,10 +25,7 @@ class WorkloadStrategy(Strategy):
         drop_disabled(ctx, obj, None)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        spec = obj["spec"]
-        errors = controller_reference(_SPEC / "controllerRef", spec.get("controllerRef"))
-        at, templates = _SPEC / "podGroupTemplates", spec.get("podGroupTemplates") or []
-        return errors + (list_map(at, templates, TEMPLATES_LIMIT, template) if templates else [required(at)])
+        return RULES.of(WorkloadSpec).errors(_SPEC, obj["spec"])
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         drop_disabled(ctx, obj, old)
@@ -54,7 +46,8 @@ def _size(path: Path, templates: list[Json]) -> list[FieldError]:
     """Too many and none are said of changed templates, too."""
     if not templates:
         return [required(path)]
-    return [too_many(path, len(templates), TEMPLATES_LIMIT)] if len(templates) > TEMPLATES_LIMIT else []
+    most = most_items(WorkloadSpec, "podGroupTemplates")
+    return [too_many(path, len(templates), most)] if len(templates) > most else []
 
 
 WORKLOADS: Final = Resource(
