@@ -18,8 +18,12 @@ from typing import TYPE_CHECKING, Any, Self
 from kubedra.manifests import Document, Manifest, documents
 
 if TYPE_CHECKING:
+    import httpx
+
     from kubedra.clock import Clock
 
+#: A failing test's report ends in the test: pytest leaves this module's frames out.
+__tracebackhide__ = True
 #: Real time that clients outside have to react to what a timer of virtual time caused.
 _REACTION = timedelta(milliseconds=10)
 #: The manager that owns what `apply` sets.
@@ -71,6 +75,9 @@ class Client:
         access = read(Path(path))
         return cls(access.server, token=access.token, verify=access.verify(), namespace=access.namespace)
 
+    def __repr__(self) -> str:
+        return f"<kubedra.Client {self.url} namespace={self.namespace}>"
+
     def close(self) -> None:
         self._http.close()
 
@@ -92,12 +99,32 @@ class Client:
         params: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Json:
-        """One request; the decoded answer, or ApiError. `timeout` in seconds, where it is not the client's."""
+        """One request; the decoded answer, or ApiError. `timeout` in seconds, where it is not the client's.
+
+        Raises ConnectionError where no server answers.
+        """
+        answer = self._send(method, path, body, content_type=content_type, params=params, timeout=timeout)
+        return self._answer(answer.status_code, answer.text)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> httpx.Response:
+        import httpx
+
         content = None if body is None else json.dumps(body)
         headers = {"Content-Type": content_type} if content else {}
         limit = self._http.timeout if timeout is None else timeout
-        answer = self._http.request(method, path, content=content, headers=headers, params=params, timeout=limit)
-        return self._answer(answer.status_code, answer.text)
+        try:
+            return self._http.request(method, path, content=content, headers=headers, params=params, timeout=limit)
+        except httpx.ConnectError as error:
+            raise ConnectionError(f"{self.url}: no server answers: {error}") from None
 
     @staticmethod
     def _answer(code: int, text: str) -> Json:
@@ -158,10 +185,16 @@ class Client:
         self._kinds[api_version] = {r["kind"]: r for r in listing["resources"] if "/" not in r["name"]}
         return self._kinds[api_version]
 
-    def get(self, target: str, *, namespace: str | None = None) -> Json:
-        """The object `KIND/NAME`, for example `get("pod/web")`."""
-        word, _, name = target.partition("/")
-        return self.request("GET", self.path(*self.resolve(word), namespace, name))
+    def _object(self, target: str, namespace: str | None, subresource: str = "", name: str = "") -> str:
+        """The path of `KIND/NAME`, or of KIND and a name."""
+        word, _, named = target.partition("/")
+        if not (name or named):
+            raise ValueError(f'"{target}" names no object: write "{target}/NAME"')
+        return self.path(*self.resolve(word), namespace, name or named, subresource)
+
+    def get(self, target: str, name: str = "", *, namespace: str | None = None) -> Json:
+        """The object `KIND/NAME`: `get("pod/web")` or `get("pods", "web")`."""
+        return self.request("GET", self._object(target, namespace, name=name))
 
     def list(self, word: str, *, namespace: str | None = None, **params: str) -> Objects:
         """The objects of a kind; `namespace=""` for all namespaces."""
@@ -177,19 +210,36 @@ class Client:
 
     def delete(self, target: str, *, namespace: str | None = None, grace_period: int | None = None) -> Json:
         """Delete `KIND/NAME`."""
-        word, _, name = target.partition("/")
         params = {} if grace_period is None else {"gracePeriodSeconds": str(grace_period)}
-        return self.request("DELETE", self.path(*self.resolve(word), namespace, name), params=params)
+        return self.request("DELETE", self._object(target, namespace), params=params)
 
     def patch(self, target: str, patch: Json, *, namespace: str | None = None, subresource: str = "") -> Json:
         """Merge-patch `KIND/NAME`."""
+        return self.request("PATCH", self._object(target, namespace, subresource), patch, content_type=_MERGE)
+
+    def patch_status(self, target: str, status: Json, *, namespace: str | None = None) -> Json:
+        """Merge-patch the status of `KIND/NAME`: `patch_status("pod/web", {"phase": "Failed"})`."""
+        return self.patch(target, {"status": status}, namespace=namespace, subresource="status")
+
+    def scale(self, target: str, replicas: int, *, namespace: str | None = None) -> Json:
+        """Set the number of replicas of `KIND/NAME`; its Scale."""
+        return self.patch(target, {"spec": {"replicas": replicas}}, namespace=namespace, subresource="scale")
+
+    def events(self, target: str = "", *, namespace: str | None = None) -> Objects:
+        """The events about `KIND/NAME`, or all of the namespace, oldest first."""
         word, _, name = target.partition("/")
-        return self.request(
-            "PATCH",
-            self.path(*self.resolve(word), namespace, name, subresource),
-            patch,
-            content_type=_MERGE,
-        )
+        about = {"involvedObject.kind": self.resolve(word)[1], "involvedObject.name": name} if target else {}
+        selector = ",".join(f"{key}={value}" for key, value in about.items() if value)
+        found = self.list("events", namespace=namespace, **({"fieldSelector": selector} if selector else {}))
+        return sorted(found, key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
+
+    def logs(self, target: str, *, container: str = "", namespace: str | None = None) -> str:
+        """What a pod's container wrote, from clusters that run containers: `logs("pod/web")`."""
+        params = {"container": container} if container else {}
+        answer = self._send("GET", self._object(target, namespace, "log"), params=params)
+        if answer.status_code >= 400:
+            self._answer(answer.status_code, answer.text)
+        return answer.text
 
     def apply(
         self, manifest: Manifest, *, force: bool = False, strict: bool = True, field_manager: str = FIELD_MANAGER

@@ -96,12 +96,21 @@ class ControlPlane:
     @property
     def url(self) -> str:
         """The server's address, as http://127.0.0.1:PORT."""
-        return str(self._announced["url"])
+        return str(self._running()["url"])
 
     @property
     def kubeconfig(self) -> Path:
         """A kubeconfig for it; never the user's own."""
-        return Path(self._announced["kubeconfig"])
+        return Path(self._running()["kubeconfig"])
+
+    def _running(self) -> dict[str, Any]:
+        if self._process is None or not self._announced:
+            raise RuntimeError(f"the control plane {'was stopped' if self._announced else 'is not started'}")
+        return self._announced
+
+    def __repr__(self) -> str:
+        state = self._announced["url"] if self._process and self._announced else "not running"
+        return f"<kubedra.ControlPlane {state} in {self.data_dir}>"
 
     @property
     def pid(self) -> int:

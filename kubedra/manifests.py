@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
+#: Frames that pytest leaves out of a failing test's report.
+__tracebackhide__ = True
 Manifest = str | Path | Json | Iterable[Json]
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kubedra.client import Client
 
 Json = dict[str, Any]
+#: Frames that pytest leaves out of a failing test's report.
+__tracebackhide__ = True
 
 EMULATED = "kubedra.dev/emulated"
 DEVICES = "kubedra.dev/devices"

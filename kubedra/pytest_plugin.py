@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kubedra.node_process import NodeProcess
 
 Json = dict[str, Any]
+#: A failing test's report ends in the test: pytest leaves this module's frames out.
+__tracebackhide__ = True
 
 #: Options of the marker that need a server of the test's own.
 _OWN_ONLY = frozenset(
@@ -68,8 +70,28 @@ class Kube:
         """See `Client.apply`."""
         return self.client().apply(manifest, **options)
 
-    def get(self, target: str, **options: Any) -> Json:
-        return self.client().get(target, **options)
+    def __repr__(self) -> str:
+        return f"<kube {self.plane!r}>"
+
+    def get(self, target: str, name: str = "", **options: Any) -> Json:
+        """See `Client.get`."""
+        return self.client().get(target, name, **options)
+
+    def events(self, target: str = "", **options: Any) -> list[Json]:
+        """See `Client.events`."""
+        return self.client().events(target, **options)
+
+    def logs(self, target: str, **options: Any) -> str:
+        """See `Client.logs`."""
+        return self.client().logs(target, **options)
+
+    def patch_status(self, target: str, status: Json, **options: Any) -> Json:
+        """See `Client.patch_status`."""
+        return self.client().patch_status(target, status, **options)
+
+    def scale(self, target: str, replicas: int, **options: Any) -> Json:
+        """See `Client.scale`."""
+        return self.client().scale(target, replicas, **options)
 
     def list(self, word: str, **options: Any) -> list[Json]:
         return self.client().list(word, **options)
