@@ -10,7 +10,7 @@ from collections import defaultdict
 
 import pytest
 
-from tests.conformance import recordings
+from tests.conformance import fidelity, recordings
 from tests.conformance.conversation import Conversation
 from tests.conformance.ledger import Ledger
 from tests.conformance.player import play
@@ -79,3 +79,8 @@ def test_the_list_names_no_conversation_that_is_not_there() -> None:
 
 def test_every_conversation_on_the_list_that_differs_has_a_reason() -> None:
     assert [title for title, equal in _LEDGER.equal.items() if not equal and not _LEDGER.reason(title)] == []
+
+
+def test_the_page_on_fidelity_shows_the_list() -> None:
+    text = fidelity.PAGE.read_text()
+    assert text == fidelity.page(text, _LEDGER), "run python -m tests.conformance.fidelity"

@@ -10,7 +10,7 @@ import pytest
 
 from kubedra import ControlPlane, process
 from kubedra.control_plane import StartError
-from tests.support.patience import wait_until
+from tests.support.patience import ended, wait_until
 
 #: Starts both, says their process ids, and does what `{end}` says.
 OWNER = """
@@ -70,7 +70,7 @@ def test_ctrl_c_is_the_owners_and_the_children_end_with_it(end):
         assert all(alive(pid) for pid in children)
         owner.stdin.write("\n")
         owner.stdin.flush()
-        owner.wait(60)
+        ended(owner)
     wait_until(lambda: not any(alive(pid) for pid in children), "the children end with their owner")
 
 

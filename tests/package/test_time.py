@@ -81,7 +81,7 @@ def test_while_a_test_waits_time_passes_as_far_as_it_has_to(kube: Kube) -> None:
     kube.wait("pod/p", "phase=Succeeded")
     assert kube.clock.now() - before == timedelta(seconds=20)
     with pytest.raises(TimeoutError, match=r"did not reach phase=Failed within 30\.0 s"):
-        kube.wait("pod/p", "phase=Failed")
+        kube.wait("pod/p", "phase=Failed", timeout=30.0)
 
 
 @virtual
@@ -109,8 +109,8 @@ def test_a_watch_ends_when_its_time_is_over_and_tokens_expire(kube: Kube) -> Non
 
 @virtual
 def test_streams_go_on_while_time_stands_still_and_connections_live_while_it_moves(kube: Kube) -> None:
-    connection = http.client.HTTPConnection(kube.url.removeprefix("http://"), timeout=20)
-    stream = http.client.HTTPConnection(kube.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(kube.url.removeprefix("http://"))
+    stream = http.client.HTTPConnection(kube.url.removeprefix("http://"))
     stream.request("GET", "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=0")
     events = stream.getresponse()
     connection.request("GET", "/-/clock")
