@@ -36,6 +36,7 @@ from apiserver.http.handlers.history import History
 from apiserver.http.handlers.routes import Routes
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.relay import AsgiApp
+from apiserver.http.server.webpages import WebPages
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
@@ -118,7 +119,9 @@ class Server:
         if not self._authorizer.allows_all:
             links.append(Authorization(self._authorizer))
         self.chain = HandlerChain(*links, last=self._dispatch)
-        self.front = FrontEnd(self.chain, self._make_admin)
+        # Where access is open nothing else asks who sends a request.
+        pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
+        self.front = FrontEnd(self.chain, self._make_admin, pages)
         self.catalog.subscribe(self._follow_catalog)
 
     def _make_catalog(self) -> Catalog:

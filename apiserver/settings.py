@@ -44,6 +44,8 @@ class Settings:
     disable_plugins: tuple[str, ...]
     port: int
     bind_address: str
+    #: Hosts besides this machine's for which requests are taken while access is open.
+    accept_hosts: tuple[str, ...]
     data_dir: Path
     storage: str
     durability: str
@@ -161,6 +163,13 @@ def parser() -> argparse.ArgumentParser:
     )
     kube.add_argument("-v", dest="verbosity", action="count", default=0, help="log more; -vv everything")
     own = flags.add_argument_group("kubedra's own")
+    own.add_argument(
+        "--accept-hosts",
+        action="append",
+        default=[],
+        metavar="NAME,…",
+        help="where access is open: further hosts to serve, * for any (default: this machine's names and addresses)",
+    )
     own.add_argument("--port", type=int, default=8001, metavar="N", help="0 takes any free port (default 8001)")
     own.add_argument(
         "--tls", action="store_true", help="serve https with a certificate of its own, which the kubeconfig trusts"
@@ -279,6 +288,7 @@ def read(arguments: Sequence[str]) -> Settings:
         disable_plugins=disable,
         port=given.port,
         bind_address=given.bind_address,
+        accept_hosts=tuple(name.strip() for text in given.accept_hosts for name in text.split(",") if name.strip()),
         data_dir=data_dir,
         storage=given.storage,
         durability=given.durability,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import Depends, FastAPI, HTTPException, Request
 
+from apiserver.http.admin import documentation
 from apiserver.http.admin.operations import Operations
 from apiserver.http.admin.routers import ROUTERS
 
@@ -14,8 +15,9 @@ def create_admin(operations: Operations) -> FastAPI:
         title="kubedra",
         version=operations.version,
         description="What the control plane does beyond Kubernetes.",
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
+        openapi_url=None,
     )
 
     async def administrator(request: Request) -> None:
@@ -25,4 +27,5 @@ def create_admin(operations: Operations) -> FastAPI:
 
     for module in ROUTERS:
         app.include_router(module.create(operations), dependencies=[Depends(administrator)])
+    app.include_router(documentation.create(app), dependencies=[Depends(administrator)])
     return app

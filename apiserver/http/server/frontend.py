@@ -12,15 +12,18 @@ from collections.abc import Callable
 from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.pace import Pace
 from apiserver.http.server.relay import AsgiApp
+from apiserver.http.server.webpages import WebPages
 
 
 class FrontEnd:
     """`chain` answers Kubernetes requests; `make_admin` imports and builds the FastAPI application. All streams of a
-    server keep one `pace`.
+    server keep one `pace`. `web_pages` refuses what may come from a page in a browser, where access is open.
     """
 
-    def __init__(self, chain: HandlerChain, make_admin: Callable[[], AsgiApp]) -> None:
-        self.chain, self._make_admin = chain, make_admin
+    def __init__(
+        self, chain: HandlerChain, make_admin: Callable[[], AsgiApp], web_pages: WebPages | None = None
+    ) -> None:
+        self.chain, self._make_admin, self.web_pages = chain, make_admin, web_pages
         self._admin: asyncio.Future[AsgiApp] | None = None
         self.pace = Pace()
 

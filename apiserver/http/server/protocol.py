@@ -81,7 +81,7 @@ class Protocol(asyncio.Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._front = cast(FrontEnd, config.loaded_app)
-        self._chain = self._front.chain
+        self._chain, self._web_pages = self._front.chain, self._front.web_pages
         self._loop = _loop or asyncio.get_running_loop()
         self._connections, self._tasks = server_state.connections, server_state.tasks
         self._idle_timeout = config.timeout_keep_alive
@@ -275,6 +275,8 @@ class Protocol(asyncio.Protocol):
 
     def _answer(self, pending: _Pending) -> None:
         answer = pending.refusal
+        if answer is None and self._web_pages is not None:
+            answer = self._web_pages.refusal(pending.request)
         if answer is None and not is_admin_path(pending.raw_path):
             answer = self._chain.try_fast(pending.request)
         if answer is not None:

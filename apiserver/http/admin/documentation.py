@@ -1,0 +1,111 @@
+"""`/openapi.json`, and `/docs`: the same as a page for people, one file without scripts, that works without the internet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html import escape
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import HTMLResponse, JSONResponse
+
+Json = dict[str, Any]
+
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}"
+    "h2{border-bottom:1px solid #d0d7de;margin-top:2.5rem}code{background:#f3f4f6;padding:.1em .3em}"
+    "table{border-collapse:collapse;width:100%}td,th{border:1px solid #d0d7de;padding:.3rem .6rem;text-align:left;"
+    "vertical-align:top}th{background:#f6f8fa}"
+)
+#: Nothing is loaded and nothing runs.
+_POLICY: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+
+
+def create(app: FastAPI) -> APIRouter:
+    """The routes that describe all others of `app`."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/openapi.json")
+    async def openapi() -> JSONResponse:
+        return JSONResponse(app.openapi())
+
+    @router.get("/docs")
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(page(app.openapi()), headers=_POLICY)
+
+    return router
+
+
+def page(document: Json) -> str:
+    """An OpenAPI document as HTML."""
+    info = document["info"]
+    title = escape(f"{info['title']} {info['version']}")
+    body = "".join(_operations(document)) + "".join(_models(document))
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+        f"<h1>{title}</h1><p>{escape(info.get('description', ''))}</p>{body}</html>"
+    )
+
+
+def _operations(document: Json) -> Iterator[str]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"<h2><code>{method.upper()} {escape(path)}</code> {escape(operation.get('summary', ''))}</h2>"
+            yield f"<p>{escape(operation.get('description', ''))}</p>"
+            parameters = operation.get("parameters") or ()
+            if parameters:
+                rows = (
+                    (
+                        parameter["name"],
+                        parameter["in"],
+                        _type(parameter.get("schema", {})),
+                        parameter.get("description", ""),
+                    )
+                    for parameter in parameters
+                )
+                yield _table(("parameter", "in", "type", "meaning"), rows)
+            content = (operation.get("requestBody") or {}).get("content", {})
+            for media, described in content.items():
+                yield f"<p>Body: {escape(media)}, {_type(described.get('schema', {}))}</p>"
+            for code, answer in (operation.get("responses") or {}).items():
+                shown = answer.get("content", {}).get("application/json", {}).get("schema", {})
+                yield f"<p>{escape(code)}: {escape(answer.get('description', ''))} {_type(shown)}</p>"
+
+
+def _models(document: Json) -> Iterator[str]:
+    for name, schema in (document.get("components") or {}).get("schemas", {}).items():
+        yield f'<h2 id="{escape(name)}">{escape(name)}</h2><p>{escape(schema.get("description", ""))}</p>'
+        rows = (
+            (field, _type(described), described.get("default", ""), described.get("description", ""))
+            for field, described in schema.get("properties", {}).items()
+        )
+        yield _table(("field", "type", "default", "meaning"), rows)
+
+
+def _table(heads: tuple[str, ...], rows: Any) -> str:
+    lines = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{lines}</table>" if lines else ""
+
+
+class _Html(str):
+    """A text that is HTML already."""
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, _Html) else escape(value if isinstance(value, str) else json.dumps(value))
+
+
+def _type(schema: Json) -> _Html:
+    """What a schema's values are: a link where they are a model."""
+    if "$ref" in schema:
+        name = escape(schema["$ref"].rpartition("/")[2])
+        return _Html(f'<a href="#{name}">{name}</a>')
+    for choice in ("anyOf", "oneOf"):
+        if choice in schema:
+            return _Html(" or ".join(map(_type, schema[choice])))
+    if schema.get("type") == "array":
+        return _Html(f"list of {_type(schema.get('items', {}))}")
+    if "enum" in schema:
+        return _Html(", ".join(f"<code>{escape(str(value))}</code>" for value in schema["enum"]))
+    return _Html(escape(str(schema.get("type", ""))))

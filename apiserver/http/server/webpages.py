@@ -1,0 +1,106 @@
+"""What keeps web pages away from a server whose access is open.
+
+A browser on the same machine reaches loopback addresses for any page that it shows: a form or a `no-cors` fetch sends
+requests, and a name of the page's own that resolves to 127.0.0.1 (DNS rebinding) even reads the answers. Where access
+is open, so that nothing else asks who sends a request, these are refused:
+
+* requests for a host that is neither this machine nor accepted by `--accept-hosts`
+* requests that may change something and come from a page elsewhere (Origin, Sec-Fetch-Site)
+* bodies of a browser in a type that a plain form can send, or in none
+
+Programs are not concerned: they send no Origin, and the address that they were given as Host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from apiserver.api.status import StatusError
+from apiserver.http.formats.errors import status_response
+from apiserver.messages import Request, Response
+
+__all__ = ["WebPages"]
+
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Content types that a page may send anywhere without asking first (Fetch: CORS-safelisted), and none.
+_FORMS: Final = frozenset({"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
+_KNOWN_HOSTS: Final = 256
+
+
+class WebPages:
+    """Decides which requests a page elsewhere may have made. `accepted` are further hosts, `*` all of them."""
+
+    def __init__(self, bound: str, accepted: Iterable[str] = ()) -> None:
+        self._accepted = frozenset(name.lower().rstrip(".") for name in accepted)
+        self._bound = bound
+        #: Host fields that were found to be ours: the same few over and over.
+        self._known: set[str] = set()
+
+    def refusal(self, request: Request) -> Response | None:
+        """403 where a request may be a web page's, else None."""
+        headers = request.headers
+        host = headers.get("host", "")
+        if host not in self._known and not self._is_ours(host):
+            return _refused(request, f"it does not serve the host {_shown(host)}; --accept-hosts adds hosts")
+        if request.method in _SAFE and "upgrade" not in headers:
+            return None
+        if problem := self._foreign(headers):
+            return _refused(request, problem)
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a Host field or an origin's host is this machine's. Remembers those that are.
+
+        A name of one label cannot be a page's own: nobody outside can give it an address (it is a service of Docker
+        Compose, or of /etc/hosts).
+        """
+        name = _name(host)
+        ours = (
+            "*" in self._accepted
+            or name in self._accepted
+            or ("." not in name and ":" not in name)
+            or name.endswith(".localhost")
+            or name == self._bound
+            or _is_loopback(name)
+        )
+        if ours and len(self._known) < _KNOWN_HOSTS:
+            self._known.add(host)
+        return ours
+
+    def _foreign(self, headers: Mapping[str, str]) -> str:
+        """Why a request that may change something is not taken; "" if it is."""
+        origin = headers.get("origin", "")
+        if origin and not ((host := urlsplit(origin).netloc) and self._is_ours(host)):
+            return f"it takes no changes from the web page {_shown(origin)}"
+        if headers.get("sec-fetch-site") == "cross-site":
+            return "it takes no changes from a web page of another site"
+        media = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media in _FORMS and headers.get("user-agent", "").startswith("Mozilla/"):
+            return "it takes a browser's changes with a content type of their own alone, such as application/json"
+        return ""
+
+
+def _name(host: str) -> str:
+    """The name or address of a Host field, without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower().rstrip(".")
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(text: str) -> str:
+    return repr(text[:100])
+
+
+def _refused(request: Request, why: str) -> Response:
+    message = f"access to this server is open to programs of this machine, not to web pages: {why}"
+    return status_response(request, StatusError(403, "Forbidden", message))

@@ -1,0 +1,101 @@
+"""What a web page in a browser on the same machine can do to a server whose access is open: nothing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.wire import Child, Wire
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+BODY = '{"metadata":{"generateName":"a-"}}'
+BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    with Child(tmp_path_factory.mktemp("pages")) as child:
+        yield child.wire()
+
+
+def status(wire: Wire, method: str, path: str, body: str = "", **headers: str) -> int:
+    """The status of a request that is sent with these header fields and no others (but its length)."""
+    place = urlsplit(wire.url)
+    assert place.hostname is not None
+    fields = {"Host": place.netloc, "Content-Length": str(len(body)), "Connection": "close"}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    with socket.create_connection((place.hostname, place.port)) as connection:
+        connection.sendall(f"{method} {path} HTTP/1.1\r\n{head}\r\n{body}".encode())
+        return int(connection.makefile("rb").readline().split()[1])
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "192.0.2.1", "[2001:db8::1]"]
+)
+@pytest.mark.parametrize("path", [MAPS, "/-/info", "/docs", "/openapi.json", "/version"])
+def test_a_name_that_was_bound_to_this_machine_reads_nothing(wire: Wire, host: str, path: str) -> None:
+    assert status(wire, "GET", path, Host=host) == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:80", "api.localhost", "127.9.9.9:1", "[::1]:80", "apiserver:6443", "x"]
+)
+def test_this_machines_names_and_names_of_one_label_are_served(wire: Wire, host: str) -> None:
+    assert status(wire, "GET", MAPS, Host=host) == 200
+
+
+@pytest.mark.parametrize("path", ["/-/reset", MAPS])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "multipart/form-data; boundary=x"},
+        {},
+    ],
+    ids=lambda headers: "-".join(headers.values()) or "no content type",
+)
+def test_a_page_elsewhere_changes_nothing(wire: Wire, path: str, headers: dict[str, str]) -> None:
+    fields = {"Content-Type": "application/json"} if {"Origin", "Sec-Fetch-Site"} & headers.keys() else {}
+    assert status(wire, "POST", path, BODY, **{**BROWSER, **fields, **headers}) == 403
+    assert status(wire, "GET", MAPS, **{**BROWSER, **headers}) == 200
+
+
+def test_a_page_of_this_machine_and_programs_change_what_they_like(wire: Wire) -> None:
+    assert status(wire, "POST", MAPS, BODY, **BROWSER, **JSON, Origin="http://localhost:3000") == 201
+    assert status(wire, "POST", MAPS, BODY, **BROWSER, **JSON, **{"Sec-Fetch-Site": "same-origin"}) == 201
+    assert status(wire, "POST", MAPS, BODY) == 201
+    assert status(wire, "POST", "/-/reset", User_Agent="curl/8.0") == 200
+
+
+def test_an_upgrade_from_a_page_elsewhere_is_a_change(wire: Wire) -> None:
+    fields = {"Upgrade": "websocket", "Connection": "Upgrade", "Origin": "https://evil.example"}
+    assert status(wire, "GET", f"{MAPS}/a", **fields) == 403
+
+
+def test_hosts_can_be_added(tmp_path: object) -> None:
+    with Child(tmp_path, "--accept-hosts=api.example,two.example") as child:
+        wire = child.wire()
+        assert status(wire, "GET", MAPS, Host="api.example:8001") == 200
+        assert status(wire, "POST", MAPS, BODY, **JSON, Origin="https://two.example") == 201
+        assert status(wire, "GET", MAPS, Host="three.example") == 403
+    with Child(tmp_path, "--accept-hosts=*") as child:
+        assert status(child.wire(), "GET", MAPS, Host="three.example") == 200
+
+
+def test_the_page_of_routes_needs_nothing_from_elsewhere(wire: Wire) -> None:
+    answer = wire.get("/docs")
+    assert answer.status == 200
+    assert "<script" not in answer.text
+    assert "http" not in answer.text.replace("http-equiv", "").replace("https://evil", "") or "//" not in answer.text
+    for path in ("/-/reset", "/-/faults", "/-/requests"):
+        assert path in answer.text
+    assert wire.get("/openapi.json").json["paths"]["/-/reset"]
