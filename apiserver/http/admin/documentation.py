@@ -1,4 +1,4 @@
-"""`/openapi.json`, and `/docs`: the same as a page for people, one file without scripts, that works without the internet."""
+"""`/openapi.json`, and `/docs`: the same as a page for people, one file without scripts that needs no internet."""
 
 from __future__ import annotations
 
@@ -56,13 +56,8 @@ def _operations(document: Json) -> Iterator[str]:
             parameters = operation.get("parameters") or ()
             if parameters:
                 rows = (
-                    (
-                        parameter["name"],
-                        parameter["in"],
-                        _type(parameter.get("schema", {})),
-                        parameter.get("description", ""),
-                    )
-                    for parameter in parameters
+                    (each["name"], each["in"], _type(each.get("schema", {})), each.get("description", ""))
+                    for each in parameters
                 )
                 yield _table(("parameter", "in", "type", "meaning"), rows)
             content = (operation.get("requestBody") or {}).get("content", {})
@@ -90,6 +85,8 @@ def _table(heads: tuple[str, ...], rows: Any) -> str:
 
 class _Html(str):
     """A text that is HTML already."""
+
+    __slots__ = ()
 
 
 def _cell(value: Any) -> str:
