@@ -1,0 +1,215 @@
+"""Validation of values by a structural schema, as custom resources have one: compiled once, with upstream's words.
+
+    schema = Structural({"type": "object", "properties": {"spec": {…}}})
+    errors = schema.errors(value)                    a new object
+    errors = schema.errors(value, old)               an update: what has not changed is not told again
+    errors = schema.errors(value, old, rules=hook)   with rules: hook(node, path, value, old) → errors
+
+A valid value costs one walk of compiled tests. Only what does not fit is looked at again, with paths and words. The
+order is upstream's: types and limits, embedded objects, list types, rules; rules are not asked when the types are
+wrong. A null where a schema is not nullable has been pruned before (that is decoding), here it is an error.
+
+Facts: k8s.io/kube-openapi (pkg/validation/validate); apiextensions-apiserver (pkg/apiserver/schema/listtype and
+objectmeta, pkg/apiserver/validation/ratcheting.go, pkg/registry/customresource/strategy.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
+from apiserver.api.names import dns1035_label
+from apiserver.api.validation.nodes import ABSENT, Node, node_of, same
+
+__all__ = ["ABSENT", "RuleHook", "Structural"]
+
+Json = dict[str, Any]
+#: Asked for each part of a value whose schema has rules (`x-kubernetes-validations`): the schema, the path, the value,
+#: the stored value (ABSENT where none corresponds, so that transition rules are not asked).
+RuleHook = Callable[[Json, Path, Any, Any], list[FieldError]]
+#: Asked for the metadata of an embedded object.
+MetadataHook = Callable[[Path, Json], list[FieldError]]
+
+_BLOCKING: Final = frozenset(
+    {
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+_NOT_ASKED: Final = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete"
+    " validation"
+)
+
+
+class Structural:
+    """A compiled schema. `young`: the release knows the formats of 1.34."""
+
+    def __init__(self, schema: Json, *, young: bool = True) -> None:
+        self.schema = schema
+        self._node = node_of(schema, young=young)
+        self._has_rules = _mentions(schema, "x-kubernetes-validations")
+        self._has_embedded = _mentions(schema, "x-kubernetes-embedded-resource")
+        self._has_list_types = _mentions(schema, "x-kubernetes-list-type")
+
+    def errors(
+        self,
+        value: Any,
+        old: Any = ABSENT,
+        *,
+        path: Path | None = None,
+        rules: RuleHook | None = None,
+        metadata: MetadataHook | None = None,
+    ) -> list[FieldError]:
+        """All that is wrong with a value. `path` is where it stands in its object."""
+        at = path or Path()
+        errors = self._limits(at, value, old)
+        if self._has_embedded:
+            errors += _embedded(at, self.schema, value, metadata)
+        if self._has_list_types and not (old is not ABSENT and _list_types(at, self.schema, old)):
+            errors += _list_types(at, self.schema, value)
+        if rules is None or not self._has_rules:
+            return errors
+        if any(error.reason in _BLOCKING for error in errors):
+            return [*errors, invalid(Path(), None, _NOT_ASKED)]
+        return errors + _rules(rules, self.schema, at, value, old)
+
+    def _limits(self, at: Path, value: Any, old: Any) -> list[FieldError]:
+        if self._node.fits(value):
+            return []
+        result = self._node.judge(value, "", old, at)
+        if old is not ABSENT and same(self.schema, value, old):
+            return []
+        return [finding.error for finding in result.findings]
+
+
+def _mentions(schema: Any, word: str) -> bool:
+    """Whether a schema has an extension anywhere."""
+    if isinstance(schema, dict):
+        return bool(schema.get(word)) or any(_mentions(part, word) for part in schema.values())
+    return isinstance(schema, list) and any(_mentions(part, word) for part in schema)
+
+
+def _below(schema: Json, name: str) -> tuple[Json | None, bool]:
+    """The schema of a property, and whether it is one of those that have no name in the schema."""
+    named = (schema.get("properties") or {}).get(name)
+    if named is not None:
+        return named, False
+    more = schema.get("additionalProperties")
+    return (more if isinstance(more, dict) else None), True
+
+
+# --- embedded objects
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _embedded(at: Path, schema: Json | None, value: Any, metadata: MetadataHook | None) -> list[FieldError]:
+    """Objects within the value that are marked as such have a kind, a version and metadata of their own."""
+    if schema is None:
+        return []
+    errors: list[FieldError] = []
+    if isinstance(value, dict):
+        if schema.get("x-kubernetes-embedded-resource"):
+            errors += _embedded_object(at, value, metadata)
+        for name, part in value.items():
+            below, unnamed = _below(schema, name)
+            errors += _embedded(at.key(name) if unnamed else at / name, below, part, metadata)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            errors += _embedded(at[index], schema.get("items"), item, metadata)
+    return errors
+
+
+def _embedded_object(at: Path, value: Json, metadata: MetadataHook | None) -> list[FieldError]:
+    errors = [required(at / name) for name in ("apiVersion", "kind") if name not in value]
+    for name in ("apiVersion", "kind"):
+        if name in value:
+            errors += _identity(at / name, name, value[name])
+    if metadata is not None and "metadata" in value:
+        errors += metadata(at / "metadata", value["metadata"])
+    return errors
+
+
+def _identity(at: Path, name: str, value: Any) -> list[FieldError]:
+    if not isinstance(value, str):
+        return [invalid(at, value, "must be a string")]
+    if not value:
+        return [invalid(at, value, "must not be empty")]
+    if name == "apiVersion":
+        wrong = value.count("/") > 1
+        return [invalid(at, value, f"unexpected GroupVersion string: {value}")] if wrong else []
+    texts = dns1035_label(value.lower())
+    return [invalid(at, value, "may have mixed case, but should otherwise match: " + ",".join(texts))] if texts else []
+
+
+# --- list types
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _list_types(at: Path, schema: Json | None, value: Any) -> list[FieldError]:
+    """Sets hold nothing twice, lists by keys no two items with the same keys."""
+    if schema is None:
+        return []
+    errors: list[FieldError] = []
+    if isinstance(value, dict):
+        for name, part in value.items():
+            below, unnamed = _below(schema, name)
+            errors += _list_types(at.key(name) if unnamed else at / name, below, part)
+    elif isinstance(value, list):
+        kind = schema.get("x-kubernetes-list-type")
+        if kind == "set":
+            errors += [duplicate(at[index], value[index]) for index in _repeated(value)]
+        elif kind == "map":
+            errors += _keyed(at, value, schema.get("x-kubernetes-list-map-keys") or [])
+        for index, item in enumerate(value):
+            errors += _list_types(at[index], schema.get("items"), item)
+    return errors
+
+
+def _keyed(at: Path, items: list[Any], names: list[str]) -> list[FieldError]:
+    for index, item in enumerate(items):
+        if item is not None and not isinstance(item, dict):
+            return [invalid(at[index], item, "must be an object for an array of list-type map")]
+    keys = [{name: item[name] for name in names if name in item} if item else {} for item in items]
+    return [duplicate(at[index], keys[index]) for index in _repeated(keys)]
+
+
+def _repeated(items: list[Any]) -> list[int]:
+    """Where an item stands for the second time; a third time is not told."""
+    found: list[int] = []
+    counts: list[tuple[Any, int]] = []
+    for index, item in enumerate(items):
+        place = next((at for at, (known, _) in enumerate(counts) if same(None, known, item)), -1)
+        if place < 0:
+            counts.append((item, 1))
+            continue
+        known, count = counts[place]
+        counts[place] = known, count + 1
+        if count == 1:
+            found.append(index)
+    return found
+
+
+# --- rules
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _rules(hook: RuleHook, schema: Json | None, at: Path, value: Any, old: Any) -> list[FieldError]:
+    """The rules of a schema, then those of its parts. A null is no value."""
+    if schema is None or value is None:
+        return []
+    errors = hook(schema, at, value, old) if schema.get("x-kubernetes-validations") else []
+    if isinstance(value, dict):
+        for name, part in value.items():
+            below, unnamed = _below(schema, name)
+            before = old[name] if isinstance(old, dict) and name in old else ABSENT
+            errors += _rules(hook, below, at.key(name) if unnamed else at / name, part, before)
+    elif isinstance(value, list):
+        stored = Node.correlated(schema, old)
+        for index, item in enumerate(value):
+            errors += _rules(hook, schema.get("items"), at[index], item, stored(item))
+    return errors

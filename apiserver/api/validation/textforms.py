@@ -1,0 +1,190 @@
+"""The formats of texts that schemas of custom resources may name; others are not looked at.
+
+Facts: k8s.io/kube-openapi (pkg/validation/strfmt), which release knows which: apiextensions-apiserver
+(pkg/apiserver/validation/formats.go).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import Final
+from urllib.parse import urlsplit
+
+from apiserver.api import names
+
+__all__ = ["YOUNG_FORMATS", "text_form"]
+
+Test = Callable[[str], bool]
+
+_HEX: Final = "[0-9a-fA-F]"
+_HOSTNAME: Final = re.compile(r"(?!-)[\w-]{1,63}(?<!-)(\.(?!-)[\w-]{1,63}(?<!-))*")
+_DATE_TIME: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?)?", re.ASCII
+)
+_DURATION: Final = re.compile(
+    r"[+-]?(\d+(\.\d*)?|\.\d+)\s*"
+    r"(ns|us|µs|μs|ms|s|m|h|d|w|nano|nanos|micro|micros|milli|millis|sec|secs|min|mins|hr|hrs|"
+    r"nanosecond|nanoseconds|microsecond|microseconds|millisecond|milliseconds|second|seconds|minute|minutes|"
+    r"hour|hours|day|days|week|weeks|wk)",
+    re.ASCII,
+)
+_EMAIL: Final = re.compile(r"(?:[^<>@]*<)?[^\s@<>\"]+@[^\s@<>]+>?")
+_MAC: Final = re.compile(
+    rf"(?:{_HEX}{{2}}([:-])(?:{_HEX}{{2}}\1)*{_HEX}{{2}}|{_HEX}{{4}}\.(?:{_HEX}{{4}}\.)*{_HEX}{{4}})"
+)
+_MAC_LENGTHS: Final = (12, 16, 40)
+
+
+def _matches(pattern: str) -> Test:
+    compiled = re.compile(pattern, re.ASCII)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def _uuid(third: str = f"{_HEX}{{4}}", fourth: str = f"{_HEX}{{4}}") -> Test:
+    return _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?{third}-?{fourth}-?{_HEX}{{12}}")
+
+
+def _date(text: str) -> bool:
+    if len(text) != 10:
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _date_time(text: str) -> bool:
+    return _DATE_TIME.fullmatch(text) is not None and _date(text[:10])
+
+
+def _duration(text: str) -> bool:
+    """One or more amounts with units, as Go writes them (`1h30m`) or with words (`22 ns`, `3 days`)."""
+    rest = text.strip()
+    if rest in ("0", "+0", "-0"):
+        return True
+    while rest:
+        match = _DURATION.match(rest)
+        if match is None:
+            return False
+        rest = rest[match.end() :].strip()
+    return bool(text.strip())
+
+
+def _address(text: str) -> str:
+    """The family of an address: "4", "6", or "" for none; octets may have leading zeros."""
+    import ipaddress  # not needed for most objects
+
+    octets = text.split(".")
+    if len(octets) == 4 and all(part.isascii() and part.isdigit() for part in octets):
+        text = ".".join(str(int(part)) for part in octets)
+    try:
+        return str(ipaddress.ip_address(text).version) if "%" not in text else ""
+    except ValueError:
+        return ""
+
+
+def _ipv4(text: str) -> bool:
+    return "." in text and bool(_address(text))
+
+
+def _ipv6(text: str) -> bool:
+    return ":" in text and _address(text) == "6"
+
+
+def _cidr(text: str) -> bool:
+    address, slash, length = text.partition("/")
+    family = _address(address)
+    return bool(slash and family) and length.isdigit() and length.isascii() and int(length) <= (32, 128)[family == "6"]
+
+
+def _mac(text: str) -> bool:
+    return _MAC.fullmatch(text) is not None and len(re.sub("[:.-]", "", text)) in _MAC_LENGTHS
+
+
+def _byte(text: str) -> bool:
+    """Base64 with padding."""
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return bool(text)
+
+
+def _uri(text: str) -> bool:
+    """What a request may name: an absolute URI, or a path."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) or text.startswith("/")
+
+
+def _hostname(text: str) -> bool:
+    return len(text) <= 255 and _HOSTNAME.fullmatch(text) is not None and "_" not in text
+
+
+def _isbn(text: str, length: int) -> bool:
+    digits = text.replace("-", "").replace(" ", "")
+    if len(digits) != length or not digits[:-1].isdigit() or not (digits[-1].isdigit() or digits[-1] == "X"):
+        return False
+    if length == 10:
+        values = [10 if digit == "X" else int(digit) for digit in digits]
+        return sum((index + 1) * value for index, value in enumerate(values)) % 11 == 0
+    return digits[-1] != "X" and sum(int(digit) * (1, 3)[index % 2] for index, digit in enumerate(digits)) % 10 == 0
+
+
+def _credit_card(text: str) -> bool:
+    """A number of the usual lengths that passes Luhn's check."""
+    digits = re.sub("[^0-9]+", "", text)
+    pattern = (
+        "4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}"
+        "|(?:2131|1800|35\\d{3})\\d{11}"
+    )
+    if re.fullmatch(pattern, digits) is None:
+        return False
+    doubled = (int(digit) * (1, 2)[index % 2] for index, digit in enumerate(reversed(digits)))
+    return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
+
+
+_PART: Final = r"(?:0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
+_FORMS: Final[dict[str, Test]] = {
+    "bsonobjectid": _matches(f"{_HEX}{{24}}"),
+    "byte": _byte,
+    "cidr": _cidr,
+    "creditcard": _credit_card,
+    "date": _date,
+    "datetime": _date_time,
+    "duration": _duration,
+    "email": lambda text: _EMAIL.fullmatch(text) is not None,
+    "hexcolor": _matches("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
+    "hostname": _hostname,
+    "ipv4": _ipv4,
+    "ipv6": _ipv6,
+    "isbn": lambda text: _isbn(text, 10) or _isbn(text, 13),
+    "isbn10": lambda text: _isbn(text, 10),
+    "isbn13": lambda text: _isbn(text, 13),
+    "k8slongname": lambda text: not names.long_name(text),
+    "k8sshortname": lambda text: not names.short_name(text),
+    "mac": _mac,
+    "password": lambda text: True,
+    "rgbcolor": _matches(rf"rgb\(\s*{_PART}\s*,\s*{_PART}\s*,\s*{_PART}\s*\)"),
+    "ssn": _matches(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "uri": _uri,
+    "uuid": _uuid(),
+    "uuid3": _uuid(third=f"3{_HEX}{{3}}"),
+    "uuid4": _uuid(third=f"4{_HEX}{{3}}", fourth=f"[89abAB]{_HEX}{{3}}"),
+    "uuid5": _uuid(third=f"5{_HEX}{{3}}", fourth=f"[89abAB]{_HEX}{{3}}"),
+}
+#: Known from 1.34 on.
+YOUNG_FORMATS: Final = frozenset({"k8sshortname", "k8slongname"})
+
+
+def text_form(name: str, *, young: bool = True) -> Test | None:
+    """What a text of a format fulfils; None for formats that are not looked at. Dashes in names do not count."""
+    plain = name.replace("-", "")
+    return None if plain in YOUNG_FORMATS and not young else _FORMS.get(plain)
