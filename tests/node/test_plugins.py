@@ -13,6 +13,7 @@ import pytest
 from controllers.node.dra.manager import DraError
 from controllers.node.dra.metrics import DraMetrics
 from controllers.node.grpc.host import HostOptions, PluginHost
+from controllers.node.grpc.plugins import Plugin, Plugins
 from controllers.runtime.client import Client
 from tests.conformance.draapi import Api
 from tests.node.driver_process import DriverProcess
@@ -170,9 +171,10 @@ async def test_slices_stay_when_a_driver_is_back_in_time(root: Path) -> None:
             await node.connected()
             driver.kill()
             await node.become(lambda: node.host.wiper._pending, "its time runs")
+            task = node.host.wiper._pending[DRIVER]
             driver.start()
             await node.connected()
-            await node.become(lambda: not node.host.wiper._pending, "its time is over")
+            await node.become(task.cancelled, "its time is over")
 
 
 async def test_health_is_followed_and_forgotten_with_the_driver(root: Path) -> None:
@@ -206,3 +208,21 @@ async def test_calls_and_sockets_are_counted(root: Path) -> None:
             assert f"dra_grpc_operations_duration_seconds_count{labels} 1" in lines
             assert 'dra_resource_claims_in_use{driver_name="<any>"} 1' in lines
             assert sum("plugin_manager_total_plugins" in line for line in lines) == 2
+
+
+async def test_a_driver_can_be_left_although_its_health_stream_loses_a_cancellation(root: Path) -> None:
+    cancelled = []
+
+    async def watch(plugin: Plugin) -> None:
+        while len(cancelled) < 2:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(plugin.name)
+
+    plugins = Plugins(DraMetrics(), watch=watch)
+    plugins.register(DRIVER, str(root / "dra.sock"), ["v1.DRAPlugin"])
+    await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        await plugins.deregister(DRIVER, str(root / "dra.sock"))
+    assert plugins.registered == {}

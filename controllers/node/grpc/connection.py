@@ -48,6 +48,7 @@ class Connection:
 
     def __init__(self, path: str, changed: Callable[[bool], None] = lambda connected: None) -> None:
         self.path, self.connected, self._changed = path, False, changed
+        self._live: set[H2Protocol] = set()
         self._lost = asyncio.Event()
         self._channel = _MonitoredChannel(path, self._note)
         self._keeping: asyncio.Task[None] | None = None
@@ -100,7 +101,10 @@ class Connection:
             return DriverCallError("Internal", f"grpc: failed to unmarshal the received message: {error}")
         return DriverCallError("Unavailable", "error reading from server: EOF")
 
-    def _note(self, connected: bool) -> None:
+    def _note(self, protocol: H2Protocol, made: bool) -> None:
+        """A new connection may be made before the end of an old one is heard of."""
+        (self._live.add if made else self._live.discard)(protocol)
+        connected = bool(self._live)
         if connected == self.connected:
             return
         self.connected = connected
@@ -126,19 +130,19 @@ class Connection:
 class _MonitoredProtocol(H2Protocol):
     """Says when the connection is made and lost."""
 
-    note: Callable[[bool], None]
+    note: Callable[[H2Protocol, bool], None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.note(True)
+        self.note(self, True)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        self.note(False)
+        self.note(self, False)
 
 
 class _MonitoredChannel(Channel):
-    def __init__(self, path: str, note: Callable[[bool], None]) -> None:
+    def __init__(self, path: str, note: Callable[[H2Protocol, bool], None]) -> None:
         super().__init__(path=path, codec=MessageCodec())
         self._note = note
 

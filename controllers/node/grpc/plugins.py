@@ -178,9 +178,10 @@ class Plugins:
 
     async def _end(self, plugin: Plugin) -> None:
         watching = self._watching.pop(plugin, None)
-        if watching is not None:
+        # grpclib loses a cancellation that comes together with the end of the connection.
+        while watching is not None and not watching.done():
             watching.cancel()
-            await asyncio.wait((watching,))
+            await asyncio.wait((watching,), timeout=0.1)
         await plugin.connection.close()
 
     def _note(self, name: str) -> None:
