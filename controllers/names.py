@@ -18,6 +18,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "resourcepoolstatusrequest": "resourcepoolstatusrequest-controller",
         "pvc-protection": "persistentvolumeclaim-protection-controller",
         "pv-protection": "persistentvolume-protection-controller",
+        "ttl-after-finished": "ttl-after-finished-controller",
         "kube-scheduler": "scheduler",
     }
 )
@@ -65,7 +66,6 @@ UNBUILT = frozenset(
         "taint-eviction",
         "token-cleaner",
         "ttl",
-        "ttl-after-finished",
         "validatingadmissionpolicy-status",
         "volumeattributesclass-protection",
     )

@@ -1,0 +1,81 @@
+"""Finished Jobs with a time to live go when it has passed, on a running control plane in virtual time."""
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.kube(clock="virtual")
+
+TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+
+
+def job(name: str, seconds: int | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {"template": TEMPLATE}
+    if seconds is not None:
+        spec["ttlSecondsAfterFinished"] = seconds
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def finish(kube: Any, name: str, condition: str = "Complete") -> None:
+    """What the job controller writes at the end."""
+    at = kube.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    before = "SuccessCriteriaMet" if condition == "Complete" else "FailureTarget"
+    conditions = [
+        {"type": kind, "status": "True", "lastProbeTime": at, "lastTransitionTime": at} for kind in (before, condition)
+    ]
+    status: dict[str, Any] = {"startTime": at, "conditions": conditions}
+    if condition == "Complete":
+        status["completionTime"] = at
+    kube.client().patch(f"job/{name}", {"status": status}, subresource="status")
+
+
+def there(kube: Any) -> list[str]:
+    return sorted(item["metadata"]["name"] for item in kube.client().list("jobs"))
+
+
+def test_a_job_goes_when_its_time_after_the_end_has_passed(kube):
+    kube.apply([job("short", 60), job("long", 3600), job("kept", None), job("running", 1)])
+    for name in ("short", "long", "kept"):
+        finish(kube, name)
+    kube.advance(seconds=59)
+    assert there(kube) == ["kept", "long", "running", "short"]
+    kube.advance(seconds=2)
+    assert there(kube) == ["kept", "long", "running"]
+    kube.advance(hours=1)
+    assert there(kube) == ["kept", "running"]
+
+
+def test_a_failed_job_counts_as_finished_and_none_stays_for_no_time(kube):
+    kube.apply([job("failed", 0)])
+    finish(kube, "failed", "Failed")
+    kube.advance(seconds=1)
+    assert there(kube) == []
+
+
+def test_a_job_that_is_given_more_time_stays(kube):
+    kube.apply([job("a", 60)])
+    finish(kube, "a")
+    kube.advance(seconds=30)
+    kube.client().patch("job/a", {"spec": {"ttlSecondsAfterFinished": 600}})
+    kube.advance(seconds=300)
+    assert there(kube) == ["a"]
+    kube.advance(seconds=300)
+    assert there(kube) == []
+
+
+def test_pods_of_the_job_go_before_it(kube):
+    kube.apply([job("a", 10)])
+    made = kube.get("job/a")
+    owner = {
+        "apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": made["metadata"]["uid"], "controller": True,
+        "blockOwnerDeletion": True,
+    }  # fmt: skip
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a-1", "ownerReferences": [owner]}, **TEMPLATE}
+    pod["metadata"]["finalizers"] = ["example.com/keep"]
+    kube.apply([pod])
+    finish(kube, "a")
+    kube.advance(seconds=20)
+    assert kube.get("job/a")["metadata"]["finalizers"] == ["foregroundDeletion"]
+    kube.client().patch("pod/a-1", {"metadata": {"finalizers": None}})
+    kube.advance(seconds=20)
+    assert there(kube) == []
