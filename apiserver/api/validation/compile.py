@@ -100,11 +100,14 @@ class Checks:
         return errors
 
     def add(self, path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+        at = None
         for check, rule in self._steps:
             if check is not None:
                 check(path, value, old, env, errors)
             elif rule is not None:
-                errors += rule(At(self, path, value, old, env))
+                if at is None:
+                    at = At(self, path, value, old, env)
+                errors += rule(at)
 
 
 class Rules:
@@ -227,9 +230,12 @@ class Rules:
             if limits.items is not None and len(items) > limits.items:
                 errors.append(too_many(path / name, len(items), limits.items))
                 return
-            if below is None and (form is None or all(map(form.fits, items))):
+            fits = None if below is None else below.fits(env)
+            if (form is None or all(map(form.fits, items))) and (
+                below is None or (fits is not None and all(map(fits, items.values())))
+            ):
                 return
-            at, fits = path / name, None if below is None else below.fits(env)
+            at = path / name
             for key, item in items.items():
                 if form is not None and not form.fits(key):
                     errors += form.errors(at, key)

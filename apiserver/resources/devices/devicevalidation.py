@@ -31,6 +31,7 @@ _SCALARS: Final = ("bool", "int", "string", "version")
 _LISTS: Final = ("bools", "ints", "strings", "versions")
 _LIST_NAMES: Final = frozenset(_LISTS)
 _PLAIN_FIELDS: Final = frozenset({"name", "attributes", "capacity"})
+_NO_LISTS: Final = _LIST_NAMES.isdisjoint
 _NO_POLICY: Final = frozenset({"requestPolicy"}).isdisjoint
 _SELECTION: Final = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true"
@@ -84,7 +85,7 @@ def _sizes(at: At) -> list[FieldError]:
     if len(attributes) + len(capacity) > PROPERTIES:
         detail = f"the total number of attributes and capacities must not exceed {PROPERTIES}"
         errors.append(invalid(at.path, len(attributes) + len(capacity), detail))
-    values = sum(map(_values, attributes.values()))
+    values = 0 if all(map(_NO_LISTS, attributes.values())) else sum(map(_values, attributes.values()))
     if values > ATTRIBUTE_VALUES:
         detail = f"the total number of attribute values must not exceed {ATTRIBUTE_VALUES}"
         errors.append(invalid(at.path, values, detail))
@@ -92,7 +93,7 @@ def _sizes(at: At) -> list[FieldError]:
 
 
 def _capacity(at: At) -> list[FieldError]:
-    return at.field("capacity", at.env._replace(shared=bool(at.value.get("allowMultipleAllocations"))))
+    return at.field("capacity", Env(at.env.per_device, bool(at.value.get("allowMultipleAllocations"))))
 
 
 def _taints(at: At) -> list[FieldError]:
@@ -108,6 +109,8 @@ def _taints(at: At) -> list[FieldError]:
 
 _is_name: Final = FORMATS["qualified-name"].fits
 _is_label: Final = FORMATS["dns-label"].fits
+_is_key: Final = FORMATS["label-key"].fits
+_is_value: Final = FORMATS["label-value"].fits
 _MOST_TEXT: Final = most_bytes(TYPES.DeviceAttribute, "string")
 
 
@@ -150,6 +153,15 @@ def _attribute(at: At) -> list[FieldError]:
         shown = internal(TYPES.DeviceAttribute, attribute) if members else ""
         errors.append(invalid(at.path, shown, "exactly one value must be specified"))
     return errors
+
+
+def _is_plain_taint(taint: Json) -> bool:
+    """A taint in which nothing can be wrong."""
+    return (
+        _is_key(taint.get("key", ""))
+        and taint.get("effect", "") in TYPES.DeviceTaintEffect.enum
+        and _is_value(taint.get("value", ""))
+    )
 
 
 def effect_of_taint(at: At) -> list[FieldError]:
@@ -220,4 +232,8 @@ RULES.set(
     TYPES.DeviceAttribute, _attribute, by_rules=("string", "version", *_LISTS), fits=lambda env: _is_plain_attribute
 )
 RULES.set(TYPES.DeviceCapacity, validate_capacity, by_rules=("requestPolicy",), fits=lambda env: _NO_POLICY)
-RULES.set(TYPES.DeviceTaint, "key", "value", effect_of_taint, by_rules=("effect",))
+RULES.set(
+    TYPES.DeviceTaint,
+    "key", "value", effect_of_taint,
+    by_rules=("effect",), fits=lambda env: _is_plain_taint,
+)  # fmt: skip
