@@ -117,6 +117,17 @@ def test_attributes_and_capacities_are_limited_together(judge: Any) -> None:
     ]
 
 
+def test_values_of_attributes_are_limited_together_a_list_counting_as_its_length(judge_with: Any) -> None:
+    judge = judge_with(DRAListTypeAttributes=True)
+    too_many = ": Invalid value: 49: the total number of attribute values must not exceed 48"
+    assert of_device(judge, attributes={f"a{index}": {"int": 1} for index in range(49)}) == [
+        ": Invalid value: 49: the total number of attributes and capacities must not exceed 32",
+        too_many,
+    ]
+    assert of_device(judge, attributes={"a": {"ints": list(range(48))}, "b": {"int": 1}}) == [too_many]
+    assert of_device(judge, attributes={"a": {"ints": list(range(47))}, "b": {"int": 1}}) == []
+
+
 def test_names_of_attributes_are_identifiers_with_an_optional_domain(judge: Any) -> None:
     assert of_device(judge, attributes={"example.com/a_b": {"int": 1}}) == []
     assert of_device(judge, attributes={"/a": {"int": 1}}) == [

@@ -85,7 +85,8 @@ def _sizes(at: At) -> list[FieldError]:
     if len(attributes) + len(capacity) > PROPERTIES:
         detail = f"the total number of attributes and capacities must not exceed {PROPERTIES}"
         errors.append(invalid(at.path, len(attributes) + len(capacity), detail))
-    values = 0 if all(map(_NO_LISTS, attributes.values())) else sum(map(_values, attributes.values()))
+    scalar = all(map(_NO_LISTS, attributes.values()))
+    values = len(attributes) if scalar else sum(map(_values, attributes.values()))
     if values > ATTRIBUTE_VALUES:
         detail = f"the total number of attribute values must not exceed {ATTRIBUTE_VALUES}"
         errors.append(invalid(at.path, values, detail))
