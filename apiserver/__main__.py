@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apiserver import kubeconfig, logs
+from apiserver.flags import SettingsError
 from apiserver.guard import IntruderError, check_origins
 from apiserver.http.sinks.jsonlines import RequestLogError
 from apiserver.kubeconfig import KubeconfigError
 from apiserver.serving import RuntimeConfigError
-from apiserver.settings import Settings, SettingsError, read
+from apiserver.settings import Settings, read
 from apiserver.storage import UnusableDatabase
 from apiserver.virtualloop import VirtualLoop
 from kubedra import private

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from apiserver.admission.plugins import BUILT, conflicting, select
+from apiserver.admission.plugins import conflicting, select
 from apiserver.api.durations import parse_duration
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.times import parse_time
 from apiserver.authorization.authorizer import MODES, UNBUILT
+from apiserver.flags import SettingsError, parser
 from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
-from apiserver.logs import FORMATS
 from apiserver.messages import User
 from apiserver.serving import parse_runtime_config
 from apiserver.virtualloop import START
 from kubedra import profiles
-
-
-class SettingsError(ValueError):
-    """A flag that cannot be followed, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,187 +75,6 @@ class Settings:
     def memory(self) -> bool:
         """Whether nothing is kept."""
         return self.storage == "memory"
-
-
-_EPILOG = """\
-`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --devices=gpu.example.com,
-and flags given after it win. Both take --detach: they go to the background when all is ready, for
-`kubedra status`, `kubedra logs` and `kubedra down`.
-
-  kubedra up --detach --port=0 --storage=memory
-  kubedra serve --emulated-version=1.34 --feature-gates=DRAPartitionableDevices=true
-  kubedra serve --runtime-config=api/all=true --token-auth-file=tokens.csv --authorization-mode=Node,RBAC --tls
-"""
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise SettingsError(message)
-
-
-def parser() -> argparse.ArgumentParser:
-    """The flags, in two groups: kube-apiserver's and our own."""
-    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
-    # `kubedra up` gives these flags itself, before the user's.
-    controllers, nodes = ("*", "2") if prog == "kubedra up" else ("none", "0")
-    flags = _Parser(
-        prog=prog,
-        description="A Kubernetes API server for Dynamic Resource Allocation.",
-        epilog=_EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    kube = flags.add_argument_group("as kube-apiserver's")
-    kube.add_argument(
-        "--emulated-version",
-        default="1.36",
-        metavar="X.Y",
-        help="the release to behave like: 1.33 to 1.36 (default 1.36)",
-    )
-    kube.add_argument(
-        "--feature-gates",
-        action="append",
-        default=[],
-        metavar="NAME=true,…",
-        help="gates on top of the release's defaults",
-    )
-    kube.add_argument(
-        "--runtime-config",
-        action="append",
-        default=[],
-        metavar="KEY=true,…",
-        help="served versions: api/all, GROUP/VERSION, GROUP/VERSION/RESOURCE",
-    )
-    kube.add_argument(
-        "--token-auth-file",
-        type=Path,
-        metavar="FILE",
-        help='lines of token,user,uid,"groups"; without it access is open, on loopback only',
-    )
-    kube.add_argument(
-        "--authorization-mode", default="", metavar="MODES", help=f"of {', '.join(MODES)} (default AlwaysAllow)"
-    )
-    kube.add_argument(
-        "--enable-admission-plugins", action="append", default=[], metavar="NAMES",
-        help=f"plugins besides the default ones; built are {', '.join(sorted(BUILT))}",
-    )  # fmt: skip
-    kube.add_argument(
-        "--disable-admission-plugins", action="append", default=[], metavar="NAMES", help="default plugins to leave out"
-    )
-    kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
-    kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
-    kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")
-    kube.add_argument(
-        "--etcd-compaction-interval",
-        default="5m",
-        metavar="DURATION",
-        help="history older than this is dropped, 0 keeps all (default 5m)",
-    )
-    kube.add_argument(
-        "--logging-format", choices=FORMATS, default="text", help="a log record is a line of text (default) or of JSON"
-    )
-    kube.add_argument("-v", dest="verbosity", action="count", default=0, help="log more; -vv everything")
-    own = flags.add_argument_group("kubedra's own")
-    own.add_argument(
-        "--accept-hosts",
-        action="append",
-        default=[],
-        metavar="NAME,…",
-        help="where access is open: further hosts to serve, * for any (default: this machine's names and addresses)",
-    )
-    own.add_argument("--port", type=int, default=8001, metavar="N", help="0 takes any free port (default 8001)")
-    own.add_argument(
-        "--tls", action="store_true", help="serve https with a certificate of its own, which the kubeconfig trusts"
-    )
-    own.add_argument(
-        "--data-dir",
-        type=Path,
-        default=Path(".kubedra"),
-        metavar="DIR",
-        help="where everything is kept (default .kubedra)",
-    )
-    own.add_argument(
-        "--storage",
-        default="sqlite",
-        metavar="sqlite|memory|URL",
-        help="a file in the data directory, nothing, or postgresql://… (default sqlite)",
-    )
-    own.add_argument(
-        "--durability",
-        choices=("full", "normal", "off"),
-        default="full",
-        help="when a write is answered: after a synced commit (full, the default)",
-    )
-    own.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="where to write one (default kubeconfig in the data directory)"
-    )
-    own.add_argument(
-        "--controllers",
-        default="",
-        metavar="NAMES",
-        help=f"components to run in this process: *, NAME, -NAME (default {controllers})",
-    )
-    own.add_argument(
-        "--config", type=Path, metavar="FILE", help="the scheduler's, among --controllers: a KubeSchedulerConfiguration"
-    )
-    own.add_argument(
-        "--nodes", type=int, default=0, metavar="N", help=f"emulated nodes to begin with (default {nodes})"
-    )
-    own.add_argument(
-        "--devices",
-        default="gpu.example.com",
-        metavar="DRIVER|none",
-        help="what each of them publishes: 8 GPUs of this driver, or none",
-    )
-    own.add_argument(
-        "--profile", default="", metavar="NAME", help="in place of --devices: hardware that `kubedra profiles` lists"
-    )
-    own.add_argument(
-        "--plugin-dir",
-        type=Path,
-        metavar="DIR",
-        help="the first node has real drivers, and the kubelet's files there",
-    )
-    own.add_argument(
-        "--registry-dir",
-        type=Path,
-        metavar="DIR",
-        help="where drivers announce themselves (default: registry in the plugin directory)",
-    )
-    own.add_argument(
-        "--warn-dropped-fields",
-        action="store_true",
-        help="tell whoever writes a field that a disabled feature gate drops, in a Warning header",
-    )
-    own.add_argument(
-        "--clock",
-        default="real",
-        metavar="real|virtual[=TIME]",
-        help="virtual: time begins at TIME (default 2026-01-01T00:00:00Z) and stands still until moved",
-    )
-    own.add_argument(
-        "--seed",
-        type=int,
-        metavar="N",
-        help="makes uids, generated names and free choices repeatable; with --clock virtual the whole history is",
-    )
-    own.add_argument(
-        "--request-log",
-        default="",
-        metavar="FILE|-",
-        help="append a line of JSON for each request and its answer; - is standard output",
-    )
-    own.add_argument(
-        "--announce",
-        action="store_true",
-        help="print one line of JSON when ready, and nothing else, on standard output",
-    )
-    own.add_argument(
-        "--attached", action="store_true", help="stop when standard input ends: with the process that started this one"
-    )
-    return flags
 
 
 def read(arguments: Sequence[str]) -> Settings:

@@ -35,7 +35,7 @@ anything here: stage and default in each release, 🔒 where it cannot be switch
 
 def page() -> str:
     """The whole page."""
-    from apiserver.settings import parser
+    from apiserver.flags import parser
 
     flags = parser()
     parts = [_HEAD]

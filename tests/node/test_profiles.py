@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.settings import SettingsError, read
+from apiserver.flags import SettingsError
+from apiserver.settings import read
 from kubedra import ControlPlane, profiles
 from kubedra.cli import main
 from kubedra.driver.pools import check
