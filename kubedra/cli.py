@@ -121,6 +121,7 @@ def node(args: Sequence[str]) -> int:
     options = _node_parser().parse_args(args)
     try:
         captured = Captured(Path(file) for file in options.slices)
+        names = _names(options, captured)
         labels, capacity = pairs("--label", options.label), pairs("--capacity", options.capacity)
         client = (
             Client(options.server)
@@ -128,7 +129,7 @@ def node(args: Sequence[str]) -> int:
             else Client.from_kubeconfig(options.kubeconfig or kubeconfig.default())
         )
         with client:
-            for name, source in _names(options, captured):
+            for name, source in names:
                 add_node(
                     client,
                     name,
