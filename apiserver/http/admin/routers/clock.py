@@ -6,12 +6,12 @@ import asyncio
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Request
-from pydantic import Field, ValidationError
+from fastapi import APIRouter, Depends, HTTPException
+from pydantic import Field
 
 from apiserver.api.durations import parse_duration
 from apiserver.clock import now
-from apiserver.http.admin.models import Model
+from apiserver.http.admin.models import Model, body_of, documented
 from apiserver.http.admin.operations import Operations
 from apiserver.virtualloop import VirtualLoop
 
@@ -60,19 +60,6 @@ class Moved(Clock):
     idle: bool = Field(description="whether no timer is left but those of upkeep")
 
 
-async def _move(request: Request) -> Move:
-    """The body, whatever it says that it is: `kubectl create --raw` says nothing, `curl -d` says that it is a form."""
-    try:
-        return Move.model_validate_json(await request.body())
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise HTTPException(400, f"{where}: {first['msg']}" if where else first["msg"]) from error
-
-
-_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": Move.model_json_schema()}}}}
-
-
 def _seconds(field: str, text: str) -> float:
     try:
         return parse_duration(text).total_seconds()
@@ -109,8 +96,8 @@ def create(_operations: Operations) -> APIRouter:
         """`limit`: how many timers to show."""
         return Timers(**_clock().model_dump(), timers=_pending()[:limit])
 
-    @router.post("/-/clock", summary="Move virtual time", openapi_extra=_BODY)
-    async def move_clock(move: Annotated[Move, Depends(_move)]) -> Moved:
+    @router.post("/-/clock", summary="Move virtual time", openapi_extra=documented(Move))
+    async def move_clock(move: Annotated[Move, Depends(body_of(Move))]) -> Moved:
         """Timers fire in order, and what each causes comes to rest before the next. Answers when all is at rest."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self, cast
 
-from fastapi import APIRouter, HTTPException, Path
+from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import Field, model_validator
 
-from apiserver.http.admin.models import Model
+from apiserver.http.admin.models import Model, body_of, documented
 from apiserver.http.admin.operations import Operations
 from apiserver.http.handlers.faults import Match, Rule
 
@@ -118,8 +118,13 @@ def create(operations: Operations) -> APIRouter:
     async def list_() -> list[InjectedFault]:
         return [InjectedFault.of(rule) for rule in faults.rules()]
 
-    @router.post("/-/faults", status_code=201, summary="Inject a fault into requests to come")
-    async def add(fault: Fault) -> InjectedFault:
+    @router.post(
+        "/-/faults",
+        status_code=201,
+        summary="Inject a fault into requests to come",
+        openapi_extra=documented(Fault),
+    )
+    async def add(fault: Annotated[Fault, Depends(body_of(Fault))]) -> InjectedFault:
         """The first fault that matches a request, and fires, decides what happens to it. Faults are for every client,
         the components in the server's process included; `match.userAgent` or `match.user` tells them apart. They never
         touch paths below `/-/`.
