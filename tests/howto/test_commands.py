@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,8 @@ PRINTS = {
     "kubedra node add node-1 --as that-machine --slices slices.yaml": r"^node/that-machine created\n$",
     "kubectl get pods": r"tolerant +1/1 +Running",
     "kubedra profiles": r"(?m)^8xh100 ",
+    'curl -s "$URL/-/faults"': r'"id":"fault-1"',
+    'curl -s "$URL/-/requests?verb=list&resource=pods&limit=1"': r'"userAgent":"kubectl/',
 }
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
@@ -52,7 +55,22 @@ pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl
 def commands(page: Path) -> list[str]:
     lines = "\n".join(_BLOCK.findall(page.read_text())).replace("\\\n", " ").splitlines()
     bare = (re.sub(r"\s+#.*$", "", line).strip() for line in lines)
-    return [command for command in bare if command and not command.startswith("#") and command not in LEFT_OUT]
+    return [command for command in whole(bare) if command not in LEFT_OUT]
+
+
+def whole(lines: Iterable[str]) -> Iterator[str]:
+    """Commands, of which one may go over several lines inside of quotes."""
+    begun: list[str] = []
+    for line in lines:
+        if not begun and (not line or line.startswith("#")):
+            continue
+        begun.append(line)
+        try:
+            shlex.split("\n".join(begun))
+        except ValueError:
+            continue
+        yield "\n".join(begun)
+        begun = []
 
 
 RUN = [page for page in PAGES if page.stem not in ELSEWHERE and commands(page)]
@@ -77,6 +95,11 @@ class Session:
         words = command.split()
         if words[0] == "export":
             self.environment.update(word.split("=", 1) for word in words[1:])
+            return ""
+        if re.match(r"[A-Z_]+=", command):
+            name, _, value = command.partition("=")
+            said = run_command(["sh", "-c", f"printf %s {value}"], cwd=self.directory, env=self.environment, text=True)
+            self.environment[name] = said.stdout
             return ""
         if words[:2] in (["./dev", "up"], ["kubedra", "up"]):
             # On a port that is free.
