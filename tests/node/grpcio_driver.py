@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import threading
 import time
@@ -173,8 +174,10 @@ class Driver:
         self.log(method="started")
         stop.wait()
         for running, path in ((registration, socket), (dra, self.endpoint)):
-            running.stop(0)
+            running.stop(0).wait(1)
             path.unlink(missing_ok=True)
+        # Not by the interpreter's end: that waits for grpcio's threads, of which one may be in a call that nobody ends.
+        os._exit(0)
 
 
 def server(path: Path) -> grpc.Server:
