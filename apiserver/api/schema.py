@@ -30,6 +30,7 @@ __all__ = [
     "INT64",
     "INT_OR_STRING",
     "MICRO_TIME",
+    "NOW",
     "QUANTITY",
     "RAW",
     "STRING",
@@ -41,6 +42,7 @@ __all__ = [
     "Scalar",
     "Struct",
     "Type",
+    "When",
     "field",
     "gated",
     "go_name",
@@ -168,13 +170,31 @@ def gated(
     return Gated(tuple(gates.split(",")), scope, counts, members, prunes)
 
 
+class _Now:
+    def __repr__(self) -> str:
+        return "NOW"
+
+
+#: For `fills`: the time of the request.
+NOW: Final = _Now()
+
+
+class When(NamedTuple):
+    """For `fills`: `then`, when another field of the same object has a value (None: any)."""
+
+    field: str
+    value: Any
+    then: Any
+
+
 class Field:
     """One field of a struct.
 
     `name` JSON name · `number` protobuf field number · `type` · `omit` written only when not empty (Go `omitempty`) ·
     `pointer` a Go pointer (zero values survive, null is absent) · `required` in OpenAPI · `inline` an embedded struct
-    whose fields stand on this level · `default` what OpenAPI shows as default (defaulting itself is in
-    apiserver.resources) · `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") ·
+    whose fields stand on this level · `default` what is filled in where nothing is given, and shown in
+    OpenAPI · `fills` the same, which upstream's OpenAPI does not show (a value, NOW, or a `When`) ·
+    `strategy` strategic-merge strategy of a struct or map field ("retainKeys", "replace") ·
     `atomic` owned as a whole · `limits` what its value may be · `gate` the feature gates of the field · `ungated` gates
     that do not hold in what the field holds, although its type names them · `doc` what `kubectl explain` shows, in our
     own words: one or two sentences, at most 300 characters; an embedded struct has none.
@@ -190,6 +210,7 @@ class Field:
         "atomic",
         "default",
         "doc",
+        "fills",
         "gate",
         "inline",
         "keep_empty",
@@ -215,6 +236,7 @@ class Field:
         required: bool,
         inline: bool,
         default: Any,
+        fills: Any,
         strategy: str,
         atomic: bool,
         limits: Limits | None,
@@ -231,7 +253,7 @@ class Field:
             pointer,
             required,
         )
-        self.inline, self.default, self.strategy, self.atomic = inline, default, strategy, atomic
+        self.inline, self.default, self.fills, self.strategy, self.atomic = inline, default, fills, strategy, atomic
         self.limits, self.gate, self.ungated, self.doc, self.keep_empty = limits, gate, ungated, doc, keep_empty
 
     def of_type(self, type: Type) -> Field:
@@ -256,6 +278,7 @@ def field(
     required: bool = False,
     inline: bool = False,
     default: Any = None,
+    fills: Any = None,
     strategy: str = "",
     atomic: bool = False,
     limits: Limits | None = None,
@@ -268,7 +291,7 @@ def field(
     is text is `gated(text)`.
     """
     return Field(
-        name, number, type, omit=omit, pointer=pointer, required=required, inline=inline, default=default,
+        name, number, type, omit=omit, pointer=pointer, required=required, inline=inline, default=default, fills=fills,
         strategy=strategy, atomic=atomic, limits=limits, ungated=ungated, doc=doc, keep_empty=keep_empty,
         gate=gate if isinstance(gate, Gated) else gated(gate) if gate else None,
     )  # fmt: skip

@@ -8,18 +8,18 @@ Go's time.Parse, because they reach clients.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.api.fielderrors import go_quote
 
-__all__ = ["Truncated", "holds_truncated", "micro_time", "parse_time", "time"]
+__all__ = ["Truncated", "holds_truncated", "micro_time", "parse_time", "time", "timestamp"]
 
 SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
 #: Go's zero time; both types write it as null.
-_ZERO: Final = datetime(1, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - datetime.UTC would need another import
+_ZERO: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 _FRACTION: Final = re.compile(r"[.,][0-9]*[1-9]")
@@ -51,6 +51,12 @@ def time(text: str) -> str | None:
     if moment == _ZERO:
         return None
     return Truncated(_plain(moment) + "Z") if _FRACTION.search(text) else _plain(moment) + "Z"
+
+
+def timestamp(moment: datetime) -> str:
+    """A metav1.Time: whole seconds in UTC."""
+    at = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}:{at.second:02}Z"
 
 
 @lru_cache(maxsize=8192)
@@ -117,7 +123,7 @@ class _Reader:
         hold = self.rest
         if hold.startswith("Z"):
             self.rest = hold[1:]
-            return timezone.utc  # noqa: UP017
+            return UTC
         sign, hours, minutes = hold[:1], hold[1:3], hold[4:6]
         if (
             len(hold) < 6
@@ -163,7 +169,7 @@ def parse_time(text: str, layout: str = SECONDS) -> datetime:
     if reader.rest:
         raise ValueError(f"parsing time {go_quote(text)}: extra text: {go_quote(reader.rest)}")
     try:
-        moment = datetime(year, month, day, hour, minute, second, micros, zone).astimezone(timezone.utc)  # noqa: UP017
+        moment = datetime(year, month, day, hour, minute, second, micros, zone).astimezone(UTC)
     except (ValueError, OverflowError):
         raise reader.out_of_range("day") from None
     return moment if layout == MICROSECONDS else moment.replace(microsecond=0)

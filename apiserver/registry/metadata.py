@@ -11,13 +11,14 @@ Texts, limits and order are wire facts of k8s.io/apimachinery (pkg/api/validatio
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, go_quote, invalid, required, too_long
 from apiserver.api.names import dns_label, label_key, label_value, object_name
 from apiserver.api.status import bad_request
+from apiserver.api.times import timestamp
 
 __all__ = [
     "FOREGROUND",
@@ -28,7 +29,6 @@ __all__ = [
     "generate_name",
     "is_terminating",
     "manager_name",
-    "timestamp",
     "validate_manager",
     "validate_metadata",
     "validate_metadata_update",
@@ -47,12 +47,6 @@ _MANAGER_LIMIT: Final = 128
 _UNKNOWN_MANAGER: Final = "unknown"
 _SUBRESOURCE_LIMIT: Final = 256
 _GENERATED_PREFIX: Final = 58
-
-
-def timestamp(moment: datetime) -> str:
-    """A metav1.Time: whole seconds in UTC."""
-    at = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}:{at.second:02}Z"
 
 
 def generate_name(base: str, suffix: str) -> str:

@@ -13,6 +13,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
+from apiserver.api.defaulting import fill_defaults
 from apiserver.api.features import RELEASES
 from apiserver.api.schema import Struct
 
@@ -40,9 +41,8 @@ def same_form(obj: Json) -> Json:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """One API version of a resource. `to_hub`/`from_hub` convert a whole object (may change it in place; returns it);
-    `default(obj, now)` fills defaults of this version in place. Releases bound where it is served; `on_by_default`
-    without
-    runtime-config. `successor` is what to use instead of a deprecated version."""
+    `default(obj, now)` fills in place what the type does not say: defaults across fields. Releases bound where it is
+    served; `on_by_default` without runtime-config. `successor` is what to use instead of a deprecated version."""
 
     name: str
     schema: Struct
@@ -54,6 +54,12 @@ class Version:
     to_hub: Callable[[Json], Json] = same_form
     from_hub: Callable[[Json], Json] = same_form
     default: Callable[[Json, datetime], None] | None = None
+
+    def fill(self, obj: Json, now: datetime) -> None:
+        """Fills what an object of this version leaves out, in place: by its type, then by `default`."""
+        fill_defaults(self.schema, obj, now)
+        if self.default is not None:
+            self.default(obj, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

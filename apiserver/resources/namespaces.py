@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid
 from apiserver.api.names import label_key
+from apiserver.api.times import timestamp
 from apiserver.api.types.core.namespaces import Namespace
 from apiserver.registry.context import Context
-from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age

@@ -5,7 +5,6 @@ Rules: pkg/apis/scheduling/validation, pkg/registry/scheduling/priorityclass.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api import status
@@ -34,11 +33,6 @@ SYSTEM_CLASSES: Final[dict[str, tuple[int, str]]] = {
         "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
     ),
 }
-
-
-def default(obj: Json, now: datetime) -> None:
-    if obj.get("preemptionPolicy") is None:
-        obj["preemptionPolicy"] = _PREEMPT
 
 
 def _system_problem(obj: Json) -> str:
@@ -104,7 +98,7 @@ PRIORITY_CLASSES: Final = Resource(
     singular="priorityclass",
     namespaced=False,
     short_names=("pc",),
-    versions=(Version(name="v1", schema=PriorityClass, default=default),),
+    versions=(Version(name="v1", schema=PriorityClass),),
     strategy=PriorityClassStrategy(),
     storage_prefix="priorityclasses",
     columns=(

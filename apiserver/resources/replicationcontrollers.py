@@ -47,7 +47,6 @@ def default(obj: Json, now: datetime) -> None:
             spec["selector"] = dict(labels)
         if not metadata.get("labels"):
             metadata["labels"] = dict(labels)
-    spec.setdefault("replicas", 1)
     if template is not None:
         default_template(template)
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api import status
 from apiserver.api.codec import zero
 from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid
+from apiserver.api.times import timestamp
 from apiserver.api.types.authentication import TokenRequest
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import Form
 from apiserver.registry.fields.managers import FieldTracker, Manager
-from apiserver.registry.metadata import timestamp
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions

@@ -38,19 +38,6 @@ _FLAT = {
     "ResourceClaimTemplate": " In v1beta1 a request has the fields of `exactly` itself.",
     "ResourceSlice": " In v1beta1 a device has all but its name under `basic`.",
 }
-#: What is filled in, by type and field.
-DEFAULTS = {
-    "ExactDeviceRequest.allocationMode": "`ExactCount`",
-    "ExactDeviceRequest.count": "1 with `ExactCount`",
-    "DeviceSubRequest.allocationMode": "`ExactCount`",
-    "DeviceSubRequest.count": "1 with `ExactCount`",
-    "DeviceToleration.operator": "`Equal`",
-    "DeviceTaint.timeAdded": "now",
-    "NodeAllocatableResourceMapping.allocationMultiplier": "1",
-    "ResourcePoolStatusRequestSpec.limit": "100",
-    "PodGroupSpec.disruptionMode": "`Pod`",
-    "PriorityClass.preemptionPolicy": "`PreemptLowerPriority`",
-}
 
 
 def resources() -> list[Resource]:
@@ -79,7 +66,7 @@ def _page(resource: Resource) -> str:
         shown=resource.versions[0].name,
         flat=_FLAT.get(resource.kind, ""),
     )
-    return head + "".join(_row(path, owner, item) for path, owner, item in fields(schema))
+    return head + "".join(_row(path, item) for path, _, item in fields(schema))
 
 
 def _since_gate(resource: Resource, version: Version) -> tuple[int, int]:
@@ -141,21 +128,32 @@ def _type(type: Type) -> str:
     return {"raw": "JSON object", "bool": "boolean"}.get(type.name, type.name)
 
 
-def _row(path: str, owner: Struct, item: Field) -> str:
-    name = f"{owner.kind}.{item.name}"
+def _row(path: str, item: Field) -> str:
     required = " (required)" if item.required else ""
     gates = item.gate.gates if item.gate is not None else ()
     note = _note(item)
     cells = [
         f"`{path}`",
         _type(item.type) + required,
-        DEFAULTS.get(name, ""),
+        _default(item.default if item.fills is None else item.fills),
         item.limits.shown() if item.limits is not None else "",
         ", ".join(gates) + note,
         _since(gates),
         item.doc,
     ]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def _default(value: object) -> str:
+    from apiserver.api.schema import NOW, When
+
+    if isinstance(value, When):
+        return f"{_default(value.then)} with `{value.value or value.field}`"
+    if value is NOW:
+        return "now"
+    if isinstance(value, dict) or value is None:
+        return ""
+    return f"`{value}`" if isinstance(value, str) else str(value).lower()
 
 
 def _note(item: Field) -> str:

@@ -25,16 +25,6 @@ def test_the_pages_of_kinds_are_current() -> None:
     assert found == generator().pages(), "write them again with: python docs/reference/generate.py"
 
 
-def test_the_table_of_defaults_names_fields_that_there_are() -> None:
-    kinds = generator()
-    there = {
-        f"{owner.kind}.{item.name}"
-        for resource in kinds.resources()
-        for _, owner, item in kinds.fields(resource.versions[0].schema)
-    }
-    assert set(kinds.DEFAULTS) <= there
-
-
 def test_every_gate_of_a_field_is_in_the_table_of_gates_and_every_field_says_what_it_means() -> None:
     kinds = generator()
     for resource in kinds.resources():

@@ -68,8 +68,7 @@ class Judge:
         if resource.namespaced:
             given["metadata"].setdefault("namespace", "ns")
         made = decode(served.schema, given).obj
-        if served.default is not None:
-            served.default(made, NOW)
+        served.fill(made, NOW)
         hub: Json = served.to_hub(made)
         return hub
 

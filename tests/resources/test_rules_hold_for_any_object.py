@@ -110,11 +110,10 @@ def test_rules_answer_for_any_object(resource: Any, version: Any, data: Any) -> 
     obj = data.draw(_whole(version.schema))
     made = decode(version.schema, deepcopy(obj)).obj
     made["metadata"]["namespace"] = "ns"
-    if version.default is not None:
-        version.default(made, NOW)
-        again = deepcopy(made)
-        version.default(again, NOW)
-        assert again == made
+    version.fill(made, NOW)
+    again = deepcopy(made)
+    version.fill(again, NOW)
+    assert again == made
     hub = version.to_hub(deepcopy(made))
     strategy = resource.strategy
     ctx = judge.context(resource, version.name)

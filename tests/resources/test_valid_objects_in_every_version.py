@@ -30,7 +30,7 @@ def through(version: Any, hub: dict[str, Any]) -> dict[str, Any]:
     decoded = decode(version.schema, body.value, body)
     assert decoded.problems == []
     before = deepcopy(decoded.obj)
-    version.default(decoded.obj, NOW) if version.default else None
+    version.fill(decoded.obj, NOW)
     assert decoded.obj == before, "what was stored has its defaults"
     back: dict[str, Any] = version.to_hub(decoded.obj)
     return back

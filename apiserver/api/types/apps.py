@@ -47,16 +47,16 @@ StatefulSetUpdateStrategy = Struct("io.k8s.api.apps.v1.StatefulSetUpdateStrategy
 ), doc="StatefulSetUpdateStrategy says how pods are brought to a new revision.")
 StatefulSetPersistentVolumeClaimRetentionPolicy = Struct(
     "io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy", lambda: (
-    field("whenDeleted", 1, PersistentVolumeClaimRetentionPolicyType,
+    field("whenDeleted", 1, PersistentVolumeClaimRetentionPolicyType, fills="Retain",
         doc="Retain (the default) or Delete for the claims of a StatefulSet that is deleted."),
-    field("whenScaled", 2, PersistentVolumeClaimRetentionPolicyType,
+    field("whenScaled", 2, PersistentVolumeClaimRetentionPolicyType, fills="Retain",
         doc="Retain (the default) or Delete for the claims of pods that are removed by scaling down."),
 ), doc="StatefulSetPersistentVolumeClaimRetentionPolicy says what becomes of claims that are no longer used.")
 StatefulSetOrdinals = Struct("io.k8s.api.apps.v1.StatefulSetOrdinals", lambda: (
     field("start", 1, INT32, omit=False, doc="Ordinal of the first pod; 0 when not set."),
 ), doc="StatefulSetOrdinals says how pods are numbered.")
 StatefulSetSpec = Struct("io.k8s.api.apps.v1.StatefulSetSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True, doc="Number of pods that are wanted; 1 when not set."),
+    field("replicas", 1, INT32, pointer=True, fills=1, doc="Number of pods that are wanted; 1 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
@@ -64,14 +64,15 @@ StatefulSetSpec = Struct("io.k8s.api.apps.v1.StatefulSetSpec", lambda: (
     field("volumeClaimTemplates", 4, ListOf(PersistentVolumeClaim), ungated=EVERY_GATE,
         doc="Patterns of claims; each pod gets one of each, which it keeps under its name."),
     field("serviceName", 5, STRING, omit=False, doc="Headless Service that gives the pods their DNS names; fixed."),
-    field("podManagementPolicy", 6, PodManagementPolicyType,
+    field("podManagementPolicy", 6, PodManagementPolicyType, fills="OrderedReady",
         doc="OrderedReady (the default) starts and stops pods one after the other, Parallel all together; fixed."),
     field("updateStrategy", 7, StatefulSetUpdateStrategy, omit=False, doc="How pods are brought to a new revision."),
-    field("revisionHistoryLimit", 8, INT32, pointer=True,
+    field("revisionHistoryLimit", 8, INT32, pointer=True, fills=10,
         doc="How many old revisions are kept for rolling back; 10 when not set."),
     field("minReadySeconds", 9, INT32,
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("persistentVolumeClaimRetentionPolicy", 10, StatefulSetPersistentVolumeClaimRetentionPolicy, pointer=True,
+        fills={},
         doc="What becomes of claims that are no longer used; they are retained when not set."),
     field("ordinals", 11, StatefulSetOrdinals, pointer=True, doc="How pods are numbered; from 0 when not set."),
 ), doc="StatefulSetSpec says which pods are wanted, how many, and with which claims.")
@@ -113,13 +114,13 @@ RollingUpdateDeployment = Struct("io.k8s.api.apps.v1.RollingUpdateDeployment", l
             "set."),
 ), doc="RollingUpdateDeployment says how many pods may be missing or extra during an update.")
 DeploymentStrategy = Struct("io.k8s.api.apps.v1.DeploymentStrategy", lambda: (
-    field("type", 1, DeploymentStrategyType,
+    field("type", 1, DeploymentStrategyType, fills="RollingUpdate",
         doc="RollingUpdate (the default) replaces pods step by step, Recreate deletes all old pods first."),
     field("rollingUpdate", 2, RollingUpdateDeployment, pointer=True,
         doc="Settings for RollingUpdate; not allowed with Recreate."),
 ), doc="DeploymentStrategy says how old pods are replaced by new ones.")
 DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True, doc="Number of pods that are wanted; 1 when not set."),
+    field("replicas", 1, INT32, pointer=True, fills=1, doc="Number of pods that are wanted; 1 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
         doc="Labels of the pods that belong to the deployment; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
@@ -128,10 +129,10 @@ DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
         doc="How an update of the pods proceeds; step by step when not set."),
     field("minReadySeconds", 5, INT32,
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
-    field("revisionHistoryLimit", 6, INT32, pointer=True,
+    field("revisionHistoryLimit", 6, INT32, pointer=True, fills=10,
         doc="How many old ReplicaSets are kept for rolling back; 10 when not set."),
     field("paused", 7, BOOL, doc="True to hold back updates of the pods; false when not set."),
-    field("progressDeadlineSeconds", 9, INT32, pointer=True,
+    field("progressDeadlineSeconds", 9, INT32, pointer=True, fills=600,
         doc="Seconds without progress after which the condition Progressing turns False; 600 when not set."),
 ), doc="DeploymentSpec says which pods are wanted, how many, and how they are updated.")
 DeploymentCondition = Struct("io.k8s.api.apps.v1.DeploymentCondition", lambda: (
@@ -174,7 +175,7 @@ RollingUpdateDaemonSet = Struct("io.k8s.api.apps.v1.RollingUpdateDaemonSet", lam
             "not set."),
 ), doc="RollingUpdateDaemonSet says how many pods may be missing or extra during an update.")
 DaemonSetUpdateStrategy = Struct("io.k8s.api.apps.v1.DaemonSetUpdateStrategy", lambda: (
-    field("type", 1, DaemonSetUpdateStrategyType,
+    field("type", 1, DaemonSetUpdateStrategyType, fills="RollingUpdate",
         doc="RollingUpdate (the default) replaces pods, OnDelete waits until somebody deletes them."),
     field("rollingUpdate", 2, RollingUpdateDaemonSet, pointer=True, doc="Settings for RollingUpdate."),
 ), doc="DaemonSetUpdateStrategy says how old pods are replaced by new ones.")
@@ -187,7 +188,7 @@ DaemonSetSpec = Struct("io.k8s.api.apps.v1.DaemonSetSpec", lambda: (
         doc="How the pod of each node is replaced by a new one."),
     field("minReadySeconds", 4, INT32,
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
-    field("revisionHistoryLimit", 6, INT32, pointer=True,
+    field("revisionHistoryLimit", 6, INT32, pointer=True, fills=10,
         doc="How many old revisions are kept for rolling back; 10 when not set."),
 ), doc="DaemonSetSpec says which pod runs on every node.")
 DaemonSetCondition = Struct("io.k8s.api.apps.v1.DaemonSetCondition", lambda: (
@@ -225,7 +226,7 @@ DaemonSet = Struct("io.k8s.api.apps.v1.DaemonSet", lambda: (
 ), gvk=("apps", "v1", "DaemonSet"),
     doc="DaemonSet runs one pod on every node, or on every node that its template selects.")
 ReplicaSetSpec = Struct("io.k8s.api.apps.v1.ReplicaSetSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True, doc="Number of pods that are wanted; 1 when not set."),
+    field("replicas", 1, INT32, pointer=True, fills=1, doc="Number of pods that are wanted; 1 when not set."),
     field("minReadySeconds", 4, INT32,
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,

@@ -25,7 +25,7 @@ PodFailurePolicyOnExitCodesRequirement = Struct("io.k8s.api.batch.v1.PodFailureP
 PodFailurePolicyOnPodConditionsPattern = Struct("io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", lambda: (
     field("type", 1, PodConditionType, omit=False, required=True,
         doc="Type of the pod's condition, such as DisruptionTarget."),
-    field("status", 2, ConditionStatus, omit=False,
+    field("status", 2, ConditionStatus, omit=False, fills="True",
         doc="Status that it must have: True, False or Unknown; True when not set."),
 ), doc="PodFailurePolicyOnPodConditionsPattern is a condition on a pod's status.")
 PodFailurePolicyRule = Struct("io.k8s.api.batch.v1.PodFailurePolicyRule", lambda: (
@@ -132,17 +132,18 @@ CronJobSpec = Struct("io.k8s.api.batch.v1.CronJobSpec", lambda: (
         doc="Name of the time zone of the schedule, such as Europe/Berlin; that of the controller when not set."),
     field("startingDeadlineSeconds", 2, INT64, pointer=True,
         doc="How late a job may be made, in seconds, before it counts as missed; no limit when not set."),
-    field("concurrencyPolicy", 3, ConcurrencyPolicy,
+    field("concurrencyPolicy", 3, ConcurrencyPolicy, fills="Allow",
         doc="What happens when the job before is still running: Allow (the default), Forbid skips, Replace deletes the "
             "running one."),
-    field("suspend", 4, BOOL, pointer=True,
+    field("suspend", 4, BOOL, pointer=True, fills=False,
         doc="True to make no further jobs; those that run are not affected. False when not set."),
     field("jobTemplate", 5, JobTemplateSpec, omit=False, required=True,
         ungated=("JobManagedBy", "JobPodReplacementPolicy"),
         doc="Pattern of the jobs."),
-    field("successfulJobsHistoryLimit", 6, INT32, pointer=True,
+    field("successfulJobsHistoryLimit", 6, INT32, pointer=True, fills=3,
         doc="How many successful jobs are kept; 3 when not set."),
-    field("failedJobsHistoryLimit", 7, INT32, pointer=True, doc="How many failed jobs are kept; 1 when not set."),
+    field("failedJobsHistoryLimit", 7, INT32, pointer=True, fills=1,
+        doc="How many failed jobs are kept; 1 when not set."),
 ), doc="CronJobSpec says when jobs are made, and which.")
 CronJobStatus = Struct("io.k8s.api.batch.v1.CronJobStatus", lambda: (
     field("active", 1, ListOf(ObjectReference), doc="Jobs that are running."),

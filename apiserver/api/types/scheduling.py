@@ -20,7 +20,7 @@ PriorityClass = Struct(_V1 + "PriorityClass", lambda: (
         doc="The priority that pods of the class get; more is served first."),
     field("globalDefault", 3, BOOL, doc="Whether pods without a class are of this one; at most one class says so."),
     field("description", 4, STRING, doc="What the class is for."),
-    field("preemptionPolicy", 5, PreemptionPolicy, pointer=True,
+    field("preemptionPolicy", 5, PreemptionPolicy, pointer=True, fills="PreemptLowerPriority",
         doc="Whether pods of the class may take the place of others: Never or PreemptLowerPriority."),
 ), gvk=(GROUP, "v1", "PriorityClass"), doc="PriorityClass names a priority.")
 PriorityClassList = list_of(PriorityClass)

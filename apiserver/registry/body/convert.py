@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
@@ -141,13 +142,17 @@ def _form(version: Version) -> Form:
     return Form(version.schema, of_hub, version.to_hub, lru_cache(lambda: zero(version.schema)))
 
 
+def _nothing(obj: Json, now: datetime) -> None:
+    """Bodies of subresources have no defaults."""
+
+
 class ExpectedBody:
     """What a body has to be: kind, group, version and schema of an object or of a subresource's own kind."""
 
     __slots__ = (
         "accepts",
         "api_version",
-        "defaults",
+        "fill",
         "group",
         "kind",
         "of",
@@ -162,14 +167,14 @@ class ExpectedBody:
         self.subresource = subresource
         shown = None if subresource is None else subresource.projection
         self.of = version if shown is None else shown.version
-        self.to_hub, self.defaults = version.to_hub, version.default
+        self.to_hub, self.fill = version.to_hub, version.fill
         self.accepts = subresource.accepts if subresource is not None else ()
         self.kind, self.group, self.version, self.schema = resource.kind, resource.group, version.name, version.schema
         if subresource is not None and subresource.schema is not None and subresource.kind:
             self.kind, self.schema = subresource.kind, subresource.schema
             self.group = resource.group if subresource.group is None else subresource.group
             self.version = subresource.version or version.name
-            self.to_hub, self.defaults = same_form, None
+            self.to_hub, self.fill = same_form, _nothing
         self.api_version = api_version(self.group, self.version)
 
 
@@ -179,8 +184,7 @@ def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> H
     obj.pop("apiVersion", None)
     if reset:
         obj["metadata"]["managedFields"] = [{}]
-    if expected.defaults is not None:
-        expected.defaults(obj, ctx.now)
+    expected.fill(obj, ctx.now)
     return Hub(expected.to_hub(obj))
 
 

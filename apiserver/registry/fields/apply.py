@@ -19,6 +19,7 @@ from apiserver.api.fielderrors import go_quote
 from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError, bad_request
+from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import ExpectedBody, Form, copy_of, exact_copy, to_hub
 from apiserver.registry.body.decode import warnings_of
 from apiserver.registry.body.patch import repeated_fields
@@ -27,7 +28,6 @@ from apiserver.registry.fields.managers import STRIPPED, Manager, Managers, Owne
 from apiserver.registry.fields.merge import check, merge, named, remove
 from apiserver.registry.fields.set import FieldSet, difference, intersection, of_paths, ordered, paths, union, without
 from apiserver.registry.fields.walk import NamelessItem, compare, stated
-from apiserver.registry.metadata import timestamp
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions

@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.api.status import StatusError
+from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import Form, written
 from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, without
 from apiserver.registry.fields.walk import NamelessItem, compare
-from apiserver.registry.metadata import timestamp
 
 __all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_strictly", "encode"]
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from apiserver.api.codec import DecodeError, decode, interpret
 from apiserver.api.objects import Hub, Json
 from apiserver.api.status import StatusError, bad_request, conflict, not_found
+from apiserver.api.times import timestamp
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import encode_stored, read
 from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body
 from apiserver.registry.body.options import DeleteOptions, ListOptions, Preconditions, delete_options, list_options
-from apiserver.registry.metadata import FOREGROUND, ORPHAN, timestamp
+from apiserver.registry.metadata import FOREGROUND, ORPHAN
 from apiserver.registry.results import DeleteResult, Listing, Unsaved
 from apiserver.registry.verbs.list import list_entries
 from apiserver.storage.types import KeyMissing, RevisionConflict, Write

@@ -29,8 +29,6 @@ __all__ = [
 Json = dict[str, Any]
 
 _ROLLING: Final = "RollingUpdate"
-_HISTORY: Final = 10
-_DEADLINE_SECONDS: Final = 600
 #: How often the template of a DaemonSet changed: a field of long ago that lives on as an annotation.
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 #: The revision that a Deployment should go back to, likewise.
@@ -40,58 +38,39 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 def default_deployment(obj: Json, now: datetime) -> None:
     spec = obj["spec"]
-    spec.setdefault("replicas", 1)
     strategy = spec["strategy"]
-    if not strategy.get("type"):
-        strategy["type"] = _ROLLING
     if strategy["type"] == _ROLLING:
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", "25%")
         rolling.setdefault("maxSurge", "25%")
-    spec.setdefault("revisionHistoryLimit", _HISTORY)
-    spec.setdefault("progressDeadlineSeconds", _DEADLINE_SECONDS)
     default_template(spec["template"])
 
 
 def default_replica_set(obj: Json, now: datetime) -> None:
-    obj["spec"].setdefault("replicas", 1)
     default_template(obj["spec"]["template"])
 
 
 def default_daemon_set(obj: Json, now: datetime) -> None:
     spec = obj["spec"]
     strategy = spec["updateStrategy"]
-    if not strategy.get("type"):
-        strategy["type"] = _ROLLING
     if strategy["type"] == _ROLLING:
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
-    spec.setdefault("revisionHistoryLimit", _HISTORY)
     default_template(spec["template"])
 
 
 def default_stateful_set(obj: Json, now: datetime) -> None:
     spec = obj["spec"]
-    if not spec.get("podManagementPolicy"):
-        spec["podManagementPolicy"] = "OrderedReady"
     strategy = spec["updateStrategy"]
     if not strategy.get("type"):
         strategy["type"] = _ROLLING
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == _ROLLING and strategy.get("rollingUpdate") is not None:
         strategy["rollingUpdate"].setdefault("partition", 0)
-    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-    for field in ("whenDeleted", "whenScaled"):
-        if not retention.get(field):
-            retention[field] = "Retain"
-    spec.setdefault("replicas", 1)
-    spec.setdefault("revisionHistoryLimit", _HISTORY)
     default_template(spec["template"])
     for claim in spec.get("volumeClaimTemplates") or ():
         default_claim_spec(claim["spec"])
-        if not claim["status"].get("phase"):
-            claim["status"]["phase"] = "Pending"
 
 
 # --- the stored form

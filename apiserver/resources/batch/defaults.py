@@ -17,7 +17,7 @@ _BACKOFF_LIMIT: Final = 6
 
 def default_job(obj: Json, now: datetime) -> None:
     spec = obj["spec"]
-    _default_policy_and_template(spec)
+    default_template(spec["template"])
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -32,28 +32,13 @@ def default_job(obj: Json, now: datetime) -> None:
     spec.setdefault("manualSelector", False)
 
 
-def _default_policy_and_template(spec: Json) -> None:
-    """What holds for the job of a CronJob as well."""
-    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
-        for pattern in rule.get("onPodConditions") or ():
-            if not pattern.get("status"):
-                pattern["status"] = "True"
-    default_template(spec["template"])
-
-
 def job_to_hub(obj: Json) -> Json:
     template_to_hub(obj["spec"]["template"])
     return obj
 
 
 def default_cron_job(obj: Json, now: datetime) -> None:
-    spec = obj["spec"]
-    _default_policy_and_template(spec["jobTemplate"]["spec"])
-    if not spec.get("concurrencyPolicy"):
-        spec["concurrencyPolicy"] = "Allow"
-    spec.setdefault("suspend", False)
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
+    default_template(obj["spec"]["jobTemplate"]["spec"]["template"])
 
 
 def cron_job_to_hub(obj: Json) -> Json:

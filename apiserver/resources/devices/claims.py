@@ -16,7 +16,6 @@ from apiserver.resources.devices import claimstatus, claimvalidation
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.access import admin_access_of_requests
 from apiserver.resources.devices.columns import CLAIM_COLUMNS
-from apiserver.resources.devices.defaults import default_claim, default_flat_claim
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.statuses import keep_metadata_for_status
 
@@ -63,7 +62,7 @@ RESOURCE_CLAIMS: Final = Resource(
     singular="resourceclaim",
     namespaced=True,
     versions=(
-        Version(name="v1", schema=v1.ResourceClaim, introduced=(1, 34), default=default_claim),
+        Version(name="v1", schema=v1.ResourceClaim, introduced=(1, 34)),
         Version(
             name="v1beta2",
             schema=v1beta2.ResourceClaim,
@@ -71,7 +70,6 @@ RESOURCE_CLAIMS: Final = Resource(
             deprecated=(1, 36),
             removed=(1, 39),
             on_by_default=False,
-            default=default_claim,
         ),
         Version(
             name="v1beta1",
@@ -80,7 +78,6 @@ RESOURCE_CLAIMS: Final = Resource(
             deprecated=(1, 35),
             removed=(1, 38),
             on_by_default=False,
-            default=default_flat_claim,
             to_hub=flat.claim_to_hub,
             from_hub=flat.claim_from_hub,
         ),

@@ -4,7 +4,6 @@ upstream's generated rules.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
@@ -33,10 +32,6 @@ _RULES: Final = Rules()
 _RULES.set(
     PoolStatus, "driver", "poolName", "generation", "resourceSliceCount", *_COUNTS, "nodeName", "validationError"
 )
-
-
-def default(obj: Json, now: datetime) -> None:
-    obj["spec"].setdefault("limit", ResourcePoolStatusRequestSpec.fields["limit"].default)
 
 
 def _answer(status: Json) -> list[FieldError]:
@@ -94,7 +89,6 @@ RESOURCE_POOL_STATUS_REQUESTS: Final = Resource(
             introduced=(1, 36),
             removed=(1, 42),
             on_by_default=False,
-            default=default,
         ),
     ),
     strategy=ResourcePoolStatusRequestStrategy(),

@@ -12,7 +12,6 @@ from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
-from apiserver.resources.devices.defaults import default_flat_slice, default_slice
 from apiserver.resources.devices.slicevalidation import validate_slice_spec
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop_disabled
@@ -57,7 +56,7 @@ RESOURCE_SLICES: Final = Resource(
     singular="resourceslice",
     namespaced=False,
     versions=(
-        Version(name="v1", schema=v1.ResourceSlice, introduced=(1, 34), default=default_slice),
+        Version(name="v1", schema=v1.ResourceSlice, introduced=(1, 34)),
         Version(
             name="v1beta2",
             schema=v1beta2.ResourceSlice,
@@ -65,7 +64,6 @@ RESOURCE_SLICES: Final = Resource(
             deprecated=(1, 36),
             removed=(1, 39),
             on_by_default=False,
-            default=default_slice,
         ),
         Version(
             name="v1beta1",
@@ -74,7 +72,6 @@ RESOURCE_SLICES: Final = Resource(
             deprecated=(1, 35),
             removed=(1, 38),
             on_by_default=False,
-            default=default_flat_slice,
             to_hub=flat.slice_to_hub,
             from_hub=flat.slice_from_hub,
         ),

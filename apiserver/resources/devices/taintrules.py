@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path
-from apiserver.api.times import holds_truncated
+from apiserver.api.times import holds_truncated, timestamp
 from apiserver.api.types.resource import v1alpha3, v1beta2
 from apiserver.api.validation.compile import At
 from apiserver.registry.context import Context
-from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.conditions import validate_conditions
@@ -22,12 +20,6 @@ from apiserver.resources.statuses import keep_metadata_for_status
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
-
-
-def default(obj: Json, now: datetime) -> None:
-    taint = obj["spec"].get("taint")
-    if taint is not None and taint.get("timeAdded") is None:
-        taint["timeAdded"] = timestamp(now)
 
 
 def _validate_spec(spec: Json, old: Json | None) -> list[FieldError]:
@@ -91,7 +83,6 @@ DEVICE_TAINT_RULES: Final = Resource(
             introduced=(1, 36),
             removed=(1, 42),
             on_by_default=False,
-            default=default,
         ),
         Version(
             name="v1alpha3",
@@ -100,7 +91,6 @@ DEVICE_TAINT_RULES: Final = Resource(
             deprecated=(1, 36),
             removed=(1, 39),
             on_by_default=False,
-            default=default,
         ),
     ),
     strategy=DeviceTaintRuleStrategy(),

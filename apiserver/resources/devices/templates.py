@@ -14,7 +14,6 @@ from apiserver.resources.columns import name_and_age
 from apiserver.resources.devices import claimvalidation
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.access import admin_access_of_requests
-from apiserver.resources.devices.defaults import default_flat_template, default_template
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.metadata import validate_labels_and_annotations
 
@@ -68,7 +67,7 @@ RESOURCE_CLAIM_TEMPLATES: Final = Resource(
     singular="resourceclaimtemplate",
     namespaced=True,
     versions=(
-        Version(name="v1", schema=v1.ResourceClaimTemplate, introduced=(1, 34), default=default_template),
+        Version(name="v1", schema=v1.ResourceClaimTemplate, introduced=(1, 34)),
         Version(
             name="v1beta2",
             schema=v1beta2.ResourceClaimTemplate,
@@ -76,7 +75,6 @@ RESOURCE_CLAIM_TEMPLATES: Final = Resource(
             deprecated=(1, 36),
             removed=(1, 39),
             on_by_default=False,
-            default=default_template,
         ),
         Version(
             name="v1beta1",
@@ -85,7 +83,6 @@ RESOURCE_CLAIM_TEMPLATES: Final = Resource(
             deprecated=(1, 35),
             removed=(1, 38),
             on_by_default=False,
-            default=default_flat_template,
             to_hub=flat.template_to_hub,
             from_hub=flat.template_from_hub,
         ),

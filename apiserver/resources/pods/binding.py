@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from apiserver.api.fielderrors import FieldError, Path, aggregate, not_supported, required
 from apiserver.api.status import StatusError, bad_request, conflict
+from apiserver.api.times import timestamp
 from apiserver.registry.admission import Attributes, admit
-from apiserver.registry.metadata import timestamp
 from apiserver.registry.verbs.update import replace_object
 from apiserver.resources.pods.conditions import set_condition
 

@@ -15,7 +15,6 @@ __all__ = [
     "default",
     "default_claim_spec",
     "default_pod_spec",
-    "default_sources",
     "round_amounts",
     "round_resources",
     "spec_to_hub",
@@ -24,8 +23,6 @@ __all__ = [
 
 Json = dict[str, Any]
 
-_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_FILE_MODE: Final = 0o644
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 
 
@@ -94,15 +91,7 @@ def spec_to_hub(spec: Json) -> None:
 
 
 def default_pod_spec(spec: Json) -> None:
-    """The defaults that templates have, too."""
-    if not spec.get("dnsPolicy"):
-        spec["dnsPolicy"] = "ClusterFirst"
-    if not spec.get("restartPolicy"):
-        spec["restartPolicy"] = "Always"
-    spec.setdefault("securityContext", {})
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    if not spec.get("schedulerName"):
-        spec["schedulerName"] = "default-scheduler"
+    """What templates have, too, and the type does not say."""
     for volume in spec.get("volumes") or ():
         _volume(volume)
     for container in containers(spec):
@@ -176,26 +165,7 @@ def _pod_level_resources(spec: Json) -> None:
 def _container(container: Json) -> None:
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image", ""))
-    if not container.get("terminationMessagePath"):
-        container["terminationMessagePath"] = "/dev/termination-log"
-    if not container.get("terminationMessagePolicy"):
-        container["terminationMessagePolicy"] = "File"
-    for port in container.get("ports") or ():
-        if not port.get("protocol"):
-            port["protocol"] = "TCP"
-    for variable in container.get("env") or ():
-        source = variable.get("valueFrom")
-        if source:
-            _field_reference(source.get("fieldRef"))
-            if source.get("fileKeyRef"):
-                source["fileKeyRef"].setdefault("optional", False)
     round_resources(container.get("resources"))
-    for name in _PROBES:
-        if container.get(name) is not None:
-            _probe(container[name])
-    for hook in (container.get("lifecycle") or {}).values():
-        if isinstance(hook, dict):
-            _http_get(hook.get("httpGet"))
 
 
 def round_amounts(amounts: Json) -> None:
@@ -214,90 +184,17 @@ def round_resources(resources: Json | None) -> None:
             round_amounts(resources[field])
 
 
-def _probe(probe: Json) -> None:
-    for field, value in (
-        ("timeoutSeconds", 1),
-        ("periodSeconds", 10),
-        ("successThreshold", 1),
-        ("failureThreshold", 3),
-    ):
-        if not probe.get(field):
-            probe[field] = value
-    _http_get(probe.get("httpGet"))
-    if probe.get("grpc") is not None and probe["grpc"].get("service") is None:
-        probe["grpc"]["service"] = ""
-
-
-def _http_get(action: Json | None) -> None:
-    if action is None:
-        return
-    if not action.get("path"):
-        action["path"] = "/"
-    if not action.get("scheme"):
-        action["scheme"] = "HTTP"
-
-
-def _field_reference(reference: Json | None) -> None:
-    if reference is not None and not reference.get("apiVersion"):
-        reference["apiVersion"] = "v1"
-
-
-#: Volume sources whose optional fields have defaults.
-#: What volume sources are filled with, by the field of the source.
-_SOURCES: Final[dict[str, dict[str, Any]]] = {
-    "secret": {"defaultMode": _FILE_MODE},
-    "configMap": {"defaultMode": _FILE_MODE},
-    "downwardAPI": {"defaultMode": _FILE_MODE},
-    "projected": {"defaultMode": _FILE_MODE},
-    "hostPath": {"type": ""},
-    "iscsi": {"iscsiInterface": "default"},
-    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
-    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
-    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
-}
-
-
-def default_sources(holder: Json) -> None:
-    """Defaults of the sources of a volume (its other fields may stand beside them), pods' and persistent ones."""
-    for name, fields in _SOURCES.items():
-        source = holder.get(name)
-        if source is not None:
-            for field, value in fields.items():
-                if source.get(field) in (None, ""):
-                    source[field] = value
-
-
 def _volume(volume: Json) -> None:
     sources = [name for name in volume if name != "name"]
     if not sources:
         volume["emptyDir"] = {}
-    default_sources(volume)
-    for name in sources:
-        source = volume[name]
-        if name == "downwardAPI":
-            _downward(source)
-        elif name == "projected":
-            _projected(source)
-        elif name == "image" and not source.get("pullPolicy"):
-            source["pullPolicy"] = pull_policy(source.get("reference", ""))
-        elif name == "ephemeral" and source.get("volumeClaimTemplate"):
-            default_claim_spec(source["volumeClaimTemplate"]["spec"])
+    image, ephemeral = volume.get("image"), volume.get("ephemeral")
+    if image is not None and not image.get("pullPolicy"):
+        image["pullPolicy"] = pull_policy(image.get("reference", ""))
+    if ephemeral is not None and ephemeral.get("volumeClaimTemplate"):
+        default_claim_spec(ephemeral["volumeClaimTemplate"]["spec"])
 
 
 def default_claim_spec(spec: Json) -> None:
     """Of a PersistentVolumeClaim, wherever it stands."""
-    spec.setdefault("volumeMode", "Filesystem")
     round_resources(spec.get("resources"))
-
-
-def _downward(source: Json) -> None:
-    for item in source.get("items") or ():
-        _field_reference(item.get("fieldRef"))
-
-
-def _projected(source: Json) -> None:
-    for projection in source.get("sources") or ():
-        if projection.get("downwardAPI"):
-            _downward(projection["downwardAPI"])
-        if projection.get("serviceAccountToken") is not None:
-            projection["serviceAccountToken"].setdefault("expirationSeconds", 3600)

@@ -21,10 +21,10 @@ from apiserver.api.objects import Hub
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.status import StatusError, bad_request, conflict, forbidden, not_found, too_many_requests
 from apiserver.api.status import invalid as invalid_status
+from apiserver.api.times import timestamp
 from apiserver.messages import User
 from apiserver.registry.admission import Attributes, admit
 from apiserver.registry.body.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
-from apiserver.registry.metadata import timestamp
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.update import replace_object, update_object
 from apiserver.resources.pods.conditions import set_condition

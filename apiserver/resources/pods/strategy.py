@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError
 from apiserver.api.names import dns_label
+from apiserver.api.times import timestamp
 from apiserver.api.types.core.pods import PodSpec
 from apiserver.registry.context import Context
-from apiserver.registry.metadata import timestamp
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.equality import semantic_equal
 from apiserver.resources.pods import qos

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api import status
+from apiserver.api.times import timestamp
 from apiserver.messages import User
-from apiserver.registry.metadata import timestamp
 from apiserver.resources.reviews.access import answer, begin
 
 if TYPE_CHECKING:

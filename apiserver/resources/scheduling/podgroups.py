@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
+from apiserver.api.defaulting import fill_defaults
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, too_many
 from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
 from apiserver.api.validation.compile import most_items
@@ -27,13 +27,6 @@ _MOST_CLAIMS: Final = most_items(PodGroupSpec, "resourceClaims")
 _FORBIDDEN: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
 
 
-def default(obj: Json, now: datetime) -> None:
-    if obj["spec"].get("disruptionMode") is None:
-        obj["spec"]["disruptionMode"] = PodGroupSpec.fields["disruptionMode"].default
-        if obj["spec"].keys() & {"priorityClassName", "priority"}:
-            obj["spec"] = {name: obj["spec"][name] for name in PodGroupSpec.fields if name in obj["spec"]}
-
-
 class PodGroupStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {}
@@ -46,7 +39,7 @@ class PodGroupStrategy(Strategy):
         """Upstream fills defaults again in what it reads from its storage, also that of a field which the gate had
         dropped.
         """
-        default(obj, ctx.now)
+        fill_defaults(PodGroup, obj, ctx.now)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {})
@@ -116,7 +109,7 @@ POD_GROUPS: Final = Resource(
     singular="podgroup",
     namespaced=True,
     gate="GenericWorkload",
-    versions=(Version(name="v1alpha2", schema=PodGroup, on_by_default=False, default=default),),
+    versions=(Version(name="v1alpha2", schema=PodGroup, on_by_default=False),),
     strategy=PodGroupStrategy(),
     storage_prefix="podgroups",
     subresources=(Subresource(name="status"),),

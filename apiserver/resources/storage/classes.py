@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import (
@@ -36,11 +35,6 @@ _TOPOLOGIES: Final = Path("allowedTopologies")
 _PARAMETERS: Final = Path("parameters")
 #: In the order in which changes are refused.
 _FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-
-
-def default(obj: Json, now: datetime) -> None:
-    obj.setdefault("reclaimPolicy", "Delete")
-    obj.setdefault("volumeBindingMode", "Immediate")
 
 
 def _provisioner(path: Path, name: str) -> list[FieldError]:
@@ -144,7 +138,7 @@ STORAGE_CLASSES: Final = Resource(
     singular="storageclass",
     namespaced=False,
     short_names=("sc",),
-    versions=(Version(name="v1", schema=StorageClass, default=default),),
+    versions=(Version(name="v1", schema=StorageClass),),
     strategy=StorageClassStrategy(),
     storage_prefix="storageclasses",
     columns=(

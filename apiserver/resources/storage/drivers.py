@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invalid, not_supported
@@ -22,26 +21,10 @@ _LIFECYCLES: Final = ("Persistent", "Ephemeral")
 _LEAST_UPDATE_PERIOD: Final = 10
 _LEAST_TOKEN_SECONDS: Final = 600
 _MOST_TOKEN_SECONDS: Final = 1 << 32
-_FLAGS: Final = {
-    "attachRequired": True,
-    "podInfoOnMount": False,
-    "storageCapacity": False,
-    "requiresRepublish": False,
-    "seLinuxMount": False,
-}
 _TOKENS_IN_THE_OPEN: Final = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible"
     " logging of tokens in volume attributes"
 )
-
-
-def default(obj: Json, now: datetime) -> None:
-    spec = obj["spec"]
-    for field, value in _FLAGS.items():
-        spec.setdefault(field, value)
-    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
-    if not spec.get("volumeLifecycleModes"):
-        spec["volumeLifecycleModes"] = ["Persistent"]
 
 
 def _tokens(requests: list[Json]) -> list[FieldError]:
@@ -128,7 +111,7 @@ def _audiences(obj: Json) -> str:
 
 
 def _flag(field: str) -> Any:
-    return lambda obj: obj["spec"].get(field, _FLAGS[field])
+    return lambda obj: obj["spec"].get(field, CSIDriverSpec.fields[field].fills)
 
 
 CSI_DRIVERS: Final = Resource(
@@ -137,7 +120,7 @@ CSI_DRIVERS: Final = Resource(
     plural="csidrivers",
     singular="csidriver",
     namespaced=False,
-    versions=(Version(name="v1", schema=CSIDriver, default=default),),
+    versions=(Version(name="v1", schema=CSIDriver),),
     strategy=CSIDriverStrategy(),
     storage_prefix="csidrivers",
     columns=name_and_age(

@@ -29,10 +29,8 @@ _ELSEWHERE: Final = "CrossNamespaceVolumeDataSource"
 
 
 def default(obj: Json, now: datetime) -> None:
-    spec, status = obj["spec"], obj.setdefault("status", {})
-    if not status.get("phase"):
-        status["phase"] = "Pending"
-    default_claim_spec(spec)
+    status = obj.get("status") or {}
+    default_claim_spec(obj["spec"])
     for field in ("capacity", "allocatedResources"):
         if status.get(field):
             round_amounts(status[field])

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
+from apiserver.api.times import timestamp
 from apiserver.api.types.core.persistentvolumes import PersistentVolume, VolumeNodeAffinity
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.api.types.core.volumes import PersistentVolumeMode
 from apiserver.registry.context import Context
-from apiserver.registry.metadata import timestamp
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
@@ -21,7 +21,7 @@ from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.internal import internal, shown_diff
 from apiserver.resources.nodeselectors import validate_node_selector
-from apiserver.resources.pods.defaults import default_sources, round_amounts
+from apiserver.resources.pods.defaults import round_amounts
 from apiserver.resources.pods.warnings import NEW_LABELS
 from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset
 from apiserver.resources.volumes.persistentspec import validate_spec
@@ -74,15 +74,13 @@ _SHOWN_SOURCES: Final = (
 
 
 def default(obj: Json, now: datetime) -> None:
-    spec, status = obj["spec"], obj.setdefault("status", {})
-    if not status.get("phase"):
-        status["phase"] = "Pending"
+    """Not in the type: a volume that stands in a VolumeAttachment has none of these."""
+    spec = obj["spec"]
     if not spec.get("persistentVolumeReclaimPolicy"):
         spec["persistentVolumeReclaimPolicy"] = "Retain"
     spec.setdefault("volumeMode", "Filesystem")
     if spec.get("capacity"):
         round_amounts(spec["capacity"])
-    default_sources(spec)
 
 
 def _selects_by_invalid_labels(spec: Json) -> bool:

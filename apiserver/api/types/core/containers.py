@@ -109,11 +109,11 @@ HTTPHeader = Struct("io.k8s.api.core.v1.HTTPHeader", lambda: (
     field("value", 2, STRING, omit=False, required=True, doc="Value of the header."),
 ), doc="HTTPHeader is a header of a request.")
 HTTPGetAction = Struct("io.k8s.api.core.v1.HTTPGetAction", lambda: (
-    field("path", 1, STRING, doc="Path of the request; / when not set."),
+    field("path", 1, STRING, fills="/", doc="Path of the request; / when not set."),
     field("port", 2, INT_OR_STRING, omit=False, required=True, doc="Port of the container, as a number or by name."),
     field("host", 3, STRING,
         doc="Host to connect to; the pod's address when not set. For a virtual host set the header Host instead."),
-    field("scheme", 4, URIScheme, doc="HTTP (the default) or HTTPS; certificates are not verified."),
+    field("scheme", 4, URIScheme, fills="HTTP", doc="HTTP (the default) or HTTPS; certificates are not verified."),
     field("httpHeaders", 5, ListOf(HTTPHeader), doc="Headers of the request; a name may be repeated."),
 ), doc="HTTPGetAction sends a GET request; an answer from 200 to 399 is success.")
 TCPSocketAction = Struct("io.k8s.api.core.v1.TCPSocketAction", lambda: (
@@ -139,12 +139,12 @@ Probe = Struct("io.k8s.api.core.v1.Probe", lambda: (
     field("", 1, ProbeHandler, inline=True),
     field("initialDelaySeconds", 2, INT32,
         doc="Seconds between the start of the container and the first check; 0 when not set."),
-    field("timeoutSeconds", 3, INT32, doc="Seconds after which a check counts as failed; 1 when not set."),
-    field("periodSeconds", 4, INT32, doc="Seconds from one check to the next; 10 when not set."),
-    field("successThreshold", 5, INT32,
+    field("timeoutSeconds", 3, INT32, fills=1, doc="Seconds after which a check counts as failed; 1 when not set."),
+    field("periodSeconds", 4, INT32, fills=10, doc="Seconds from one check to the next; 10 when not set."),
+    field("successThreshold", 5, INT32, fills=1,
         doc="Successes in a row that are needed after a failure; 1 when not set, and always 1 for liveness and startup "
             "probes."),
-    field("failureThreshold", 6, INT32,
+    field("failureThreshold", 6, INT32, fills=3,
         doc="Failures in a row after which the probe as a whole has failed; 3 when not set."),
     field("terminationGracePeriodSeconds", 7, INT64, pointer=True,
         doc="Seconds to shut down after this probe has failed, at least 1; the pod's own period when not set. Not for "
@@ -226,9 +226,9 @@ def _container(*, resizable: bool = True) -> tuple[Field, ...]:
             doc="Probe that holds the other two back until it succeeds; its failure restarts the container."),
         field("lifecycle", 12, Lifecycle, pointer=True,
             doc="What is done after the start and before the stop of the container."),
-        field("terminationMessagePath", 13, STRING,
+        field("terminationMessagePath", 13, STRING, fills="/dev/termination-log",
             doc="File from which the container's last message is read; /dev/termination-log when not set."),
-        field("terminationMessagePolicy", 20, TerminationMessagePolicy,
+        field("terminationMessagePolicy", 20, TerminationMessagePolicy, fills="File",
             doc="File (the default) reads only terminationMessagePath, FallbackToLogsOnError uses the end of the log "
                 "when that is empty."),
         field("imagePullPolicy", 14, PullPolicy,

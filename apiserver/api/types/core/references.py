@@ -36,7 +36,7 @@ TypedObjectReference = Struct("io.k8s.api.core.v1.TypedObjectReference", lambda:
             "ReferenceGrant."),
 ), doc="TypedObjectReference points to an object of a given kind, possibly in another namespace.")
 ObjectFieldSelector = Struct("io.k8s.api.core.v1.ObjectFieldSelector", lambda: (
-    field("apiVersion", 1, STRING, doc="API version in which fieldPath is read; v1 when not set."),
+    field("apiVersion", 1, STRING, fills="v1", doc="API version in which fieldPath is read; v1 when not set."),
     field("fieldPath", 2, STRING, omit=False, required=True,
         doc="Path of the field, such as metadata.name, metadata.labels['app'] or status.podIP."),
 ), atomic=True, doc="ObjectFieldSelector names a field of the pod.")

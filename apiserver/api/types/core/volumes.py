@@ -84,7 +84,7 @@ ConfigMapProjection = Struct("io.k8s.api.core.v1.ConfigMapProjection", lambda: (
 ConfigMapVolumeSource = Struct("io.k8s.api.core.v1.ConfigMapVolumeSource", lambda: (
     field("", 1, LocalObjectReference, inline=True),
     field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
-    field("defaultMode", 3, INT32, pointer=True,
+    field("defaultMode", 3, INT32, pointer=True, fills=0o644,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
     field("optional", 4, BOOL, pointer=True,
         doc="True when the pod may start without the ConfigMap or the keys; false when not set."),
@@ -104,7 +104,7 @@ DownwardAPIProjection = Struct("io.k8s.api.core.v1.DownwardAPIProjection", lambd
 ), doc="DownwardAPIProjection writes facts about the pod into files.")
 DownwardAPIVolumeSource = Struct("io.k8s.api.core.v1.DownwardAPIVolumeSource", lambda: (
     field("items", 1, ListOf(DownwardAPIVolumeFile), doc="The files."),
-    field("defaultMode", 2, INT32, pointer=True,
+    field("defaultMode", 2, INT32, pointer=True, fills=0o644,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
 ), doc="DownwardAPIVolumeSource is a directory with facts about the pod as files.")
 EmptyDirVolumeSource = Struct("io.k8s.api.core.v1.EmptyDirVolumeSource", lambda: (
@@ -125,7 +125,7 @@ PersistentVolumeClaimSpec = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSpec
     field("volumeName", 3, STRING, doc="Volume to which the claim is bound; set to ask for that one."),
     field("storageClassName", 5, STRING, pointer=True,
         doc="StorageClass of the volume; the default class when not set, no class and no dynamic volume when empty."),
-    field("volumeMode", 6, PersistentVolumeMode, pointer=True,
+    field("volumeMode", 6, PersistentVolumeMode, pointer=True, fills="Filesystem",
         doc="Filesystem (the default) to mount a directory, Block for a raw device."),
     field("dataSource", 7, TypedLocalObjectReference, pointer=True,
         doc="VolumeSnapshot or PersistentVolumeClaim of the namespace whose content the volume begins with."),
@@ -152,7 +152,7 @@ GitRepoVolumeSource = Struct("io.k8s.api.core.v1.GitRepoVolumeSource", lambda: (
 ), doc="GitRepoVolumeSource is a clone of a git repository; it is disabled, an init container does the same.")
 HostPathVolumeSource = Struct("io.k8s.api.core.v1.HostPathVolumeSource", lambda: (
     field("path", 1, STRING, omit=False, required=True, doc="Path on the node."),
-    field("type", 2, HostPathType, pointer=True,
+    field("type", 2, HostPathType, pointer=True, fills="",
         doc="What must be there or is made: Directory, DirectoryOrCreate, File, FileOrCreate, Socket, CharDevice or "
             "BlockDevice; not checked when empty."),
 ), doc="HostPathVolumeSource is a file, directory or device of the node itself.")
@@ -190,7 +190,7 @@ SecretProjection = Struct("io.k8s.api.core.v1.SecretProjection", lambda: (
 ServiceAccountTokenProjection = Struct("io.k8s.api.core.v1.ServiceAccountTokenProjection", lambda: (
     field("audience", 1, STRING,
         doc="Who the token is for; a receiver must refuse tokens for others. The API server when empty."),
-    field("expirationSeconds", 2, INT64, pointer=True,
+    field("expirationSeconds", 2, INT64, pointer=True, fills=3600,
         doc="Lifetime of the token in seconds, at least 600; 3600 (1 hour) when not set."),
     field("path", 3, STRING, omit=False, required=True, doc="Path of the file, relative to the root of the volume."),
 ), doc="ServiceAccountTokenProjection writes a token of the pod's service account into a file, renewed in time.")
@@ -208,13 +208,13 @@ VolumeProjection = Struct("io.k8s.api.core.v1.VolumeProjection", lambda: (
 ProjectedVolumeSource = Struct("io.k8s.api.core.v1.ProjectedVolumeSource", lambda: (
     field("sources", 1, ListOf(VolumeProjection), omit=False,
         doc="Where the files come from; their paths must not collide."),
-    field("defaultMode", 2, INT32, pointer=True,
+    field("defaultMode", 2, INT32, pointer=True, fills=0o644,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
 ), doc="ProjectedVolumeSource is one directory with files from several sources.")
 SecretVolumeSource = Struct("io.k8s.api.core.v1.SecretVolumeSource", lambda: (
     field("secretName", 1, STRING, doc="Secret of the pod's namespace."),
     field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
-    field("defaultMode", 3, INT32, pointer=True,
+    field("defaultMode", 3, INT32, pointer=True, fills=0o644,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
     field("optional", 4, BOOL, pointer=True,
         doc="True when the pod may start without the Secret or the keys; false when not set."),

@@ -12,6 +12,7 @@ from apiserver.api.limits import Limits
 from apiserver.api.schema import (
     BOOL,
     INT64,
+    NOW,
     QUANTITY,
     RAW,
     STRING,
@@ -20,6 +21,7 @@ from apiserver.api.schema import (
     ListOf,
     MapOf,
     Struct,
+    When,
     field,
     gated,
     string,
@@ -153,12 +155,12 @@ class Family:
             field("value", 2, STRING, limits=Limits(format="label-value"), doc="Value of the taint."),
             field("effect", 3, self.DeviceTaintEffect, omit=False, required=True, limits=Limits(required=True),
                 doc="None, NoSchedule or NoExecute."),
-            field("timeAdded", 4, TIME, pointer=True, doc="When the taint was set."),
+            field("timeAdded", 4, TIME, pointer=True, fills=NOW, doc="When the taint was set."),
         ), doc="DeviceTaint keeps requests without a matching toleration away from a device.")
         self.NodeAllocatableResourceMapping = self._struct("NodeAllocatableResourceMapping", lambda: (
             field("capacityKey", 1, self.QualifiedName, pointer=True,
                 doc="Capacity of the device whose amount counts; the device itself when not set."),
-            field("allocationMultiplier", 2, QUANTITY, pointer=True,
+            field("allocationMultiplier", 2, QUANTITY, pointer=True, fills="1",
                 doc="Factor from devices or capacity to the node's resource."),
         ), doc="NodeAllocatableResourceMapping says how a device counts against a resource of its node.")
 
@@ -236,10 +238,11 @@ class Family:
                 doc="Name of the DeviceClass whose selectors and configuration apply to this request."),
             field("selectors", 2, ListOf(self.DeviceSelector), limits=Limits(items=32),
                 doc="Conditions that a device must meet, all of them, in addition to those of the class."),
-            field("allocationMode", 3, self.DeviceAllocationMode,
+            field("allocationMode", 3, self.DeviceAllocationMode, fills="ExactCount",
                 doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
                     "matching device."),
-            field("count", 4, INT64, doc="Number of devices for ExactCount; 1 when not set."),
+            field("count", 4, INT64, fills=When("allocationMode", "ExactCount", 1),
+                doc="Number of devices for ExactCount; 1 when not set."),
             field("adminAccess", 5, BOOL, pointer=True, gate="DRAAdminAccess",
                 doc="Asks for access to devices regardless of who else uses them; needs a namespace that allows it."),
             field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
@@ -255,10 +258,11 @@ class Family:
                 doc="Name of the DeviceClass whose selectors and configuration apply to this request."),
             field("selectors", 3, ListOf(self.DeviceSelector), limits=Limits(items=32),
                 doc="Conditions that a device must meet, all of them, in addition to those of the class."),
-            field("allocationMode", 4, self.DeviceAllocationMode,
+            field("allocationMode", 4, self.DeviceAllocationMode, fills="ExactCount",
                 doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
                     "matching device."),
-            field("count", 5, INT64, doc="Number of devices for ExactCount; 1 when not set."),
+            field("count", 5, INT64, fills=When("allocationMode", "ExactCount", 1),
+                doc="Number of devices for ExactCount; 1 when not set."),
             field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
                 doc="Device taints that this request puts up with."),
             field("capacity", 7, self.CapacityRequirements, pointer=True, gate="DRAConsumableCapacity",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.schema import BOOL, INT64, STRING, ListOf, MapOf, field
+from apiserver.api.schema import BOOL, INT64, STRING, ListOf, MapOf, When, field
 from apiserver.api.types.core.scheduling import NodeSelector
 from apiserver.api.types.resource.family import Family
 
@@ -68,10 +68,11 @@ class _Flat(Family):
                 doc="Name of the DeviceClass whose selectors and configuration apply to this request."),
             field("selectors", 3, ListOf(self.DeviceSelector),
                 doc="Conditions that a device must meet, all of them, in addition to those of the class."),
-            field("allocationMode", 4, self.DeviceAllocationMode,
+            field("allocationMode", 4, self.DeviceAllocationMode, fills=When("deviceClassName", None, "ExactCount"),
                 doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
                     "matching device."),
-            field("count", 5, INT64, doc="Number of devices for ExactCount; 1 when not set."),
+            field("count", 5, INT64, fills=When("deviceClassName", None, When("allocationMode", "ExactCount", 1)),
+                doc="Number of devices for ExactCount; 1 when not set."),
             field("adminAccess", 6, BOOL, pointer=True, gate="DRAAdminAccess",
                 doc="Asks for access to devices regardless of who else uses them; needs a namespace that allows it."),
             field("firstAvailable", 7, ListOf(self.DeviceSubRequest), gate="DRAPrioritizedList",
@@ -88,10 +89,11 @@ class _Flat(Family):
                 doc="Name of the DeviceClass whose selectors and configuration apply to this request."),
             field("selectors", 3, ListOf(self.DeviceSelector),
                 doc="Conditions that a device must meet, all of them, in addition to those of the class."),
-            field("allocationMode", 4, self.DeviceAllocationMode,
+            field("allocationMode", 4, self.DeviceAllocationMode, fills="ExactCount",
                 doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
                     "matching device."),
-            field("count", 5, INT64, doc="Number of devices for ExactCount; 1 when not set."),
+            field("count", 5, INT64, fills=When("allocationMode", "ExactCount", 1),
+                doc="Number of devices for ExactCount; 1 when not set."),
             field("tolerations", 7, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
                 doc="Device taints that this request puts up with."),
             field("capacity", 8, self.CapacityRequirements, pointer=True, gate="DRAConsumableCapacity",
