@@ -20,6 +20,7 @@ from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.clock import now
 from apiserver.compaction import compact_regularly
+from apiserver.expiry import Expiry
 from apiserver.http.documents.discovery import Discovery
 from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
@@ -40,13 +41,14 @@ from apiserver.http.server.webpages import WebPages
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
-from apiserver.messages import Request
+from apiserver.messages import Request, RequestInfo
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
 from apiserver.registry.store import Registry
 from apiserver.registry.verbs.create import create
 from apiserver.resources import CATALOG
+from apiserver.resources.events import CORE_EVENTS
 from apiserver.resources.priorityclasses import SYSTEM_CLASSES
 from apiserver.serving import deprecation, known, served
 from apiserver.settings import Settings
@@ -78,7 +80,7 @@ class Server:
     def __init__(self, settings: Settings, log: RevisionLog, cache: WatchCache) -> None:
         self.settings, self.log, self.cache = settings, log, cache
         self._stopping = False
-        self._compacting: asyncio.Task[None] | None = None
+        self._upkeep: list[asyncio.Task[None]] = []
         #: Makes again what the process made at its start besides (`--nodes`).
         self.after_reset: Callable[[], Awaitable[None]] | None = None
         # As upstream: where everything is allowed to everybody, nobody may come without a token.
@@ -101,7 +103,12 @@ class Server:
         self._accounts = AccountTokens(self.registry.lookup, now)
         self._authenticator.accounts = self._accounts
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
-        self.metrics = Metrics(self._objects, settings.features.stages, lambda: len(self._dispatch.streams))
+        self.metrics = Metrics(
+            self._objects,
+            settings.features.stages,
+            lambda: len(self._dispatch.streams),
+            self._serves,
+        )
         self.requests = Ring()
         self._request_log: JsonLines | None = None
         self._faults: Faults | None = None
@@ -176,7 +183,10 @@ class Server:
             await server.close()
             raise
         if settings.compaction_interval:
-            server._compacting = asyncio.create_task(compact_regularly(log, settings.compaction_interval))
+            server._upkeep.append(asyncio.create_task(compact_regularly(log, settings.compaction_interval)))
+        if settings.event_ttl:
+            expiry = Expiry(log, cache[CORE_EVENTS.prefix()], settings.event_ttl)
+            server._upkeep.append(asyncio.create_task(expiry.run()))
         return server
 
     async def reset(self) -> tuple[int, int]:
@@ -233,9 +243,9 @@ class Server:
     async def close(self) -> None:
         """End all watches, commit what waits, let go of the store."""
         self.stop_watches()
-        if self._compacting is not None:
-            self._compacting.cancel()
-            await asyncio.gather(self._compacting, return_exceptions=True)
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self.log.close()
         if self._request_log is not None:
             self._request_log.close()
@@ -274,6 +284,9 @@ class Server:
             if "list" in store.resource.verbs:
                 counted.setdefault(store.resource.qualified, len(store.cache))
         return counted
+
+    def _serves(self, info: RequestInfo) -> bool:
+        return self._dispatch.routes.serves(info)
 
     def _make_admin(self) -> AsgiApp:
         from importlib.metadata import PackageNotFoundError, version

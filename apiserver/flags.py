@@ -95,6 +95,9 @@ def parser() -> argparse.ArgumentParser:
         help="history older than this is dropped, 0 keeps all (default 5m)",
     )
     kube.add_argument(
+        "--event-ttl", default="1h", metavar="DURATION", help="how long Events are kept, 0 for ever (default 1h)"
+    )
+    kube.add_argument(
         "--logging-format", choices=FORMATS, default="text", help="a log record is a line of text (default) or of JSON"
     )
     kube.add_argument("-v", dest="verbosity", action="count", default=0, help="log more; -vv everything")

@@ -56,6 +56,7 @@ class Settings:
     plugin_dir: Path | None
     registry_dir: Path | None
     compaction_interval: float
+    event_ttl: float
     announce: bool
     attached: bool
     logging_format: str
@@ -118,6 +119,7 @@ def read(arguments: Sequence[str]) -> Settings:
         plugin_dir=plugin_dir,
         registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
         compaction_interval=_seconds("--etcd-compaction-interval", given.etcd_compaction_interval),
+        event_ttl=_seconds("--event-ttl", given.event_ttl),
         announce=given.announce,
         attached=given.attached,
         logging_format=given.logging_format,

@@ -169,3 +169,19 @@ def test_an_older_release_serves_what_it_had(
         assert (answer.status == 200) == served
         if not served:
             assert answer.text == "404 page not found\n"
+
+
+def test_what_clients_make_up_is_counted_without_names_of_its_own(wire: Wire) -> None:
+    def samples() -> int:
+        return wire.get("/metrics").text.count("apiserver_request_")
+
+    def unknown(number: int) -> None:
+        for path in (f"/apis/made{number}.up/v1/things", f"/api/v{number}/pods", f"/api/v1/pods/p/sub{number}", "/api"):
+            wire.get(path)
+            wire.request(f"VERB{number}", path)
+
+    unknown(0)
+    before = samples()
+    for number in range(1, 5):
+        unknown(number)
+    assert samples() == before

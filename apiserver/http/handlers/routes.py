@@ -50,6 +50,10 @@ class Routes:
         for subresource in resource.subresources:
             self._endpoints[*key, subresource.name] = Endpoint(store, view, warning, subresource)
 
+    def serves(self, info: RequestInfo) -> bool:
+        """Whether there is the resource, or the subresource, that a request names; one that names none is served."""
+        return not info.resource or (info.group, info.version, info.resource, info.subresource) in self._endpoints
+
     def find(self, request: Request, info: RequestInfo) -> Endpoint:
         """What answers. Raises the 404 or 405 that upstream gives."""
         endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))

@@ -8,12 +8,20 @@ from typing import Final
 
 from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, text
 from apiserver.http.sinks.record import COMPLETE, RequestRecord
+from apiserver.messages import RequestInfo
 
 _BUCKETS: Final = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 )  # fmt: skip
 _REQUEST: Final = ("group", "resource", "subresource", "verb", "version")
+#: What is counted by name; any other verb or method counts as "other", as clients may make up as many as they like.
+_VERBS: Final = frozenset(
+    {
+        "create", "update", "patch", "delete", "deletecollection", "get", "list", "watch",
+        "connect", "head", "options", "post", "put", "trace",
+    }
+)  # fmt: skip
 _STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA"}
 
 
@@ -25,11 +33,13 @@ class Metrics:
         objects: Callable[[], Mapping[str, int]],
         stages: Callable[[], Mapping[str, tuple[str, bool]]],
         watches: Callable[[], int],
+        serves: Callable[[RequestInfo], bool],
     ) -> None:
         """`objects` counts stored objects by resource, `stages` gives the feature gates' stage and setting, `watches`
-        how many watches are open.
+        how many watches are open, `serves` says whether there is what a request names.
         """
         started = time.time()
+        self._serves = serves
         self._requests = Counter(
             "apiserver_request_total", "Requests by verb, resource and status.", ("code", *_REQUEST)
         )
@@ -67,12 +77,24 @@ class Metrics:
         key = (record.code, info.group, info.resource, info.subresource, info.verb, info.version)
         samples = self._samples.get(key)
         if samples is None:
-            labels = (*key[1:4], key[4].upper(), key[5])
-            samples = self._requests.sample(str(record.code), *labels), self._durations.sample(*labels)
-            self._samples[key] = samples
+            samples = self._new_samples(record)
         count, durations = samples
         count.value += 1
         durations.observe(record.seconds)
+
+    def _new_samples(self, record: RequestRecord) -> tuple[Count, Distribution]:
+        """The samples of a request that no other was like. What clients make up is counted together, so that there are
+        no more samples than resources and verbs.
+        """
+        info = record.info
+        named = (info.group, info.resource, info.subresource)
+        known = info.verb in _VERBS and self._serves(info)
+        verb = info.verb.upper() if info.verb in _VERBS else "other"
+        labels = (*named, verb, info.version) if known else ("", "", "", verb, "")
+        samples = self._requests.sample(str(record.code), *labels), self._durations.sample(*labels)
+        if known:
+            self._samples[(record.code, *named, info.verb, info.version)] = samples
+        return samples
 
     def text(self) -> str:
         """The Prometheus text."""
