@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.pace import Pace
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
+
+
+@dataclass(slots=True)
+class Patience:
+    """Seconds within which a request has to arrive, once those before it are answered: as upstream, its head in 32 (its
+    server's ReadHeaderTimeout), all of it in 60 (--request-timeout).
+    """
+
+    head: float = 32.0
+    body: float = 60.0
 
 
 class FrontEnd:
@@ -25,7 +36,7 @@ class FrontEnd:
     ) -> None:
         self.chain, self._make_admin, self.web_pages = chain, make_admin, web_pages
         self._admin: asyncio.Future[AsgiApp] | None = None
-        self.pace = Pace()
+        self.pace, self.patience = Pace(), Patience()
 
     async def admin(self) -> AsgiApp:
         """The FastAPI application; the first to ask waits for its import."""

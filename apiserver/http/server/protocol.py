@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import httptools
 
-from apiserver.api.status import method_not_allowed
+from apiserver.api.status import method_not_allowed, timed_out
 from apiserver.clock import Timer, purpose
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON
 from apiserver.http.handlers.requestinfo import undecoded
 from apiserver.http.server import heads
 from apiserver.http.server.frontend import FrontEnd
+from apiserver.http.server.incoming import Pending, combined, split
 from apiserver.http.server.relay import is_admin_path, relay
 from apiserver.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
 
@@ -39,33 +40,15 @@ log = logging.getLogger(__name__)
 
 #: Bytes of a request line and its header fields, as in Go's server.
 _MAX_HEAD: Final = 1024 * 1024
-#: Pipelined requests that wait on one connection before it is read no further.
+#: Pipelined requests that wait on one connection before it is read no further, and bytes of their bodies.
 _MAX_PIPELINED: Final = 64
+_MAX_WAITING: Final = 256 * 1024
 #: Requests of one connection answered in a row before other connections have their turn.
 _ANSWERS_A_TURN: Final = 16
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TEXT: Final = "text/plain; charset=utf-8"
 #: The request line of a method that the parser does not know, for a Kubernetes path.
 _UNKNOWN_METHOD: Final = re.compile(rb"[A-Z]+ /apis?/[!-~]+ HTTP/1\.[01]\r\n")
-
-
-class _Pending:
-    """A request in the order of a connection. `refusal` is its answer where nobody is to be asked."""
-
-    __slots__ = ("http_1_0", "keep_alive", "raw_path", "refusal", "request")
-
-    def __init__(
-        self,
-        request: Request,
-        raw_path: bytes = b"",
-        *,
-        keep_alive: bool = False,
-        http_1_0: bool = False,
-        refusal: Response | None = None,
-    ) -> None:
-        self.request, self.raw_path, self.refusal = request, raw_path, refusal
-        #: HTTP/1.0 has no chunks.
-        self.keep_alive, self.http_1_0 = keep_alive, http_1_0
 
 
 class Protocol(asyncio.Protocol):
@@ -90,7 +73,7 @@ class Protocol(asyncio.Protocol):
         self._parser: Any = httptools.HttpRequestParser(self)
         # What follows a request that closes the connection is nobody's; it must not spoil the answer.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._pipelined: deque[_Pending] = deque()
+        self._pipelined: deque[Pending] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._streaming = self._stopping = self._input_ended = self._reading_paused = False
         self._continue_owed = False  # a client waits for 100 Continue
@@ -101,8 +84,13 @@ class Protocol(asyncio.Protocol):
         self._completed_one = False  # of the present data
         self._url = b""
         self._headers: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}  # the values of header fields that came more than once
         self._body: list[bytes] = []
         self._body_size = 0
+        self._waiting = 0  # bytes of the bodies of pipelined requests
+        #: Whether a request has begun and not ended; if so, and its bytes keep somebody waiting, what ends the wait.
+        self._incomplete = False
+        self._deadline: asyncio.TimerHandle | None = None
 
     # The connection
 
@@ -118,6 +106,7 @@ class Protocol(asyncio.Protocol):
         self._pipelined.clear()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        self._end_deadline()
         self.resume_writing()
         # A write under way is carried out although nobody gets the answer; a stream ends.
         if self._streaming and self._answering is not None:
@@ -181,6 +170,53 @@ class Protocol(asyncio.Protocol):
             self._head_size += len(data)
             if self._head_size > _MAX_HEAD:
                 self._refuse(Response(431, b"431 Request Header Fields Too Large", _TEXT))
+        if self._incomplete:
+            self._watch_over_input()
+            self._balance_reading()
+
+    def _watch_over_input(self) -> None:
+        """A request that has begun must come to its end: how long it may take counts from when it is its turn."""
+        due = self._incomplete and self._is_idle() and not self._input_ended
+        if due and self._deadline is None:
+            seconds = self._front.patience.head if self._in_head else self._front.patience.body
+            self._deadline = self._loop.call_later(seconds, self._input_overdue, self._in_head)
+        elif not due:
+            self._end_deadline()
+
+    def _end_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    @purpose(Timer.MACHINE)
+    def _input_overdue(self, in_head: bool) -> None:
+        """Close the connection of a head that takes too long; a body that does is refused first."""
+        self._deadline = None
+        if in_head and not self._in_head:
+            self._watch_over_input()
+        elif in_head:
+            self._close()
+        else:
+            self._refuse(Response(504, encode(JSON, timed_out().to_dict())))
+
+    def _is_idle(self) -> bool:
+        """Whether no answer is under way or owed."""
+        return self._answering is None and not self._pipelined and self._writable is None
+
+    def _balance_reading(self) -> None:
+        """Read no further while enough waits for the answers before it. What is read when nothing is owed is the body
+        of the next request, whose size has a limit of its own.
+        """
+        if self._reading_paused:
+            little = self._waiting + self._body_size <= _MAX_WAITING or self._is_idle()
+            if little and len(self._pipelined) < _MAX_PIPELINED // 2 and not self.transport.is_closing():
+                self._reading_paused = False
+                self.transport.resume_reading()
+        elif len(self._pipelined) >= _MAX_PIPELINED or (
+            self._waiting + self._body_size > _MAX_WAITING and not self._is_idle()
+        ):
+            self._reading_paused = True
+            self.transport.pause_reading()
 
     def _feed(self, data: bytes) -> bytes:
         """What is left to parse: of a request for another protocol, which nobody here speaks, what follows it."""
@@ -197,7 +233,7 @@ class Protocol(asyncio.Protocol):
         return Response(405, encode(JSON, method_not_allowed().to_dict()))
 
     def on_message_begin(self) -> None:
-        self._in_head, self._head_size = True, 0
+        self._in_head, self._head_size, self._incomplete = True, 0, True
         self._url, self._headers, self._body, self._body_size = b"", {}, [], 0
 
     def on_url(self, url: bytes) -> None:
@@ -207,10 +243,19 @@ class Protocol(asyncio.Protocol):
         if not self._in_head:
             return  # after the body: nothing that counts may come so late
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = combined(key, self._headers[key], text) if key in self._headers else text
+        if key not in self._headers:
+            self._headers[key] = text
+        elif key in self._repeated:
+            self._repeated[key].append(text)
+        else:
+            self._repeated[key] = [self._headers[key], text]
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        if self._repeated:
+            for key, values in self._repeated.items():
+                self._headers[key] = combined(key, values)
+            self._repeated = {}
         if "expect" in self._headers and self._headers["expect"].lower() == "100-continue":
             self._continue_owed = True
             self._send_continue()
@@ -221,36 +266,37 @@ class Protocol(asyncio.Protocol):
             self._body_size += len(body)
 
     def on_message_complete(self) -> None:
-        self._continue_owed, self._completed_one = False, True
+        self._continue_owed, self._completed_one, self._incomplete = False, True, False
+        self._end_deadline()
         if self._input_ended:
             return
         parser = self._parser
-        raw_path, query = _split(self._url)
+        raw_path, query = split(self._url)
         path = raw_path.decode("ascii") if b"%" not in raw_path else undecoded(raw_path)
         body = b"".join(self._body) if self._body else b""
+        self._body, self._body_size = [], 0
         request = Request(parser.get_method().decode("ascii"), path, query.decode("latin-1"), self._headers, body)
         http_1_0 = parser.get_http_version() == "1.0"
         keep_alive = not http_1_0 and parser.should_keep_alive()
-        self._enqueue(_Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))
+        self._enqueue(Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))
 
     # One answer after the other
 
-    def _enqueue(self, pending: _Pending) -> None:
+    def _enqueue(self, pending: Pending) -> None:
         if self._answering is None and self._writable is None and not self._pipelined and self._turns:
             self._turns -= 1
             self._answer(pending)
             return
         self._pipelined.append(pending)
+        self._waiting += len(pending.request.body)
         if not self._turns and self._answering is None:
             self._loop.call_soon(self._answer_pipelined)
-        if len(self._pipelined) >= _MAX_PIPELINED and not self._reading_paused:
-            self._reading_paused = True
-            self.transport.pause_reading()
+        self._balance_reading()
 
     def _refuse(self, answer: Response) -> None:
         """The last answer of a connection whose bytes make no sense any more."""
         if not self._input_ended:
-            self._enqueue(_Pending(Request("", "", "", {}, b""), refusal=answer))
+            self._enqueue(Pending(Request("", "", "", {}, b""), refusal=answer))
             self._input_ended = True
 
     def _answer_pipelined(self) -> None:
@@ -261,10 +307,13 @@ class Protocol(asyncio.Protocol):
                 self._loop.call_soon(self._answer_pipelined)
                 break
             self._turns -= 1
-            self._answer(self._pipelined.popleft())
-        if self._reading_paused and len(self._pipelined) < _MAX_PIPELINED // 2 and not self.transport.is_closing():
-            self._reading_paused = False
-            self.transport.resume_reading()
+            pending = self._pipelined.popleft()
+            self._waiting -= len(pending.request.body)
+            self._answer(pending)
+        if self._reading_paused:
+            self._balance_reading()
+        if self._incomplete:
+            self._watch_over_input()
         self._send_continue()
 
     def _send_continue(self) -> None:
@@ -273,7 +322,7 @@ class Protocol(asyncio.Protocol):
             self._continue_owed = False
             self.transport.write(_CONTINUE)
 
-    def _answer(self, pending: _Pending) -> None:
+    def _answer(self, pending: Pending) -> None:
         answer = pending.refusal
         if answer is None and self._web_pages is not None:
             answer = self._web_pages.refusal(pending.request)
@@ -286,7 +335,7 @@ class Protocol(asyncio.Protocol):
         self._tasks.add(task)
         task.add_done_callback(self._answered)
 
-    async def _answer_slowly(self, pending: _Pending) -> None:
+    async def _answer_slowly(self, pending: Pending) -> None:
         answer: Response | Stream
         if is_admin_path(pending.raw_path):
             answer = await relay(await self._front.admin(), pending.request, pending.raw_path, self.transport)
@@ -313,7 +362,7 @@ class Protocol(asyncio.Protocol):
             self.transport.abort()
         self._answer_pipelined()
 
-    def _write(self, pending: _Pending, answer: Response) -> None:
+    def _write(self, pending: Pending, answer: Response) -> None:
         if self.transport.is_closing():
             return
         close = not pending.keep_alive or self._stopping
@@ -322,7 +371,7 @@ class Protocol(asyncio.Protocol):
         if close:
             self._close()
 
-    async def _stream(self, pending: _Pending, answer: Stream) -> None:
+    async def _stream(self, pending: Pending, answer: Stream) -> None:
         """Chunks until they end or the client goes; either way the iterator is closed.
 
         All streams keep one pace, by which what happens in a few milliseconds goes into one chunk."""
@@ -340,19 +389,3 @@ class Protocol(asyncio.Protocol):
             transport.write(b"0\r\n\r\n")
         if not pending.keep_alive or self._stopping:
             self._close()
-
-
-def combined(name: str, before: str, value: str) -> str:
-    """A repeated header as one: those of lists joined by commas, claims of impersonation by newlines, which no value
-    can hold.
-    """
-    return f"{before}\n{value}" if name.startswith("impersonate-") else f"{before}, {value}"
-
-
-def _split(url: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request's target. Raises httptools.HttpParserInvalidURLError."""
-    if url[:1] == b"/" and b"#" not in url:
-        path, _, query = url.partition(b"?")
-        return path, query
-    parsed = httptools.parse_url(url)
-    return parsed.path or b"/", parsed.query or b""
