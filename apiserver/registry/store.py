@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.objects import Shared
+from apiserver.api.objects import Hub, Shared, Stored
 from apiserver.api.status import unavailable
 from apiserver.clock import now
 from apiserver.registry.body.convert import ExpectedBody, Form, normalizer_of
 from apiserver.registry.body.decode import Kinds
+from apiserver.registry.body.size import encode_within_limit
 from apiserver.registry.chance import Chance
 from apiserver.registry.context import Context
 from apiserver.registry.dropped import DroppedFields
@@ -176,6 +177,10 @@ class Store:
             all_of=registry.all_of,
             authorize=partial(registry.authorize, user),
         )
+
+    def encode(self, key: str, obj: Hub, *, keep_managers: bool = False) -> Stored:
+        """The bytes of an object to append. Raises StatusError (500) where it is too large."""
+        return encode_within_limit(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
 
     async def append(self, write: Write) -> Entry:
         """Commits one write and gives the state that it made: for a deletion, the last one with the deletion's

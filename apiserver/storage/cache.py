@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from apiserver.storage.entry import Decode, Entry, Event
+from apiserver.storage.feed import check_past
 from apiserver.storage.index import Index, Terms
 from apiserver.storage.keys import SortedKeys, end_of
 from apiserver.storage.types import Compacted, Expired, FutureRevision, Record, RevisionLog, Snapshot
@@ -94,13 +95,13 @@ class Cache:
     # The past and the future
 
     async def at(self, revision: int, prefix: str = "", start: str = "", limit: int | None = None) -> Listing:
-        """The list as it was at a revision: from the window if that reaches back, else from the log.
+        """The list as it was at a revision: from the window if that reaches back, else from the log. What was compacted
+        is gone for clients even while the window still has it: how long a page may wait does not depend on the traffic.
 
         Raises FutureRevision, Compacted.
         """
         prefix = prefix or self.prefix
-        if revision > self.revision:
-            raise FutureRevision(revision, self.revision)
+        check_past(revision, self._log.compacted, self.revision)
         if revision >= self._window.floor:
             return self._rolled_back(revision, prefix, start, limit)
         rows = await self._log.state(prefix, revision, start=start, limit=limit)

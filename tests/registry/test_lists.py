@@ -157,6 +157,24 @@ def test_a_compacted_page_offers_to_go_on_in_the_present(play: Play) -> None:
     play(scenario)
 
 
+def test_a_compacted_past_is_gone_whatever_this_server_remembers(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await fill(world)
+        first = await world.list("configmaps", "limit=2")
+        await world.merge("configmaps", "c", {"data": {"n": "1"}})
+        log = world.registry.log
+        await log.compact(first.revision)
+        assert names(await world.list("configmaps", f"limit=2&continue={first.continue_token}")) == ["c", "d"]
+        await log.compact(log.revision)
+        with pytest.raises(StatusError, match="The provided continue parameter is too old"):
+            await world.list("configmaps", f"limit=2&continue={first.continue_token}")
+        with pytest.raises(StatusError, match="The resourceVersion for the provided list is too old"):
+            await world.list("configmaps", f"resourceVersion={first.revision}&resourceVersionMatch=Exact")
+        assert len(names(await world.list("configmaps", f"resourceVersion={first.revision}"))) == 4
+
+    play(scenario)
+
+
 def test_tokens_come_back_as_they_were_made() -> None:
     token = encode_token("/registry/configmaps/ns/a\0", "/registry/configmaps/ns/", 7)
     assert json.loads(base64.urlsafe_b64decode(token + "==")) == {"v": "meta.k8s.io/v1", "rv": 7, "start": "a\0"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.status import StatusError
 from apiserver.registry.fields.managers import (
     MAX_UPDATE_MANAGERS,
     Manager,
@@ -167,3 +168,21 @@ def test_entries_that_cannot_be_understood(entry: Json) -> None:
 )  # fmt: skip
 def test_the_manager_is_named_by_the_parameter_or_the_user_agent(given: str, agent: str, name: str) -> None:
     assert manager_name(given, agent) == name
+
+
+def test_managers_are_left_out_where_they_alone_make_an_object_too_large(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        data = {f"{'long-' * 14}{number}": "A" for number in range(9999)}
+        made = await world.create("configmaps", {"metadata": {"name": "made"}, "data": data})
+        assert "managedFields" not in made["metadata"]
+        await world.create("configmaps", {"metadata": {"name": "grown"}, "data": {"k": "v"}})
+        grown = await world.merge("configmaps", "grown", {"data": data})
+        assert "managedFields" not in grown["metadata"]
+        assert len(grown["data"]) == 10_000
+        applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "grown"}}
+        with pytest.raises(StatusError, match="etcdserver: request is too large"):
+            await world.call(
+                "patch", "configmaps", "grown", applied, "fieldManager=m", content_type="application/apply-patch+yaml"
+            )
+
+    play(scenario)

@@ -201,11 +201,17 @@ def _merge_items(type_: ListOf, live: Any, applied: Any) -> Any:
         return applied
     element = _elements(type_).element
     live_names, applied_names = [element(item) for item in left], [element(item) for item in right]
-    live_items = dict(zip(live_names, left, strict=True))
+    live_items: dict[str, list[Any]] = {}
+    for name, item in zip(live_names, left, strict=True):
+        live_items.setdefault(name, []).append(item)
     applied_items = dict(zip(applied_names, right, strict=True))
     out = []
     for name in _order(live_names, applied_names):
-        made = merge(type_.item, live_items.get(name, ABSENT), applied_items.get(name, ABSENT))
+        there, stated = live_items.get(name, ()), applied_items.get(name, ABSENT)
+        if stated is ABSENT:  # items of one name that nobody applied stay as they are, each in its place
+            made = merge(type_.item, live_items[name].pop(0), ABSENT)
+        else:
+            made = merge(type_.item, there[0] if len(there) == 1 else ABSENT, stated)
         if made is not ABSENT:
             out.append(made)
     return out or ABSENT

@@ -15,7 +15,7 @@ from apiserver.api.objects import Hub, Json
 from apiserver.api.status import StatusError, already_exists, method_not_allowed
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.convert import encode_stored, exact_copy
+from apiserver.registry.body.convert import exact_copy
 from apiserver.registry.body.decode import check_media_type, decode_body
 from apiserver.registry.body.options import write_options
 from apiserver.registry.fields.managers import Manager
@@ -125,7 +125,7 @@ async def _insert(store: Store, ctx: Context, obj: Hub, options: WriteOptions) -
     if version.strip("0") and version.isascii() and version.isdigit():
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     try:
-        return await store.append(Write(key, encode_stored(obj), 0))
+        return await store.append(Write(key, store.encode(key, obj), 0))
     except KeyExists as refused:
         await registry.catch_up(refused)
         raise _exists(store, key, name, generated) from None

@@ -17,7 +17,7 @@ from apiserver.api.status import MODIFIED, StatusError, bad_request, conflict, n
 from apiserver.api.status import forbidden as forbidden_status
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.convert import encode_stored, read, read_compact
+from apiserver.registry.body.convert import read, read_compact
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.body.options import parse_uint64, write_options
 from apiserver.registry.fields.managers import Manager
@@ -149,7 +149,7 @@ async def _update(
         _keep_times(new, old)
         if store.on_update.validating:
             await validate(store.on_update, Attributes("UPDATE", ctx, name, new, old))
-        result = await _write(store, key, entry, new, old, dry_run=options.dry_run)
+        result = await _write(store, key, entry, new, old, dry_run=options.dry_run, keep_managers=tracked)
         if result is not None:
             return Result(result)
 
@@ -192,7 +192,7 @@ async def _create(
     if options.dry_run:
         return Unsaved(key, obj, 0)
     try:
-        return await store.append(Write(key, encode_stored(obj), 0))
+        return await store.append(Write(key, store.encode(key, obj, keep_managers=writer is None), 0))
     except KeyExists as refused:
         await store.registry.catch_up(refused)
         return None
@@ -303,7 +303,9 @@ def _same_but_managers(new: Json, old: Json) -> bool:
     )
 
 
-async def _write(store: Store, key: str, entry: Entry, new: Hub, old: Hub, *, dry_run: bool) -> Entry | None:
+async def _write(
+    store: Store, key: str, entry: Entry, new: Hub, old: Hub, *, dry_run: bool, keep_managers: bool
+) -> Entry | None:
     """Appends the new state, or removes the object when its last finalizer went. None: another writer was first."""
     if "deletionTimestamp" in old["metadata"] and removable(store.resource, new, old):
         if not dry_run:
@@ -322,8 +324,9 @@ async def _write(store: Store, key: str, entry: Entry, new: Hub, old: Hub, *, dr
         return entry
     if dry_run:
         return Unsaved(key, new, entry.revision)
+    encoded = store.encode(key, new, keep_managers=keep_managers)
     try:
-        return await store.append(Write(key, encode_stored(new), entry.revision))
+        return await store.append(Write(key, encoded, entry.revision))
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None
@@ -364,6 +367,6 @@ async def replace_object(
         if dry_run:
             return Unsaved(key, new, entry.revision)
         try:
-            return await store.append(Write(key, encode_stored(new), entry.revision))
+            return await store.append(Write(key, store.encode(key, new), entry.revision))
         except (RevisionConflict, KeyMissing) as refused:
             await store.registry.catch_up(refused)
