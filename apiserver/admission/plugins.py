@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
+from apiserver.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
 from apiserver.admission.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
 from apiserver.admission.priority import Priority
@@ -111,6 +112,8 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PodGroupProtection": PodGroupProtection,
     "PodTopologyLabels": PodTopologyLabels,
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
+    "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
+    "PodResizeValidator": PodResizeValidator,
 }
 
 

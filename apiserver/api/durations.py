@@ -8,11 +8,18 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-__all__ = ["age", "human_duration", "parse_duration"]
+from apiserver.api.fielderrors import go_quote
+
+__all__ = ["age", "go_duration_problem", "human_duration", "parse_duration"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 _DURATION = re.compile(rf"({_PART.pattern})+", re.ASCII)
+
+#: As time.ParseDuration reads them: a number needs a digit on one side of its point.
+_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
+_UNIT = re.compile(r"[^.\d]*", re.ASCII)
+_GO_UNITS = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -50,6 +57,27 @@ def parse_duration(text: str) -> timedelta:
     if not _DURATION.fullmatch(text):
         raise ValueError("not a duration; write it like 5m or 1h30m")
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
+
+
+def go_duration_problem(text: str) -> str:
+    """Why Go's time.ParseDuration refuses a text, in its words; "" where it does not."""
+    rest = text.removeprefix("-") if text[:1] == "-" else text.removeprefix("+")
+    if rest == "0":
+        return ""
+    if not rest:
+        return f"time: invalid duration {go_quote(text)}"
+    while rest:
+        number = _NUMBER.match(rest)
+        if number is None:
+            return f"time: invalid duration {go_quote(text)}"
+        unit = _UNIT.match(rest, number.end())
+        assert unit is not None, "it matches nothing, too"
+        if not unit[0]:
+            return f"time: missing unit in duration {go_quote(text)}"
+        if unit[0] not in _GO_UNITS:
+            return f"time: unknown unit {go_quote(unit[0])} in duration {go_quote(text)}"
+        rest = rest[unit.end() :]
+    return ""
 
 
 def age(timestamp: str | None, now: datetime) -> str:

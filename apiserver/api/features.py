@@ -59,6 +59,7 @@ def _gate(stages: str, *needs: str) -> Gate:
 
 GATES: Final[Mapping[str, Gate]] = {
     "AnyVolumeDataSource": _gate("18:a- 24:b+ 33:gL"),
+    "AuthorizePodWebsocketUpgradeCreatePermission": _gate("35:b+"),
     "AuthorizeNodeWithSelectors": _gate("31:a- 32:b+ 34:gL", "AuthorizeWithSelectors"),
     "AuthorizeWithSelectors": _gate("31:a- 32:b+ 34:gL"),
     "CSIServiceAccountTokenSecrets": _gate("35:b+ 36:gL"),

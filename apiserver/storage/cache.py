@@ -17,7 +17,7 @@ from apiserver.storage.entry import Decode, Entry, Event
 from apiserver.storage.feed import check_past
 from apiserver.storage.index import Index, Terms
 from apiserver.storage.keys import SortedKeys, end_of
-from apiserver.storage.types import Compacted, Expired, FutureRevision, Record, RevisionLog, Snapshot
+from apiserver.storage.types import Compacted, Expired, Record, RevisionLog, Snapshot
 from apiserver.storage.window import Cursor, Progress, Window
 
 __all__ = ["Cache", "Cursor", "Entry", "Event", "Listing", "WatchCache"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from apiserver.api.podrequests import pod_requests
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.requests import pod_requests
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from apiserver.api.podrequests import amount, is_extended
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.requests import amount, is_extended
 
 Json = dict[str, Any]
 ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from apiserver.api.podrequests import Amounts, amounts
 from controllers.scheduler.podinfo import PodInfo, Port
 from controllers.scheduler.reach import TouchLog
-from controllers.scheduler.requests import Amounts, amounts
 from controllers.scheduler.terms import blocking, preferring
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from apiserver.api.nodeselector import PreferredTerms, RequiredNodeAffinity
-from controllers.scheduler.requests import ASSUMED, Amounts, pod_requests
+from apiserver.api.podrequests import ASSUMED, Amounts, pod_requests
 from controllers.scheduler.terms import Term, parse_terms
 
 Json = dict[str, Any]

@@ -2,28 +2,56 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.server import serve
+from tests.support.server import Running, serve
 from tests.support.wire import Wire
+
+PATHS = ["/api/v1/pods", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a", "/version"]
 
 
 @pytest.fixture(scope="module")
-def wire() -> Iterator[Wire]:
+def running() -> Iterator[Running]:
     with serve() as running:
-        yield running.wire()
+        yield running
 
 
-@pytest.mark.parametrize("path", ["/api/v1/pods", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a"])
-def test_a_method_that_nobody_knows_is_not_allowed_on_kubernetes_paths(wire: Wire, path: str) -> None:
+@pytest.fixture(scope="module")
+def wire(running: Running) -> Wire:
+    return running.wire()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_method_that_nobody_knows_is_not_allowed(wire: Wire, path: str) -> None:
     answer = wire.request("FOO", path)
     assert (answer.status, answer.json["reason"], answer.json["details"]) == (405, "MethodNotAllowed", {})
 
 
-def test_elsewhere_it_is_a_bad_request(wire: Wire) -> None:
-    assert wire.request("FOO", "/version").status == 400
+@pytest.mark.parametrize("path", PATHS)
+def test_who_sends_it_and_may_do_it_is_asked_first(tmp_path: Path, path: str) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('all,admin,1,"system:masters"\nnone,bob,2\n')
+    with serve(f"--token-auth-file={tokens}", "--authorization-mode=RBAC") as running:
+        assert running.wire("wrong").request("FOO", path).status == 401
+        refused = running.wire("none").request("FOO", path)
+        assert refused.status == 403
+        assert 'User "bob" cannot foo ' in refused.json["message"]
+        assert running.wire("all").request("FOO", path).status == 405
+
+
+def test_its_body_is_read_like_any_other(running: Running) -> None:
+    host, _, port = running.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"FOO /api/v1/pods HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nabcd")
+        connection.sendall(b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        received = b""
+        while data := connection.recv(65536):
+            received += data
+    assert [received.count(line) for line in (b"HTTP/1.1 405", b"HTTP/1.1 200")] == [1, 1]
 
 
 def test_the_server_goes_on(wire: Wire) -> None:

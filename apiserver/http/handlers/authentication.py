@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
+from apiserver.api.durations import go_duration_problem
+from apiserver.api.status import bad_request
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.http.handlers.authenticator import Authenticator
 from apiserver.http.handlers.authorization import question_of
 from apiserver.http.handlers.chain import Handler
 from apiserver.http.handlers.impersonation import impersonate, requested_identity
 from apiserver.messages import Request, Response, Stream, User
+
+#: Subresources whose requests may take as long as they like.
+_LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 class Authentication:
@@ -27,6 +33,8 @@ class Authentication:
         return self.next.try_fast(request)
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
+        if "timeout=" in request.query:
+            _check_timeout(request)
         if request.user is None:
             request.user = self.user_of(request)
         return self.next.handle(request)
@@ -43,3 +51,15 @@ class Authentication:
             self._authorizer, user, who, question_of(request), request.path, request.method,
             constrained=self._constrained,
         )  # fmt: skip
+
+
+def _check_timeout(request: Request) -> None:
+    """A request that does not go on for long may say how long it may take; before anybody asks who sent it, that has to
+    be a duration. Raises 400.
+    """
+    info = request.info
+    if info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
+        return
+    problem = go_duration_problem(text) if (text := request.params.get("timeout", ("",))[0]) else ""
+    if problem:
+        raise bad_request(f"invalid timeout specified in the request URL - {problem}")

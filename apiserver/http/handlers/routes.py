@@ -12,6 +12,7 @@ from apiserver.registry.resource import Subresource
 from apiserver.registry.store import Store
 
 _COLLECTION_VERBS: Final = frozenset({"list", "watch", "create", "deletecollection"})
+_ITEM_VERBS: Final = frozenset({"get", "update", "patch", "delete"})
 
 
 class Endpoint:
@@ -19,7 +20,18 @@ class Endpoint:
     log, exec and the like; a `projector` shows a part of the object as another kind.
     """
 
-    __slots__ = ("connect", "namespaced", "projector", "storage", "store", "tables", "verbs", "view", "warning")
+    __slots__ = (
+        "connect",
+        "has_items",
+        "namespaced",
+        "projector",
+        "storage",
+        "store",
+        "tables",
+        "verbs",
+        "view",
+        "warning",
+    )
 
     def __init__(self, store: Store, view: View, warning: str, subresource: Subresource | None = None) -> None:
         self.store, self.view, self.warning = store, view, warning
@@ -27,6 +39,8 @@ class Endpoint:
         #: Whether its objects are stored at all (reviews are not).
         self.storage = view.resource.create is None
         self.verbs = frozenset(view.resource.verbs if subresource is None else subresource.verbs)
+        #: Whether a path may name one of them: what is only created has no such paths.
+        self.has_items = not self.verbs.isdisjoint(_ITEM_VERBS)
         self.tables = subresource is None or subresource.tables
         self.connect = subresource.connect if subresource is not None else None
         self.projector = store.projectors.get(subresource.name) if subresource is not None else None
@@ -65,6 +79,8 @@ class Routes:
         if info.subresource:
             if not name or (info.rest and info.subresource != "proxy"):
                 raise unknown_resource()
+        elif name and not endpoint.has_items:
+            raise unknown_resource()
         elif (verb in _COLLECTION_VERBS) is bool(name) and verb != "watch":
             raise method_not_allowed()
         if verb not in endpoint.verbs or (request.method == "HEAD" and endpoint.connect is None):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import httptools
 
-from apiserver.api.status import method_not_allowed, timed_out
+from apiserver.api.status import timed_out
 from apiserver.clock import Timer, purpose
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON
@@ -47,8 +47,8 @@ _MAX_WAITING: Final = 256 * 1024
 _ANSWERS_A_TURN: Final = 16
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TEXT: Final = "text/plain; charset=utf-8"
-#: The request line of a method that the parser does not know, for a Kubernetes path.
-_UNKNOWN_METHOD: Final = re.compile(rb"[A-Z]+ /apis?/[!-~]+ HTTP/1\.[01]\r\n")
+#: The request line of a method that the parser may not know.
+_ANY_METHOD: Final = re.compile(rb"([A-Z]+) /[!-~]* HTTP/1\.[01]\r\n")
 
 
 class Protocol(asyncio.Protocol):
@@ -70,9 +70,8 @@ class Protocol(asyncio.Protocol):
         self._idle_timeout = config.timeout_keep_alive
         self._idle_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
-        self._parser: Any = httptools.HttpRequestParser(self)
-        # What follows a request that closes the connection is nobody's; it must not spoil the answer.
-        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parser = self._new_parser()
+        self._method = b""  # the real one, where the parser was shown another
         self._pipelined: deque[Pending] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._streaming = self._stopping = self._input_ended = self._reading_paused = False
@@ -91,6 +90,12 @@ class Protocol(asyncio.Protocol):
         #: Whether a request has begun and not ended; if so, and its bytes keep somebody waiting, what ends the wait.
         self._incomplete = False
         self._deadline: asyncio.TimerHandle | None = None
+
+    def _new_parser(self) -> Any:
+        parser: Any = httptools.HttpRequestParser(self)
+        # What follows a request that closes the connection is nobody's; it must not spoil the answer.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
 
     # The connection
 
@@ -164,8 +169,9 @@ class Protocol(asyncio.Protocol):
                 error.__context__, (httptools.HttpParserError, ValueError)
             ):
                 log.error("a request could not be read", exc_info=error)
-            self._refuse(self._malformed(data))
-            return
+            if not self._feed_unknown_method(data):
+                self._refuse(Response(400, b"Invalid HTTP request received.", _TEXT))
+                return
         if self._in_head:
             self._head_size += len(data)
             if self._head_size > _MAX_HEAD:
@@ -226,11 +232,17 @@ class Protocol(asyncio.Protocol):
             return data[upgrade.args[0] :]
         return b""
 
-    def _malformed(self, data: bytes) -> Response:
-        """The answer to what is no request: 400, but 405 for an unknown method with a Kubernetes path."""
-        if self._url or self._completed_one or not _UNKNOWN_METHOD.match(data):
-            return Response(400, b"Invalid HTTP request received.", _TEXT)
-        return Response(405, encode(JSON, method_not_allowed().to_dict()))
+    def _feed_unknown_method(self, data: bytes) -> bool:
+        """Parses data again that begin with a method which the parser does not know, as if it were a POST: whoever is
+        asked says what it thinks of the method. False where they are no such request.
+        """
+        found = None if self._url or self._completed_one or self._method else _ANY_METHOD.match(data)
+        if found is None:
+            return False
+        self._method = found[1]
+        self._parser = self._new_parser()
+        self.data_received(b"POST" + data[found.end(1) :])
+        return True
 
     def on_message_begin(self) -> None:
         self._in_head, self._head_size, self._incomplete = True, 0, True
@@ -275,7 +287,8 @@ class Protocol(asyncio.Protocol):
         path = raw_path.decode("ascii") if b"%" not in raw_path else undecoded(raw_path)
         body = b"".join(self._body) if self._body else b""
         self._body, self._body_size = [], 0
-        request = Request(parser.get_method().decode("ascii"), path, query.decode("latin-1"), self._headers, body)
+        method, self._method = self._method or parser.get_method(), b""
+        request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
         http_1_0 = parser.get_http_version() == "1.0"
         keep_alive = not http_1_0 and parser.should_keep_alive()
         self._enqueue(Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))

@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import Path, invalid
-from apiserver.api.status import StatusError, bad_request, not_found
+from apiserver.api.status import StatusError, bad_request, forbidden, not_found
 from apiserver.api.status import invalid as invalid_status
 from apiserver.messages import Response
+from apiserver.registry.authority import Question
 from apiserver.resources.pods.defaults import containers
 
 if TYPE_CHECKING:
@@ -24,7 +25,20 @@ _NO_CONTAINERS: Final = (
     "kubedra emulates nodes: the containers of pod {name} do not run, so there is nothing to {what}; pods go through"
     " their phases, and devices through allocation and preparation"
 )
+_CREATE_GATE: Final = "AuthorizePodWebsocketUpgradeCreatePermission"
 _COUNTS: Final = ("sinceSeconds", "tailLines", "limitBytes")
+
+
+def _check_create(store: Store, ctx: Context) -> None:
+    """What runs or reads something in a container takes the verb create, also where a websocket is opened by a GET.
+    Raises 403.
+    """
+    if ctx.verb == "create" or not ctx.features.enabled(_CREATE_GATE):
+        return
+    if not ctx.authorize("create", "", "pods", ctx.subresource, ctx.namespace, ctx.name):
+        authority = store.registry.authority
+        question = Question("create", "", "pods", ctx.subresource, ctx.namespace, ctx.name)
+        raise forbidden("pods", "", ctx.name, authority.decide(ctx.user, question).reason if authority else "")
 
 
 def _pod(store: Store, ctx: Context) -> Json:
@@ -100,14 +114,17 @@ def _streaming(store: Store, ctx: Context, request: Request, what: str) -> Statu
 
 
 async def execute(store: Store, ctx: Context, request: Request) -> Response:
+    _check_create(store, ctx)
     raise _streaming(store, ctx, request, "execute in")
 
 
 async def attach(store: Store, ctx: Context, request: Request) -> Response:
+    _check_create(store, ctx)
     raise _streaming(store, ctx, request, "attach to")
 
 
 async def port_forward(store: Store, ctx: Context, request: Request) -> Response:
+    _check_create(store, ctx)
     pod = _pod(store, ctx)
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {ctx.name} does not have a host assigned")

@@ -70,9 +70,11 @@ def default(obj: Json, now: datetime) -> None:
 
 def to_hub(obj: Json) -> Json:
     """Fields that say one thing twice agree from here on: the service account under its old name, the first of the
-    pod's addresses.
+    pod's addresses. A negative grace period counts as one second, in pods though not in templates of them.
     """
     spec_to_hub(obj["spec"])
+    if obj["spec"].get("terminationGracePeriodSeconds", 0) < 0:
+        obj["spec"]["terminationGracePeriodSeconds"] = 1
     status = obj.get("status")
     if status:
         address, addresses = status.get("podIP"), status.get("podIPs")

@@ -50,6 +50,7 @@ class PodStrategy(Strategy):
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]
+        obj["metadata"].pop("deletionTimestamp", None)
         _keep_metadata(obj, old, "ownerReferences")
         status, before = obj.setdefault("status", {}), old.get("status") or {}
         if not status.get("qosClass") and before.get("qosClass"):

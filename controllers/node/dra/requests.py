@@ -5,10 +5,10 @@ All raise ClaimReferenceError (a ValueError) where a reference cannot be followe
 
 from __future__ import annotations
 
+from apiserver.api.podrequests import is_extended
 from apiserver.api.quantity import Quantity
 from controllers.claims.pods import claim_reference
 from controllers.runtime.kinds import Json
-from controllers.scheduler.requests import is_extended
 
 #: Every DeviceClass is an extended resource of this prefix and its own name.
 _CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"

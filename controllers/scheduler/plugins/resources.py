@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from apiserver.api.podrequests import is_extended, pod_requests
 from controllers.scheduler.arguments import CPU_AND_MEMORY, DEFAULTS, Arguments
 from controllers.scheduler.events import ClusterEvent, Event, Hint, is_own
 from controllers.scheduler.extended import IMPLICIT_PREFIX, ClassNames
 from controllers.scheduler.framework import SKIP, Plugin, PodField, Reads, node_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.requests import is_extended, pod_requests
 from controllers.scheduler.scores import MAX_SCORE
 from controllers.scheduler.status import Code, Rejection
 
