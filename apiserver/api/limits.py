@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
-__all__ = ["Limits"]
+__all__ = ["FIXED", "FIXED_UNSHOWN", "Immutable", "Limits"]
+
+
+class Immutable(NamedTuple):
+    """When a field may not change, and what a change of it is told.
+
+    With `once` a value may be set where none is stored; with `removable` it may be taken away again. `words` are
+    upstream's. They are said of an invalid value, with the new one; of none (null) if it is not `shown`, as upstream's
+    generated rules have it; of a forbidden change if `forbids`. `name` is that of the field in the path, where
+    upstream's path has another.
+    """
+
+    once: bool = False
+    removable: bool = False
+    words: str = "field is immutable"
+    shown: bool = True
+    forbids: bool = False
+    name: str = ""
+
+    def __str__(self) -> str:
+        """For the reference."""
+        return ("fixed once set, but removable" if self.removable else "fixed once set") if self.once else "fixed"
+
+
+#: A field that never changes.
+FIXED: Final = Immutable()
+FIXED_UNSHOWN: Final = Immutable(shown=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +43,7 @@ class Limits:
     written; `least` and `most` bound a number. `format` names the form of a text, of each text of a list, or of the
     keys of a map (`apiserver.api.validation.formats`). `unique` is the field in which no two items of a list are equal,
     "*" the whole item; with `whole`, repeated items come first and are shown as they are, as upstream's generated rules
-    do. An `immutable` field never changes. `words` say what is wrong with a number, where upstream says
+    do. `immutable` says when the field may not change. `words` say what is wrong with a number, where upstream says
     it in its own; `also` is what the reference adds, of a limit that several fields share.
     """
 
@@ -29,9 +55,14 @@ class Limits:
     format: str = ""
     unique: str = ""
     whole: bool = False
-    immutable: bool = False
+    immutable: Immutable | None = None
     words: str = ""
     also: str = ""
+
+    @property
+    def bounds(self) -> bool:
+        """Whether they say anything of a value that stands alone, besides how it may change."""
+        return replace(self, immutable=None) != Limits()
 
     def key(self, item: Any) -> Any:
         """What makes an item of a list unique."""
@@ -49,4 +80,5 @@ class Limits:
             if self.most is not None
             else ""
         )
-        return "; ".join(filter(None, ("" if size is None else str(size), bounds, self.also)))
+        fixed = "" if self.immutable is None else str(self.immutable)
+        return "; ".join(filter(None, ("" if size is None else str(size), bounds, self.also, fixed)))

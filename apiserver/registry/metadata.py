@@ -19,6 +19,8 @@ from apiserver.api.fielderrors import FieldError, Path, forbidden, go_quote, inv
 from apiserver.api.names import dns_label, label_key, label_value, object_name
 from apiserver.api.status import bad_request
 from apiserver.api.times import timestamp
+from apiserver.api.types.meta import ObjectMeta
+from apiserver.api.validation.changes import changes
 
 __all__ = [
     "FOREGROUND",
@@ -284,9 +286,7 @@ def validate_manager(manager: str, path: Path) -> list[FieldError]:
     return errors
 
 
-_IMMUTABLE: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-#: How an immutable field shows when it is not set: strings are empty, pointers null.
-_UNSET: Final = {"name": "", "namespace": "", "uid": ""}
+_CHANGES: Final = changes(ObjectMeta)
 
 
 def validate_metadata_update(new: Json, old: Json, *, kind_rules: bool, path: Path = _METADATA) -> list[FieldError]:
@@ -301,11 +301,7 @@ def validate_metadata_update(new: Json, old: Json, *, kind_rules: bool, path: Pa
             errors.append(forbidden(path / "finalizers", detail))
     if new.get("generation", 0) < old.get("generation", 0):
         errors.append(invalid(path / "generation", new.get("generation", 0), "must not be decremented"))
-    errors += [
-        invalid(path / name, new.get(name, _UNSET.get(name)), "field is immutable")
-        for name in _IMMUTABLE
-        if new.get(name) != old.get(name)
-    ]
+    errors += _CHANGES.errors(path, new, old)
     errors += _labels(new, path)
     managed = new.get("managedFields")
     if managed:

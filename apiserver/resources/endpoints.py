@@ -7,6 +7,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Named, Path, go_quote, invalid, not_supported, required
 from apiserver.api.names import dns_label, dns_subdomain, label_key
 from apiserver.api.schema import ListOf
@@ -15,7 +16,6 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.equality import semantic_equal
 from apiserver.resources.networks import ip_family, legacy_ip, parse_address
 from apiserver.resources.pods.containervalidation import port_number
 

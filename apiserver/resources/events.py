@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from apiserver.api.durations import age
 from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.internal import internal
 from apiserver.api.names import dns_subdomain, label_key
 from apiserver.api.types.core.events import Event as CoreEvent
 from apiserver.api.types.events import Event
@@ -18,7 +19,6 @@ from apiserver.registry.context import Context
 from apiserver.registry.metadata import validate_metadata, validate_metadata_update
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
-from apiserver.resources.internal import internal
 
 Json = dict[str, Any]
 

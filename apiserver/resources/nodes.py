@@ -11,14 +11,14 @@ from apiserver.api.fielderrors import (
     Named,
     Path,
     duplicate,
-    forbidden,
     go_quote,
     invalid,
     not_supported,
     required,
 )
 from apiserver.api.names import NamePattern, label_key, label_value
-from apiserver.api.types.core.nodes import Node
+from apiserver.api.types.core.nodes import Node, NodeSpec
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
@@ -32,6 +32,9 @@ Json = dict[str, Any]
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _METADATA: Final = Path("metadata")
+#: Changes of the spec: those that are told before taints are looked at, and after.
+_ONCE: Final = changes(NodeSpec, "podCIDRs", "providerID", by_rules=("externalID",))
+_NEVER: Final = changes(NodeSpec, "externalID", by_rules=("podCIDRs", "providerID"))
 TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _FEATURE_LIMIT: Final = 253
 _DECLARED_FEATURE: Final = NamePattern("", r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
@@ -165,16 +168,9 @@ class NodeStrategy(Strategy):
                     duplicate((_STATUS / "addresses")[index], {"Type": address["type"], "Address": address["address"]})
                 )
             seen.append(address)
-        if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):
-            errors.append(forbidden(_SPEC / "podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
-        if before.get("providerID") and before["providerID"] != spec.get("providerID"):
-            errors.append(
-                forbidden(_SPEC / "providerID", 'node updates may not change providerID except from "" to valid')
-            )
+        errors += _ONCE.errors(_SPEC, spec, before)
         errors += _taints(spec["taints"]) if spec.get("taints") else []
-        if spec.get("externalID", "") != before.get("externalID", ""):
-            errors.append(forbidden(_SPEC / "externalID", "may not be updated"))
-        return errors
+        return errors + _NEVER.errors(_SPEC, spec, before)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         warnings = ["spec.configSource: the feature is removed"] if obj["spec"].get("configSource") else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.selectors import format_object
 from apiserver.api.types.core.pods import PodTemplateSpec
@@ -13,7 +14,6 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
-from apiserver.resources.equality import semantic_equal
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.template import (
     default_template,

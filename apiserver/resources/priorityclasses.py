@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api import status
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, not_supported, required
 from apiserver.api.types.scheduling import HIGHEST_PRIORITY, PriorityClass
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
@@ -21,6 +22,7 @@ Json = dict[str, Any]
 
 _PREEMPT: Final = "PreemptLowerPriority"
 _POLICIES: Final = (_PREEMPT, "Never")
+_CHANGES: Final = changes(PriorityClass)
 _SYSTEM: Final = "system-"
 #: The system's own classes: value and description by name.
 SYSTEM_CLASSES: Final[dict[str, tuple[int, str]]] = {
@@ -69,17 +71,7 @@ class PriorityClassStrategy(Strategy):
         return errors
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        errors = (
-            [forbidden(Path("value"), "may not be changed in an update.")]
-            if obj.get("value", 0) != old.get("value", 0)
-            else []
-        )
-        policy = obj.get("preemptionPolicy")
-        if policy != old.get("preemptionPolicy"):
-            errors.append(
-                invalid(Path("preemptionPolicy"), None if policy is None else Named(policy), "field is immutable")
-            )
-        return errors
+        return _CHANGES.errors(Path(), obj, old)
 
     def check_delete(self, ctx: Context) -> None:
         if ctx.name in SYSTEM_CLASSES:

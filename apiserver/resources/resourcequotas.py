@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required
+from apiserver.api.internal import internal
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.quotas import ResourceQuota, ScopeSelector
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.internal import internal
 from apiserver.resources.pods.defaults import round_amounts
 from apiserver.resources.resource_names import quantity_value, resource_name
 

@@ -8,14 +8,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
+from apiserver.api.internal import internal
 from apiserver.api.names import dns_label
 from apiserver.api.types.core.scheduling import Toleration
 from apiserver.api.types.node import RuntimeClass
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.internal import internal
 from apiserver.resources.metadata import validate_labels
 from apiserver.resources.pods.containervalidation import validate_resources
 from apiserver.resources.pods.defaults import round_amounts
@@ -24,6 +25,7 @@ from apiserver.resources.pods.warnings import OLD_LABELS
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(RuntimeClass)
 _HANDLER: Final = Path("handler")
 _SCHEDULING: Final = Path("scheduling")
 _IDENTITY: Final = ("key", "operator", "value", "effect")
@@ -58,10 +60,7 @@ class RuntimeClassStrategy(Strategy):
         return errors + _scheduling(obj["scheduling"]) if obj.get("scheduling") is not None else errors
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        errors, handler = self.validate(ctx, obj), obj.get("handler", "")
-        return (
-            errors if handler == old.get("handler", "") else [*errors, invalid(_HANDLER, handler, "field is immutable")]
-        )
+        return self.validate(ctx, obj) + _CHANGES.errors(Path(), obj, old)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         chosen = (obj.get("scheduling") or {}).get("nodeSelector") or {}

@@ -8,8 +8,9 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required, too_long
+from apiserver.api.fielderrors import FieldError, Path, invalid, required, too_long
 from apiserver.api.types.core.configuration import Secret
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
@@ -18,6 +19,7 @@ from apiserver.resources.configmaps import SIZE_LIMIT, bad_keys, changed_though_
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(Secret)
 _DATA: Final = Path("data")
 _ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
 _DOCKER: Final = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
@@ -83,10 +85,8 @@ class SecretStrategy(Strategy):
             obj["type"] = old["type"]
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        errors = []
-        if obj.get("type", "") != old.get("type", ""):
-            errors.append(invalid(Path("type"), Named(obj.get("type", "")), "field is immutable"))
-        return errors + changed_though_immutable(obj, old, "data") + self.validate(ctx, obj)
+        errors = _CHANGES.errors(Path(), obj, old) + changed_though_immutable(obj, old, "data")
+        return errors + self.validate(ctx, obj)
 
 
 def _type(obj: Json) -> str:

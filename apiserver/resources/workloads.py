@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.internal import internal
 from apiserver.api.names import dns_label
 from apiserver.api.schema import Struct, Type
 from apiserver.api.selectors import SelectorError, format_object, from_object
 from apiserver.registry.resource import Column
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.resource_names import NEGATIVE
 

@@ -10,7 +10,7 @@ from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.limits import Limits
 from apiserver.api.schema import BOOL, INT32, RAW, STRING, ListOf, MapOf, Struct, Type, field, string
 from apiserver.api.types.meta import UID
-from apiserver.api.validation.compile import At, Rules, unchanged
+from apiserver.api.validation.compile import At, Rules
 
 Json = dict[str, Any]
 
@@ -178,24 +178,3 @@ def test_what_tells_quickly_that_items_fit_is_asked_first() -> None:
     value = {"items": [{"name": "NO"}]}
     assert rules.of(holder).errors(AT, value, True) == []
     assert len(rules.of(holder).errors(AT, value, False)) == 1
-
-
-def test_fields_that_never_change_are_told_in_the_order_of_the_rule() -> None:
-    inner = Struct("x.v1.Inner", (field("name", 1, STRING, omit=False, limits=Limits(immutable=True)),))
-    struct = Struct("x.v1.Fixed", (
-        field("inner", 1, inner, omit=False),
-        field("node", 2, STRING, pointer=True, limits=Limits(immutable=True)),
-        field("free", 3, STRING),
-    ))  # fmt: skip
-    rules = Rules()
-    rules.set(struct, unchanged(struct, "node", "inner.name"), by_rules=("inner", "node"))
-    checks = rules.of(struct)
-    old = {"inner": {"name": "a"}, "node": "n", "free": "x"}
-    assert checks.errors(AT, {**old, "free": "y"}, None, old) == []
-    assert checks.errors(AT, {"inner": {"name": "b"}}) == []
-    assert texts(checks.errors(AT, {"inner": {"name": "b"}}, None, old)) == [
-        "spec.node: Invalid value: null: field is immutable",
-        'spec.inner.name: Invalid value: "b": field is immutable',
-    ]
-    with pytest.raises(ValueError, match=r"Fixed\.free may change"):
-        unchanged(struct, "free")

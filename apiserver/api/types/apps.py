@@ -4,6 +4,7 @@ history.
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import (
     BOOL,
     EVERY_GATE,
@@ -121,7 +122,7 @@ DeploymentStrategy = Struct("io.k8s.api.apps.v1.DeploymentStrategy", lambda: (
 ), doc="DeploymentStrategy says how old pods are replaced by new ones.")
 DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
     field("replicas", 1, INT32, pointer=True, fills=1, doc="Number of pods that are wanted; 1 when not set."),
-    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
+    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(immutable=FIXED),
         doc="Labels of the pods that belong to the deployment; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; a change of it starts an update. restartPolicy must be Always."),
@@ -180,7 +181,7 @@ DaemonSetUpdateStrategy = Struct("io.k8s.api.apps.v1.DaemonSetUpdateStrategy", l
     field("rollingUpdate", 2, RollingUpdateDaemonSet, pointer=True, doc="Settings for RollingUpdate."),
 ), doc="DaemonSetUpdateStrategy says how old pods are replaced by new ones.")
 DaemonSetSpec = Struct("io.k8s.api.apps.v1.DaemonSetSpec", lambda: (
-    field("selector", 1, LabelSelector, omit=False, pointer=True, required=True,
+    field("selector", 1, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(immutable=FIXED),
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 2, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; its node selector and affinity say on which nodes. restartPolicy must be Always."),
@@ -229,7 +230,7 @@ ReplicaSetSpec = Struct("io.k8s.api.apps.v1.ReplicaSetSpec", lambda: (
     field("replicas", 1, INT32, pointer=True, fills=1, doc="Number of pods that are wanted; 1 when not set."),
     field("minReadySeconds", 4, INT32,
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
-    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
+    field("selector", 2, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(immutable=FIXED),
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, doc="Pattern of the pods; restartPolicy must be Always."),
 ), doc="ReplicaSetSpec says which pods are wanted, and how many.")
@@ -264,7 +265,8 @@ ReplicaSet = Struct("io.k8s.api.apps.v1.ReplicaSet", lambda: (
 ControllerRevision = Struct("io.k8s.api.apps.v1.ControllerRevision", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("data", 2, RAW, omit=False, doc="The state, as the controller writes it; fixed."),
+    field("data", 2, RAW, omit=False, limits=Limits(immutable=FIXED),
+        doc="The state, as the controller writes it; fixed."),
     field("revision", 3, INT64, omit=False, required=True, doc="Number of the revision; a greater one is later."),
 ), gvk=("apps", "v1", "ControllerRevision"),
     doc="ControllerRevision is one state of a DaemonSet's or StatefulSet's template, kept for rolling back.")

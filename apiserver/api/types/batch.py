@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Immutable, Limits
 from apiserver.api.schema import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, gated, string
 from apiserver.api.types.core.pods import ConditionStatus, PodConditionType, PodTemplateSpec
 from apiserver.api.types.core.references import ObjectReference
@@ -54,19 +55,19 @@ JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
         doc="How many pods must succeed; when not set, the success of any pod ends the job."),
     field("activeDeadlineSeconds", 3, INT64, pointer=True,
         doc="Seconds after its start at which the job fails; no limit when not set."),
-    field("podFailurePolicy", 11, PodFailurePolicy, pointer=True,
+    field("podFailurePolicy", 11, PodFailurePolicy, pointer=True, limits=Limits(immutable=FIXED),
         doc="What failed pods mean for the job; needs restartPolicy Never. Each failure counts when not set."),
-    field("successPolicy", 16, SuccessPolicy, pointer=True,
+    field("successPolicy", 16, SuccessPolicy, pointer=True, limits=Limits(immutable=FIXED),
         doc="When the job is done before all indexes have succeeded; only for completionMode Indexed."),
     field("backoffLimit", 7, INT32, pointer=True,
         doc="How many failures of pods are retried before the job fails; 6 when not set, and no limit with "
             "backoffLimitPerIndex."),
-    field("backoffLimitPerIndex", 12, INT32, pointer=True,
+    field("backoffLimitPerIndex", 12, INT32, pointer=True, limits=Limits(immutable=FIXED),
         doc="How many failures of an index are retried before it fails; only for completionMode Indexed with "
             "restartPolicy Never."),
     field("maxFailedIndexes", 13, INT32, pointer=True,
         doc="How many indexes may fail before the job fails; all may when not set. Needs backoffLimitPerIndex."),
-    field("selector", 4, LabelSelector, pointer=True,
+    field("selector", 4, LabelSelector, pointer=True, limits=Limits(immutable=FIXED),
         doc="Labels of the job's pods; set by the server unless manualSelector is true."),
     field("manualSelector", 5, BOOL, pointer=True,
         doc="True to choose the selector and the labels of the pods oneself; false when not set."),
@@ -74,7 +75,7 @@ JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
         doc="Pattern of the pods; restartPolicy must be Never or OnFailure."),
     field("ttlSecondsAfterFinished", 8, INT32, pointer=True,
         doc="Seconds after its end at which the job is deleted; it is kept when not set."),
-    field("completionMode", 9, CompletionMode, pointer=True,
+    field("completionMode", 9, CompletionMode, pointer=True, limits=Limits(immutable=FIXED),
         doc="NonIndexed (the default) counts pods that succeed, Indexed gives each pod a number and needs one success "
             "of each."),
     field("suspend", 10, BOOL, pointer=True,
@@ -84,7 +85,7 @@ JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
         gate=gated("JobPodReplacementPolicy", "place"),
         doc="When a failing pod is replaced: TerminatingOrFailed (the default) or Failed, which is the only one with a "
             "podFailurePolicy."),
-    field("managedBy", 15, STRING, pointer=True, gate=gated("JobManagedBy", "create"),
+    field("managedBy", 15, STRING, pointer=True, gate=gated("JobManagedBy", "create"), limits=Limits(immutable=FIXED),
         doc="Controller that runs the job, as example.com/name; the built-in one when not set. Fixed."),
 ), doc="JobSpec says which pods must run to their end, and how often.")
 UncountedTerminatedPods = Struct("io.k8s.api.batch.v1.UncountedTerminatedPods", lambda: (
@@ -103,7 +104,8 @@ JobCondition = Struct("io.k8s.api.batch.v1.JobCondition", lambda: (
 JobStatus = Struct("io.k8s.api.batch.v1.JobStatus", lambda: (
     field("conditions", 1, ListOf(JobCondition, merge_key="type"), doc="Latest conditions, at most one of each type."),
     field("startTime", 2, TIME, pointer=True, doc="When the job began to run; not set while it is suspended."),
-    field("completionTime", 3, TIME, pointer=True, doc="When the job succeeded."),
+    field("completionTime", 3, TIME, pointer=True, limits=Limits(immutable=Immutable(once=True, removable=True)),
+        doc="When the job succeeded."),
     field("active", 4, INT32, doc="Number of pods that are pending or running and not being deleted."),
     field("succeeded", 5, INT32, doc="Number of pods that succeeded."),
     field("failed", 6, INT32, doc="Number of pods that failed."),

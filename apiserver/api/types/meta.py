@@ -6,6 +6,7 @@ here.
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import (
     ANY,
     BOOL,
@@ -80,23 +81,25 @@ ManagedFieldsEntry = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsE
     field("subresource", 8, STRING, doc="Subresource through which the fields were set; empty for the object itself."),
 ), doc="ManagedFieldsEntry says which fields one manager has set, in one way and version.")
 ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
-    field("name", 1, STRING,
+    field("name", 1, STRING, limits=Limits(immutable=FIXED),
         doc="Name of the object, unique among objects of its kind in the namespace, or in the cluster; fixed."),
     field("generateName", 2, STRING,
         doc="Prefix to which five random characters are added to make the name, when name is empty."),
-    field("namespace", 3, STRING,
+    field("namespace", 3, STRING, limits=Limits(immutable=FIXED),
         doc="Namespace of the object; default when it is not known from the path, empty for objects of the whole "
             "cluster. Fixed."),
     field("selfLink", 4, STRING, doc="Deprecated: always empty."),
-    field("uid", 5, UID, doc="Identity of this object among all there ever are; set by the server."),
+    field("uid", 5, UID, limits=Limits(immutable=FIXED),
+        doc="Identity of this object among all there ever are; set by the server."),
     field("resourceVersion", 6, STRING,
         doc="Version of the object. Compare it only for equality; when it is sent with an update, the update fails if "
             "the object has changed."),
     field("generation", 7, INT64, doc="Number that grows with each change of the desired state; set by the server."),
-    field("creationTimestamp", 8, TIME, doc="When the object was created; set by the server."),
-    field("deletionTimestamp", 9, TIME, pointer=True,
+    field("creationTimestamp", 8, TIME, limits=Limits(immutable=FIXED),
+        doc="When the object was created; set by the server."),
+    field("deletionTimestamp", 9, TIME, pointer=True, limits=Limits(immutable=FIXED),
         doc="When the object is due to be gone, after its grace period; set by the server when a deletion has begun."),
-    field("deletionGracePeriodSeconds", 10, INT64, pointer=True,
+    field("deletionGracePeriodSeconds", 10, INT64, pointer=True, limits=Limits(immutable=FIXED),
         doc="Seconds of grace that the deletion gives; set together with deletionTimestamp."),
     field("labels", 11, MapOf(STRING), doc="Keys and values by which objects can be selected."),
     field("annotations", 12, MapOf(STRING),

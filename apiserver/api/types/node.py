@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types.core.resources import ResourceList
 from apiserver.api.types.core.scheduling import Toleration
@@ -19,7 +20,7 @@ Scheduling = Struct("io.k8s.api.node.v1.Scheduling", lambda: (
 RuntimeClass = Struct("io.k8s.api.node.v1.RuntimeClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("handler", 2, STRING, omit=False, required=True,
+    field("handler", 2, STRING, omit=False, required=True, limits=Limits(immutable=FIXED),
         doc="Name of the configuration at the node's container runtime: a DNS label, fixed."),
     field("overhead", 3, Overhead, pointer=True, doc="What running a pod takes in addition to its containers."),
     field("scheduling", 4, Scheduling, pointer=True, doc="Which nodes support the class; all when not set."),

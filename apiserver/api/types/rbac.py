@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Immutable, Limits
 from apiserver.api.schema import STRING, ListOf, Struct, field
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
 
@@ -53,13 +54,17 @@ RoleBinding = Struct("io.k8s.api.rbac.v1.RoleBinding", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
     field("subjects", 2, ListOf(Subject), doc="Who gets the rights."),
-    field("roleRef", 3, RoleRef, omit=False, required=True, doc="A Role of the namespace or a ClusterRole; fixed."),
+    field("roleRef", 3, RoleRef, omit=False, required=True,
+        limits=Limits(immutable=Immutable(words="cannot change roleRef")),
+        doc="A Role of the namespace or a ClusterRole; fixed."),
 ), gvk=(_GROUP, "v1", "RoleBinding"), doc="RoleBinding gives the rights of a role to subjects, within a namespace.")
 ClusterRoleBinding = Struct("io.k8s.api.rbac.v1.ClusterRoleBinding", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
     field("subjects", 2, ListOf(Subject), doc="Who gets the rights."),
-    field("roleRef", 3, RoleRef, omit=False, required=True, doc="The ClusterRole; fixed."),
+    field("roleRef", 3, RoleRef, omit=False, required=True,
+        limits=Limits(immutable=Immutable(words="cannot change roleRef")),
+        doc="The ClusterRole; fixed."),
 ), gvk=(_GROUP, "v1", "ClusterRoleBinding"),
     doc="ClusterRoleBinding gives the rights of a ClusterRole to subjects, in the whole cluster.")
 

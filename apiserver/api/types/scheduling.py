@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits
+from apiserver.api.limits import FIXED, FIXED_UNSHOWN, Immutable, Limits
 from apiserver.api.schema import BOOL, INT32, STRING, ListOf, Struct, field, gated, string
 from apiserver.api.types.core.pods import PreemptionPolicy
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
@@ -16,11 +16,14 @@ _ALPHA = "io.k8s.api.scheduling.v1alpha2."
 PriorityClass = Struct(_V1 + "PriorityClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("value", 2, INT32, omit=False, limits=Limits(most=HIGHEST_PRIORITY),
+    field("value", 2, INT32, omit=False,
+        limits=Limits(most=HIGHEST_PRIORITY,
+            immutable=Immutable(words="may not be changed in an update.", forbids=True)),
         doc="The priority that pods of the class get; more is served first."),
     field("globalDefault", 3, BOOL, doc="Whether pods without a class are of this one; at most one class says so."),
     field("description", 4, STRING, doc="What the class is for."),
     field("preemptionPolicy", 5, PreemptionPolicy, pointer=True, fills="PreemptLowerPriority",
+        limits=Limits(immutable=FIXED),
         doc="Whether pods of the class may take the place of others: Never or PreemptLowerPriority."),
 ), gvk=(GROUP, "v1", "PriorityClass"), doc="PriorityClass names a priority.")
 PriorityClassList = list_of(PriorityClass)
@@ -98,10 +101,10 @@ PodGroupTemplate = Struct(_ALPHA + "PodGroupTemplate", lambda: (
         doc="Priority of such groups."),
 ), doc="PodGroupTemplate is what groups of one sort have in common.")
 WorkloadSpec = Struct(_ALPHA + "WorkloadSpec", lambda: (
-    field("controllerRef", 1, TypedLocalObjectReference, pointer=True,
+    field("controllerRef", 1, TypedLocalObjectReference, pointer=True, limits=Limits(immutable=FIXED_UNSHOWN),
         doc="The object that the workload belongs to (a Job)."),
     field("podGroupTemplates", 2, ListOf(PodGroupTemplate, "map", ("name",)), omit=False, required=True,
-        limits=Limits(required=True, items=8, unique="name", whole=True),
+        limits=Limits(required=True, items=8, unique="name", whole=True, immutable=FIXED_UNSHOWN),
         doc="The sorts of groups."),
 ), doc="WorkloadSpec lists the sorts of groups that a workload consists of.")
 Workload = Struct(_ALPHA + "Workload", lambda: (
@@ -113,23 +116,25 @@ WorkloadList = list_of(Workload)
 
 PodGroupSpec = Struct(_ALPHA + "PodGroupSpec", lambda: (
     field("podGroupTemplateRef", 1, PodGroupTemplateReference, omit=False, pointer=True,
+        limits=Limits(immutable=FIXED_UNSHOWN),
         doc="The template that the group was made from."),
     field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True,
+        limits=Limits(immutable=FIXED_UNSHOWN),
         doc="How the pods are scheduled."),
     field("schedulingConstraints", 3, PodGroupSchedulingConstraints, pointer=True,
-        gate=gated("TopologyAwareWorkloadScheduling", "place"),
+        gate=gated("TopologyAwareWorkloadScheduling", "place"), limits=Limits(immutable=FIXED_UNSHOWN),
         doc="Where they may go."),
     field("resourceClaims", 4, _CLAIMS, gate=gated("DRAWorkloadResourceClaims", "object"),
-        limits=Limits(items=4, unique="name", whole=True),
+        limits=Limits(items=4, unique="name", whole=True, immutable=FIXED_UNSHOWN),
         doc="Claims that the pods share."),
     field("disruptionMode", 5, DisruptionMode, pointer=True, default="Pod",
-        gate=gated("WorkloadAwarePreemption", "place"),
+        gate=gated("WorkloadAwarePreemption", "place"), limits=Limits(immutable=FIXED_UNSHOWN),
         doc="Whether the pods are preempted one by one (Pod) or together (PodGroup)."),
     field("priorityClassName", 6, STRING, gate=gated("WorkloadAwarePreemption", "place"),
-        limits=Limits(format="long-name"),
+        limits=Limits(format="long-name", immutable=FIXED_UNSHOWN),
         doc="Class that the priority comes from."),
     field("priority", 7, INT32, pointer=True, gate=gated("WorkloadAwarePreemption", "place"),
-        limits=Limits(most=HIGHEST_PRIORITY),
+        limits=Limits(most=HIGHEST_PRIORITY, immutable=FIXED_UNSHOWN),
         doc="Priority of the group, by its class."),
 ), doc="PodGroupSpec says how the pods of a group are scheduled, and what they share.")
 PodGroupStatus = Struct(_ALPHA + "PodGroupStatus", lambda: (

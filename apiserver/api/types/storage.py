@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Immutable, Limits
 from apiserver.api.schema import (
     BOOL,
     EVERY_GATE,
@@ -34,15 +35,16 @@ TopologySelectorTerm = Struct("io.k8s.api.core.v1.TopologySelectorTerm", lambda:
 StorageClass = Struct("io.k8s.api.storage.v1.StorageClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("provisioner", 2, STRING, omit=False, required=True,
+    field("provisioner", 2, STRING, omit=False, required=True, limits=Limits(immutable=FIXED),
         doc="Name of the CSI driver or other provisioner that makes the volumes; fixed."),
-    field("parameters", 3, MapOf(STRING),
+    field("parameters", 3, MapOf(STRING), limits=Limits(immutable=FIXED),
         doc="Parameters for the provisioner, as its documentation lists them; at most 512, and fixed."),
     field("reclaimPolicy", 4, PersistentVolumeReclaimPolicy, pointer=True, fills="Delete",
+        limits=Limits(immutable=FIXED),
         doc="What becomes of a volume when its claim is deleted: Delete (the default) or Retain; fixed."),
     field("mountOptions", 5, ListOf(STRING), doc="Options for mount of the volumes, such as ro; they are not checked."),
     field("allowVolumeExpansion", 6, BOOL, pointer=True, doc="True when claims of the class may ask for more later."),
-    field("volumeBindingMode", 7, VolumeBindingMode, pointer=True, fills="Immediate",
+    field("volumeBindingMode", 7, VolumeBindingMode, pointer=True, fills="Immediate", limits=Limits(immutable=FIXED),
         doc="When a volume is made: Immediate (the default), or WaitForFirstConsumer once a pod is being scheduled; "
             "fixed."),
     field("allowedTopologies", 8, ListOf(TopologySelectorTerm),
@@ -74,7 +76,8 @@ VolumeAttachmentStatus = Struct("io.k8s.api.storage.v1.VolumeAttachmentStatus", 
 VolumeAttachment = Struct("io.k8s.api.storage.v1.VolumeAttachment", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("spec", 2, VolumeAttachmentSpec, omit=False, required=True, doc="What is to be attached where; fixed."),
+    field("spec", 2, VolumeAttachmentSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
+        doc="What is to be attached where; fixed."),
     field("status", 3, VolumeAttachmentStatus, omit=False, doc="Whether the volume is attached."),
 ), gvk=("storage.k8s.io", "v1", "VolumeAttachment"), doc="VolumeAttachment asks for a volume to be attached to a node.")
 TokenRequest = Struct("io.k8s.api.storage.v1.TokenRequest", lambda: (
@@ -84,11 +87,13 @@ TokenRequest = Struct("io.k8s.api.storage.v1.TokenRequest", lambda: (
 ), doc="TokenRequest says which token of a pod's service account a driver wants.")
 CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
     field("attachRequired", 1, BOOL, pointer=True, fills=True,
+        limits=Limits(immutable=Immutable(name="attachedRequired")),
         doc="Whether volumes must be attached before they are mounted; true when not set. Fixed."),
     field("podInfoOnMount", 2, BOOL, pointer=True, fills=False,
         doc="True when the driver gets the pod's name, namespace, uid and service account for mounting; false when not "
             "set."),
     field("volumeLifecycleModes", 3, ListOf(VolumeLifecycleMode, "set"), fills=["Persistent"],
+        limits=Limits(immutable=FIXED),
         doc="How volumes may be used: Persistent (the default) through claims, Ephemeral in pods; fixed."),
     field("storageCapacity", 4, BOOL, pointer=True, fills=False,
         doc="True when the scheduler looks at CSIStorageCapacity objects before it places pods; false when not set."),
@@ -140,9 +145,9 @@ CSINode = Struct("io.k8s.api.storage.v1.CSINode", lambda: (
 CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("nodeTopology", 2, LabelSelector, pointer=True,
+    field("nodeTopology", 2, LabelSelector, pointer=True, limits=Limits(immutable=FIXED),
         doc="Labels of the nodes that reach the storage; none when not set, all when empty. Fixed."),
-    field("storageClassName", 3, STRING, omit=False, required=True,
+    field("storageClassName", 3, STRING, omit=False, required=True, limits=Limits(immutable=FIXED),
         doc="StorageClass that the figures are for; fixed."),
     field("capacity", 4, QUANTITY, pointer=True, doc="How much storage is left; not known when not set."),
     field("maximumVolumeSize", 5, QUANTITY, pointer=True,
@@ -152,8 +157,11 @@ CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: 
 VolumeAttributesClass = Struct("io.k8s.api.storage.v1.VolumeAttributesClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("driverName", 2, STRING, omit=False, required=True, doc="Name of the CSI driver; fixed."),
+    field("driverName", 2, STRING, omit=False, required=True,
+        limits=Limits(immutable=Immutable(words="updates to driverName are forbidden.", forbids=True)),
+        doc="Name of the CSI driver; fixed."),
     field("parameters", 3, MapOf(STRING),
+        limits=Limits(immutable=Immutable(words="updates to parameters are forbidden.", forbids=True)),
         doc="Attributes for the driver, such as its performance tier; at most 512, and fixed."),
 ), gvk=("storage.k8s.io", "v1", "VolumeAttributesClass"),
     doc="VolumeAttributesClass says which attributes of a volume a claim gets, and can be changed to later.")

@@ -28,6 +28,7 @@ from apiserver.api.fielderrors import (
 )
 from apiserver.api.limits import Limits
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct
+from apiserver.api.validation.changes import changes
 from apiserver.api.validation.formats import FORMATS, Format
 
 __all__ = ["At", "Checks", "Rule", "Rules", "most_bytes", "most_items", "unchanged"]
@@ -145,7 +146,7 @@ class Rules:
 
     def _limited(self, item: Field) -> bool:
         """Whether there is anything to check of a field."""
-        if item.limits is not None or (isinstance(item.type, Scalar) and item.type.enum):
+        if (item.limits is not None and item.limits.bounds) or (isinstance(item.type, Scalar) and item.type.enum):
             return True
         held = item.type
         while isinstance(held, ListOf | MapOf):
@@ -350,35 +351,7 @@ def most_bytes(struct: Struct, name: str) -> int:
     return limits.length
 
 
-def unchanged(struct: Struct, *paths: str) -> Rule:
-    """A rule for fields that never change, as their types say, in this order. Raises ValueError for others."""
-    steps = [tuple(path.split(".")) for path in paths]
-    empty = []
-    for way in steps:
-        item = struct.fields[way[0]]
-        for step in way[1:]:
-            assert isinstance(item.type, Struct)
-            item = item.type.fields[step]
-        if item.limits is None or not item.limits.immutable:
-            raise ValueError(f"{struct.kind}.{'.'.join(way)} may change")
-        empty.append(None if item.pointer else "")
-
-    def found(value: Json | None, way: tuple[str, ...], nothing: Any) -> Any:
-        for step in way[:-1]:
-            value = (value or {}).get(step)
-        return (value or {}).get(way[-1], nothing)
-
-    def rule(at: At) -> Errors:
-        if at.old is None:
-            return []
-        errors = []
-        for way, nothing in zip(steps, empty, strict=True):
-            value = found(at.value, way, nothing)
-            if value != found(at.old, way, nothing):
-                path = at.path
-                for step in way:
-                    path /= step
-                errors.append(invalid(path, value, "field is immutable"))
-        return errors
-
-    return rule
+def unchanged(struct: Struct, *names: str) -> Rule:
+    """A rule for the fields of a type that never change, in this order (see `changes`)."""
+    fixed = changes(struct, *names)
+    return lambda at: [] if at.old is None else fixed.errors(at.path, at.value, at.old)

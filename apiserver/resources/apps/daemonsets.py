@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported, required
+from apiserver.api.internal import internal
 from apiserver.api.types.apps import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy
 from apiserver.api.types.core.pods import PodTemplateSpec
 from apiserver.api.types.meta import LabelSelector
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.resources.apps.defaults import daemon_set_from_hub, daemon_set_to_hub, default_daemon_set
@@ -22,16 +25,15 @@ from apiserver.resources.apps.rules import (
 )
 from apiserver.resources.apps.strategy import TEMPLATE, WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.pods.template import template_warnings, validate_template
-from apiserver.resources.workloads import counts, immutable, nonnegative, selects_template, template_columns
+from apiserver.resources.workloads import counts, nonnegative, selects_template, template_columns
 
 __all__ = ["DAEMON_SETS"]
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(DaemonSetSpec)
 _SPEC: Final = Path("spec")
 _COUNTS: Final = (
     "currentNumberScheduled",
@@ -87,9 +89,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         return errors + nonnegative(_SPEC / "revisionHistoryLimit", spec.get("revisionHistoryLimit"))
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return immutable(
-            _SPEC / "selector", LabelSelector, obj["spec"].get("selector"), old["spec"].get("selector")
-        ) + self.validate(ctx, obj)
+        return _CHANGES.errors(_SPEC, obj["spec"], old["spec"]) + self.validate(ctx, obj)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status = obj.get("status") or {}

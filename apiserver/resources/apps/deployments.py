@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.internal import internal
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.apps import Deployment, DeploymentSpec, DeploymentStrategy, ReplicaSet, ReplicaSetSpec
-from apiserver.api.types.meta import LabelSelector
+from apiserver.api.validation.changes import Changes, changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.resources.apps.defaults import (
@@ -27,9 +28,8 @@ from apiserver.resources.apps.rules import (
 )
 from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.internal import internal
 from apiserver.resources.scales import SCALE
-from apiserver.resources.workloads import counts, hostname_warnings, immutable, nonnegative, template_columns
+from apiserver.resources.workloads import counts, hostname_warnings, nonnegative, template_columns
 
 __all__ = ["DEPLOYMENTS", "REPLICA_SETS"]
 
@@ -58,18 +58,19 @@ _REPLICA_SET_COUNTS: Final = (
 
 
 class _ReplicasStrategy(WorkloadStrategy):
+    fixed: ClassVar[Changes]
+
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return hostname_warnings(obj) + super().warnings_on_create(ctx, obj)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return self.validate(ctx, obj) + immutable(
-            _SPEC / "selector", LabelSelector, obj["spec"].get("selector"), old["spec"].get("selector")
-        )
+        return self.validate(ctx, obj) + self.fixed.errors(_SPEC, obj["spec"], old["spec"])
 
 
 class DeploymentStrategyRules(_ReplicasStrategy):
     status_reset_fields = ("spec", "metadata.labels")
     spec_type = DeploymentSpec
+    fixed = changes(DeploymentSpec)
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         """Annotations are copied to ReplicaSets, so that they make a new generation, too."""
@@ -125,6 +126,7 @@ def _strategy(path: Path, strategy: Json) -> list[FieldError]:
 
 class ReplicaSetStrategy(_ReplicasStrategy):
     spec_type = ReplicaSetSpec
+    fixed = changes(ReplicaSetSpec)
     new_status: ClassVar[Json] = {"replicas": 0}
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.fielderrors import FieldError, Path, required
 from apiserver.api.types.apps import ControllerRevision
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
@@ -16,6 +17,7 @@ __all__ = ["CONTROLLER_REVISIONS"]
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(ControllerRevision)
 _DATA: Final = Path("data")
 
 
@@ -29,10 +31,7 @@ class ControllerRevisionStrategy(Strategy):
         return errors
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        errors = nonnegative(Path("revision"), obj.get("revision"))
-        if obj.get("data") != old.get("data"):
-            errors.append(invalid(_DATA, obj.get("data"), "field is immutable"))
-        return errors
+        return nonnegative(Path("revision"), obj.get("revision")) + _CHANGES.errors(Path(), obj, old)
 
 
 def _controller(obj: Json) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported
+from apiserver.api.internal import internal
 from apiserver.api.names import NamePattern
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.meta import LabelSelector
-from apiserver.resources.internal import internal
 from apiserver.resources.pods.template import validate_template
 from apiserver.resources.workloads import nonnegative, selects_template, validate_required_selector
 

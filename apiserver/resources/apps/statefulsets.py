@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.internal import internal
 from apiserver.api.names import dns_label
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.apps import (
@@ -28,8 +30,6 @@ from apiserver.resources.apps.rules import (
 )
 from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal
 from apiserver.resources.metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.template import validate_template
 from apiserver.resources.pods.validation import validate_pod_annotations

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from apiserver.api.durations import age
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported, required
+from apiserver.api.internal import internal
 from apiserver.api.types.batch import CronJob, CronJobSpec
 from apiserver.api.types.meta import LabelSelector
 from apiserver.registry.context import Context
@@ -16,7 +17,6 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.batch.defaults import cron_job_to_hub, default_cron_job
 from apiserver.resources.batch.jobs import job_spec_warnings
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.internal import internal
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.workloads import count_generation, hostname_warnings, nonnegative, template_columns
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import OMITTED, FieldError, Path, duplicate, invalid, required
-from apiserver.api.types.batch import UncountedTerminatedPods
+from apiserver.api.internal import internal
+from apiserver.api.types.batch import JobStatus, UncountedTerminatedPods
+from apiserver.api.validation.changes import changes
 from apiserver.resources.batch.conditions import has_status, is_finished, is_true
 from apiserver.resources.batch.indexes import IndexesError, count_indexes, overlap
 from apiserver.resources.batch.jobvalidation import INDEXED
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal
 from apiserver.resources.workloads import nonnegative
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = ["validate_job_status_update"]
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(JobStatus)
 _STATUS: Final = Path("status")
 _CONDITIONS: Final = _STATUS / "conditions"
 _KINDS: Final = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
@@ -237,9 +239,8 @@ def _transitions(change: _Change) -> list[FieldError]:
         invalid(_STATUS / field, new.get(field, 0), f"cannot decrease the {field} counter")
         for field in (("failed",) if scaled else ("failed", "succeeded")) if new.get(field, 0) < old.get(field, 0)
     ]  # fmt: skip
-    ended, started = new.get("completionTime"), new.get("startTime")
-    if ended is not None and old.get("completionTime") is not None and ended != old["completionTime"]:
-        errors.append(invalid(_STATUS / "completionTime", ended, "field is immutable"))
+    started = new.get("startTime")
+    errors += _CHANGES.errors(_STATUS, new, old)
     resuming = is_true(old, "Suspended") and has_status(new, "Suspended", "False")
     if (
         old.get("startTime") is not None

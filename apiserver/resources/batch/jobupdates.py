@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.schema import INT32
 from apiserver.api.types.batch import JobSpec
 from apiserver.api.types.core.pods import PodSpec, PodTemplateSpec
+from apiserver.api.validation.changes import changes
 from apiserver.registry.metadata import validate_metadata
 from apiserver.resources.batch.conditions import is_true
 from apiserver.resources.batch.jobvalidation import INDEXED, NAME_LABELS, UID_LABELS, validate_job, validate_job_spec
-from apiserver.resources.equality import semantic_equal
 from apiserver.resources.pods.specdiff import internal_spec, internal_template
 from apiserver.resources.workloads import immutable
 
@@ -25,6 +26,10 @@ __all__ = ["validate_job_update", "validate_whole_job"]
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
+#: Changes that are told before the template's, and after.
+_OTHER_FIELDS: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_SELECTOR: Final = changes(JobSpec, "selector", by_rules=_OTHER_FIELDS)
+_OTHERS: Final = changes(JobSpec, *_OTHER_FIELDS, by_rules=("selector",))
 _TEMPLATE: Final = _SPEC / "template"
 #: Fields of the template's spec that say where pods may run.
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
@@ -41,15 +46,8 @@ def validate_job_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     spec, before = obj["spec"], old["spec"]
     errors = validate_job_spec(_SPEC, spec)
     errors += _completions(spec, before)
-    errors += _unchanged("selector", spec, before)
-    errors += _template(ctx, obj, old)
-    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        errors += _unchanged(field, spec, before)
-    return errors
-
-
-def _unchanged(field: str, spec: Json, before: Json) -> list[FieldError]:
-    return immutable(_SPEC / field, JobSpec.fields[field].type, spec.get(field), before.get(field))
+    errors += _SELECTOR.errors(_SPEC, spec, before) + _template(ctx, obj, old)
+    return errors + _OTHERS.errors(_SPEC, spec, before)
 
 
 def _completions(spec: Json, before: Json) -> list[FieldError]:

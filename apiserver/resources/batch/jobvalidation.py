@@ -16,12 +16,12 @@ from apiserver.api.fielderrors import (
     too_long,
     too_many,
 )
+from apiserver.api.internal import internal
 from apiserver.api.names import dns_label, domain_prefixed_path, label_key
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.batch import JobSpec
 from apiserver.api.types.meta import LabelSelector
 from apiserver.resources.batch.indexes import IndexesError, count_indexes
-from apiserver.resources.internal import internal
 from apiserver.resources.pods.template import validate_template
 from apiserver.resources.workloads import nonnegative, selects_template, shown_labels, validate_required_selector
 

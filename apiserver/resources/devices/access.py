@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, forbidden, internal
 from apiserver.api.names import dns_subdomain
 from apiserver.api.status import qualified
 from apiserver.api.types.resource.v1 import TYPES
-from apiserver.resources.equality import semantic_equal
 
 if TYPE_CHECKING:
     from apiserver.registry.context import Context

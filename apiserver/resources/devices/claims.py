@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError
+from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
@@ -20,6 +21,8 @@ from apiserver.resources.gating import drop_disabled
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
+
+_CHANGES: Final = changes(v1.ResourceClaim, "spec", by_rules=("status.allocation",))
 
 
 class ResourceClaimStrategy(Strategy):
@@ -42,7 +45,7 @@ class ResourceClaimStrategy(Strategy):
         drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return claimvalidation.spec_is_immutable(obj["spec"], old["spec"])
+        return _CHANGES.errors(Path(), obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]

@@ -12,8 +12,6 @@ from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, intern
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules
 from apiserver.api.validation.formats import FORMATS
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal as shown
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -27,7 +25,6 @@ __all__ = [
     "configuration",
     "references",
     "request_reference",
-    "spec_is_immutable",
     "validate_spec",
 ]
 
@@ -69,13 +66,6 @@ class Env:
                 for request in (self.spec.get("devices") or {}).get("requests") or ()
             }
         return self._known
-
-
-def spec_is_immutable(spec: Json, old: Json, kind: Any = TYPES.ResourceClaimSpec) -> list[FieldError]:
-    """A changed spec, shown whole."""
-    if semantic_equal(kind, spec, old):
-        return []
-    return [invalid(SPEC, shown(kind, spec), "field is immutable")]
 
 
 def validate_spec(ctx: Context, spec: Json, path: Path) -> list[FieldError]:

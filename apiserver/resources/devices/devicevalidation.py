@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_found, required, too_long
+from apiserver.api.internal import internal
 from apiserver.api.names import dns_subdomain
 from apiserver.api.quantity import Quantity
 from apiserver.api.semver import is_attribute_version
@@ -14,8 +16,6 @@ from apiserver.api.validation.compile import At, Rules, most_bytes
 from apiserver.api.validation.formats import FORMATS
 from apiserver.resources.devices.bindingconditions import binding_conditions
 from apiserver.resources.devices.capacitypolicy import validate_capacity
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal
 from apiserver.resources.nodeselectors import validate_node_selector
 from apiserver.resources.resource_names import is_native
 

@@ -6,21 +6,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.resource.v1alpha3 import (
     PoolStatus,
     ResourcePoolStatusRequest,
     ResourcePoolStatusRequestSpec,
     ResourcePoolStatusRequestStatus,
 )
+from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import Rules
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices.columns import POOL_STATUS_COLUMNS
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
@@ -28,6 +27,7 @@ Json = dict[str, Any]
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _COUNTS: Final = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices")
+_CHANGES: Final = changes(ResourcePoolStatusRequest)
 _RULES: Final = Rules()
 _RULES.set(
     PoolStatus, "driver", "poolName", "generation", "resourceSliceCount", *_COUNTS, "nodeName", "validationError"
@@ -55,8 +55,7 @@ class ResourcePoolStatusRequestStrategy(Strategy):
             obj["status"] = old["status"]
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        unchanged = semantic_equal(ResourcePoolStatusRequestSpec, obj["spec"], old["spec"])
-        return [] if unchanged else [invalid(_SPEC, None, "field is immutable")]
+        return _CHANGES.field("spec", Path(), obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]
@@ -65,10 +64,8 @@ class ResourcePoolStatusRequestStrategy(Strategy):
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status, before = obj.get("status"), old.get("status")
         if before is not None:
-            if status is not None and semantic_equal(ResourcePoolStatusRequestStatus, status, before):
-                return []
-            shown = None if status is None else internal(ResourcePoolStatusRequestStatus, status)
-            return [invalid(_STATUS, shown, "field is immutable"), *(_answer(status) if status is not None else ())]
+            changed = _CHANGES.field("status", Path(), obj, old)
+            return changed + _answer(status) if changed and status is not None else changed
         return (
             []
             if status is None

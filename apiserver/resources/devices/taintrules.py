@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.times import holds_truncated, timestamp
 from apiserver.api.types.resource import v1alpha3, v1beta2
@@ -14,7 +15,6 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.conditions import validate_conditions
 from apiserver.resources.devices.columns import TAINT_RULE_COLUMNS
 from apiserver.resources.devices.devicevalidation import RULES, Env, effect_of_taint
-from apiserver.resources.equality import semantic_equal
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]

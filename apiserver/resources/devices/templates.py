@@ -7,6 +7,7 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path, forbidden
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.types.resource import v1, v1beta1, v1beta2
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
@@ -16,6 +17,8 @@ from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.access import admin_access_of_requests
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.metadata import validate_labels_and_annotations
+
+_CHANGES: Final = changes(v1.ResourceClaimTemplate)
 
 Json = dict[str, Any]
 
@@ -56,8 +59,7 @@ class ResourceClaimTemplateStrategy(Strategy):
         drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        changed = claimvalidation.spec_is_immutable(obj["spec"], old["spec"], v1.TYPES.ResourceClaimTemplateSpec)
-        return self.validate(ctx, obj) + changed
+        return self.validate(ctx, obj) + _CHANGES.errors(Path(), obj, old)
 
 
 RESOURCE_CLAIM_TEMPLATES: Final = Resource(

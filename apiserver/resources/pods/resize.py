@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
 from apiserver.api.types.core.containers import Container
 from apiserver.api.types.core.resources import ResourceRequirements
-from apiserver.resources.equality import semantic_equal
 from apiserver.resources.pods import qos
 from apiserver.resources.pods.validation import MIRROR, validate_pod
 

@@ -8,8 +8,8 @@ import re
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invalid, not_supported, required, too_long
+from apiserver.api.internal import internal
 from apiserver.api.types.core.security import SeccompProfile, SecurityContext
-from apiserver.resources.internal import internal
 from apiserver.resources.pods.mounts import descending
 
 __all__ = ["validate_container_security", "validate_pod_security"]

@@ -19,6 +19,8 @@ from apiserver.api.fielderrors import (
 )
 from apiserver.api.names import dns_label, dns_subdomain, label_key
 from apiserver.api.quantity import Quantity
+from apiserver.api.types.core.pods import PodStatus
+from apiserver.api.validation.changes import changes
 from apiserver.resources.networks import ip_family, legacy_ip
 from apiserver.resources.pods.updates import annotation_updates
 from apiserver.resources.resource_names import is_native
@@ -30,6 +32,7 @@ __all__ = ["validate_pod_status_update"]
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(PodStatus)
 _STATUS: Final = Path("status")
 _SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
 _HEALTH: Final = ("Healthy", "Unhealthy", "Unknown")
@@ -58,8 +61,7 @@ def validate_pod_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
         errors.append(
             invalid(_STATUS / "observedGeneration", status["observedGeneration"], "must be a non-negative integer")
         )
-    if status.get("qosClass", "") != before.get("qosClass", ""):
-        errors.append(invalid(_STATUS / "qosClass", Named(status.get("qosClass", "")), "field is immutable"))
+    errors += _CHANGES.errors(_STATUS, status, before)
     errors += _transitions(spec, status, before)
     errors += _claim_statuses(status.get("resourceClaimStatuses") or [], spec.get("resourceClaims") or [])
     if status.get("extendedResourceClaimStatus") is not None:

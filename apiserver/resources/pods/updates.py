@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.internal import internal, shown_diff
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import PodSpec
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal, shown_diff
 from apiserver.resources.pods.scheduling import validate_tolerations
 from apiserver.resources.pods.specdiff import spec_diff
 from apiserver.resources.pods.validation import MIRROR, validate_pod

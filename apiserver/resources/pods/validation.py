@@ -18,10 +18,10 @@ from apiserver.api.fielderrors import (
     required,
     too_long,
 )
+from apiserver.api.internal import internal
 from apiserver.api.names import dns_label, dns_subdomain, dns_subdomain_with_underscore, label_key, label_value
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.pods import PodResourceClaim
-from apiserver.resources.internal import internal
 from apiserver.resources.networks import legacy_ip
 from apiserver.resources.pods import qos
 from apiserver.resources.pods.containervalidation import (

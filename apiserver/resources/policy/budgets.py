@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported
+from apiserver.api.internal import internal
 from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
@@ -16,7 +17,6 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.apps.rules import at_most_100_percent, int_or_percent
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.internal import internal
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.workloads import count_generation, nonnegative
 

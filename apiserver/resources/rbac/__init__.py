@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from apiserver.api.fielderrors import FieldError
+from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
@@ -16,7 +17,6 @@ from apiserver.resources.rbac.validation import (
     GROUP,
     validate_aggregation,
     validate_binding,
-    validate_role_ref_update,
     validate_rules,
 )
 
@@ -53,12 +53,13 @@ class BindingStrategy(Strategy):
 
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
+        self._changes = changes(RoleBinding if namespaced else ClusterRoleBinding)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return validate_binding(obj, namespaced=self._namespaced)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return self.validate(ctx, obj) + validate_role_ref_update(obj, old)
+        return self.validate(ctx, obj) + self._changes.errors(Path(), obj, old)
 
 
 def default_binding(obj: Json, now: datetime) -> None:

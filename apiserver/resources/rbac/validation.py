@@ -7,7 +7,7 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.api.names import dns_subdomain, label_key, label_value, path_segment
 
-__all__ = ["GROUP", "validate_aggregation", "validate_binding", "validate_role_ref_update", "validate_rules"]
+__all__ = ["GROUP", "validate_aggregation", "validate_binding", "validate_rules"]
 
 Json = dict[str, Any]
 
@@ -129,12 +129,3 @@ def _subject(subject: Json, path: Path, *, namespaced: bool) -> list[FieldError]
     else:
         errors.append(not_supported(path / "kind", kind, ["ServiceAccount", "User", "Group"]))
     return errors
-
-
-def validate_role_ref_update(obj: Json, old: Json) -> list[FieldError]:
-    """A binding is for one role for ever."""
-    new, before = obj["roleRef"], old["roleRef"]
-    if new == before:
-        return []
-    shown = {"APIGroup": new.get("apiGroup", ""), "Kind": new.get("kind", ""), "Name": new.get("name", "")}
-    return [invalid(_REF, shown, "cannot change roleRef")]

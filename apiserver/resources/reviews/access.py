@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api import status
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.internal import internal
 from apiserver.api.names import label_key, label_value
 from apiserver.api.types.authorization import NonResourceAttributes
 from apiserver.api.types.meta import ObjectMeta
@@ -17,7 +18,6 @@ from apiserver.messages import User
 from apiserver.registry.authority import Authority, Decision, Question
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import ensure_namespace, wipe_system_fields
-from apiserver.resources.internal import internal
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions

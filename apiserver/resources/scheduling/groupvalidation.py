@@ -18,16 +18,12 @@ from apiserver.api.types.scheduling import (
 )
 from apiserver.api.validation.compile import At, Rule, Rules
 
-__all__ = ["RULES", "claim_statuses", "immutable"]
+__all__ = ["RULES", "claim_statuses"]
 
 Json = dict[str, Any]
 
 #: Checks of Workloads and PodGroups.
 RULES: Final = Rules()
-
-
-def immutable(path: Path) -> FieldError:
-    return invalid(path, None, "field is immutable")
 
 
 def _one_of(*members: str) -> Rule:

@@ -7,15 +7,15 @@ from typing import Any, Final
 from apiserver.api.defaulting import fill_defaults
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, too_many
 from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
+from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import most_items
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.scheduling.groupvalidation import RULES, claim_statuses, immutable
+from apiserver.resources.scheduling.groupvalidation import RULES, claim_statuses
 from apiserver.resources.statuses import keep_metadata_for_status
 
 Json = dict[str, Any]
@@ -23,6 +23,7 @@ Json = dict[str, Any]
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _MOST_CLAIMS: Final = most_items(PodGroupSpec, "resourceClaims")
+_CHANGES: Final = changes(PodGroupSpec)
 #: Fields that may not even be changed while their gate is off.
 _FORBIDDEN: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
 
@@ -48,11 +49,11 @@ class PodGroupStrategy(Strategy):
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         errors: list[FieldError] = []
         for name, field in PodGroupSpec.fields.items():
-            new, before = obj["spec"].get(name), old["spec"].get(name)
-            if semantic_equal(field.type, new, before):
+            changed, new = _CHANGES.field(name, _SPEC, obj["spec"], old["spec"]), obj["spec"].get(name)
+            if not changed:
                 continue
             if name not in _FORBIDDEN or ctx.features.enabled(str(field.gate)):
-                errors.append(immutable(_SPEC / name))
+                errors += changed
             elif new not in (None, ""):
                 errors.append(forbidden(_SPEC / name, ""))
             if name == "resourceClaims" and len(new or ()) > _MOST_CLAIMS:

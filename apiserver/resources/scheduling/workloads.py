@@ -6,18 +6,19 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, required, too_many
 from apiserver.api.types.scheduling import Workload, WorkloadSpec
+from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import most_items
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.scheduling.groupvalidation import RULES, immutable
+from apiserver.resources.scheduling.groupvalidation import RULES
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
+_CHANGES: Final = changes(WorkloadSpec)
 
 
 class WorkloadStrategy(Strategy):
@@ -31,14 +32,9 @@ class WorkloadStrategy(Strategy):
         drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        errors: list[FieldError] = []
-        for name, field in WorkloadSpec.fields.items():
-            new, before = obj["spec"].get(name), old["spec"].get(name)
-            if semantic_equal(field.type, new, before):
-                continue
-            errors.append(immutable(_SPEC / name))
-            if name == "podGroupTemplates":
-                errors += _size(_SPEC / name, new or [])
+        errors = _CHANGES.field("controllerRef", _SPEC, obj["spec"], old["spec"])
+        if templates := _CHANGES.field("podGroupTemplates", _SPEC, obj["spec"], old["spec"]):
+            errors += templates + _size(_SPEC / "podGroupTemplates", obj["spec"].get("podGroupTemplates") or [])
         return errors
 
 

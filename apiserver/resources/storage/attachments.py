@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required, too_long
 from apiserver.api.names import dns_subdomain
-from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSpec
+from apiserver.api.types.storage import VolumeAttachment
+from apiserver.api.validation.changes import changes
 from apiserver.api.validation.formats import driver_name
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
@@ -15,11 +16,11 @@ from apiserver.resources.columns import name_and_age
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.statuses import keep_metadata_for_status
 from apiserver.resources.volumes.persistentspec import validate_spec
-from apiserver.resources.workloads import immutable
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
+_CHANGES: Final = changes(VolumeAttachment)
 _STATUS: Final = Path("status")
 _METADATA_LIMIT: Final = 256 * 1024
 _MESSAGE_LIMIT: Final = 1024
@@ -89,7 +90,7 @@ class VolumeAttachmentStrategy(Strategy):
         obj["status"] = old.get("status", {"attached": False})
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return self.validate(ctx, obj) + immutable(_SPEC, VolumeAttachmentSpec, obj["spec"], old["spec"])
+        return self.validate(ctx, obj) + _CHANGES.errors(Path(), obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]

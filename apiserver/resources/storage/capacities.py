@@ -7,8 +7,8 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.names import dns_subdomain
 from apiserver.api.quantity import Quantity
-from apiserver.api.types.meta import LabelSelector
 from apiserver.api.types.storage import CSIStorageCapacity
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
@@ -16,11 +16,11 @@ from apiserver.resources.columns import NAME
 from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.pods.warnings import OLD_LABELS
 from apiserver.resources.resource_names import nonnegative
-from apiserver.resources.workloads import immutable
 
 Json = dict[str, Any]
 
 _TOPOLOGY: Final = Path("nodeTopology")
+_CHANGES: Final = changes(CSIStorageCapacity)
 _CLASS: Final = Path("storageClassName")
 
 
@@ -41,13 +41,7 @@ class CSIStorageCapacityStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         errors = _validate(obj, any_selector=bool(validate_label_selector(_TOPOLOGY, old.get("nodeTopology"))))
-        errors += immutable(_TOPOLOGY, LabelSelector, obj.get("nodeTopology"), old.get("nodeTopology"))
-        name = obj.get("storageClassName", "")
-        return (
-            errors
-            if name == old.get("storageClassName", "")
-            else [*errors, invalid(_CLASS, name, "field is immutable")]
-        )
+        return errors + _CHANGES.errors(Path(), obj, old)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         selector = obj.get("nodeTopology") or {}

@@ -9,7 +9,6 @@ from apiserver.api.fielderrors import (
     Named,
     Path,
     duplicate,
-    forbidden,
     invalid,
     not_supported,
     required,
@@ -18,12 +17,12 @@ from apiserver.api.fielderrors import (
 from apiserver.api.names import label_key
 from apiserver.api.storageclasses import is_default_class
 from apiserver.api.types.storage import StorageClass, VolumeAttributesClass
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, name_and_age
 from apiserver.resources.pods.warnings import OLD_LABELS
-from apiserver.resources.workloads import immutable
 
 Json = dict[str, Any]
 
@@ -33,8 +32,8 @@ _RECLAIM_POLICIES: Final = ("Delete", "Retain")
 _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _TOPOLOGIES: Final = Path("allowedTopologies")
 _PARAMETERS: Final = Path("parameters")
-#: In the order in which changes are refused.
-_FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+_CHANGES: Final = changes(StorageClass, "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+_ATTRIBUTES_CHANGES: Final = changes(VolumeAttributesClass)
 
 
 def _provisioner(path: Path, name: str) -> list[FieldError]:
@@ -96,10 +95,7 @@ class StorageClassStrategy(Strategy):
         return errors + _topologies(obj.get("allowedTopologies") or [])
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        errors = self.validate(ctx, obj)
-        for name in _FIXED:
-            errors += immutable(Path(name), StorageClass.fields[name].type, obj.get(name), old.get(name))
-        return errors
+        return self.validate(ctx, obj) + _CHANGES.errors(Path(), obj, old)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return [
@@ -120,10 +116,7 @@ class VolumeAttributesClassStrategy(Strategy):
         )
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        changed = [name for name in ("driverName", "parameters") if (obj.get(name) or None) != (old.get(name) or None)]
-        return [forbidden(Path(name), f"updates to {name} are forbidden.") for name in changed] + self.validate(
-            ctx, obj
-        )
+        return _ATTRIBUTES_CHANGES.errors(Path(), obj, old) + self.validate(ctx, obj)
 
 
 def _name(obj: Json) -> str:

@@ -6,15 +6,17 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invalid, not_supported
 from apiserver.api.types.storage import CSIDriver, CSIDriverSpec
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.workloads import count_generation, immutable
+from apiserver.resources.workloads import count_generation
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(CSIDriverSpec)
 _SPEC: Final = Path("spec")
 _GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 _LIFECYCLES: Final = ("Persistent", "Ephemeral")
@@ -87,13 +89,7 @@ class CSIDriverStrategy(Strategy):
         return errors
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        """(The path says attachedRequired, as upstream's does.)"""
-        errors = self.validate(ctx, obj)
-        for field, shown in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")):
-            errors += immutable(
-                _SPEC / shown, CSIDriverSpec.fields[field].type, obj["spec"].get(field), old["spec"].get(field)
-            )
-        return errors
+        return self.validate(ctx, obj) + _CHANGES.errors(_SPEC, obj["spec"], old["spec"])
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         spec = obj["spec"]

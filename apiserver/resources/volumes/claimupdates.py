@@ -7,22 +7,23 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.internal import internal, shown_diff
 from apiserver.api.names import label_key
 from apiserver.api.quantity import Quantity
 from apiserver.api.storageclasses import CLASS_ANNOTATION
-from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec, PersistentVolumeMode
+from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
-from apiserver.resources.equality import semantic_equal
-from apiserver.resources.internal import internal, shown_diff
 from apiserver.resources.resource_names import is_native, nonnegative
 from apiserver.resources.volumes.persistentspec import whole
-from apiserver.resources.workloads import immutable
 
 __all__ = ["recovers", "validate_claim_status", "validate_claim_update"]
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(PersistentVolumeClaimSpec)
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _STORAGE: Final = "storage"
@@ -106,7 +107,7 @@ def validate_claim_update(ctx: Context, obj: Json, old: Json) -> list[FieldError
             errors.append(forbidden(at, "field can not be less than previous value"))
         elif size.compare(_size(old.get("status"), "capacity")) <= 0:
             errors.append(forbidden(at, "field can not be less than status.capacity"))
-    errors += immutable(Path("volumeMode"), PersistentVolumeMode, spec.get("volumeMode"), stored.get("volumeMode"))
+    errors += _CHANGES.errors(Path(), spec, stored)
     return errors + _attributes_class(ctx, spec.get("volumeAttributesClassName"), old)
 
 

@@ -8,28 +8,28 @@ import copy
 from datetime import datetime
 from typing import Any, Final
 
+from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid
+from apiserver.api.internal import internal, shown_diff
 from apiserver.api.times import timestamp
-from apiserver.api.types.core.persistentvolumes import PersistentVolume, VolumeNodeAffinity
+from apiserver.api.types.core.persistentvolumes import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
-from apiserver.api.types.core.volumes import PersistentVolumeMode
+from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.equality import semantic_equal
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.internal import internal, shown_diff
 from apiserver.resources.nodeselectors import validate_node_selector
 from apiserver.resources.pods.defaults import round_amounts
 from apiserver.resources.pods.warnings import NEW_LABELS
 from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset
 from apiserver.resources.volumes.persistentspec import validate_spec
 from apiserver.resources.volumes.warnings import MOUNT_OPTIONS, persistent_volume_warnings
-from apiserver.resources.workloads import immutable
 
 Json = dict[str, Any]
 
+_CHANGES: Final = changes(PersistentVolumeSpec)
 _SPEC: Final = Path("spec")
 _MOUNTED: Final = (
     "gcePersistentDisk",
@@ -137,7 +137,7 @@ def _unchanged(ctx: Context, spec: Json, before: Json) -> list[FieldError]:
                 _SPEC / "persistentvolumesource", f"spec.persistentvolumesource is immutable after creation\n{diff}"
             )
         )
-    errors += immutable(Path("volumeMode"), PersistentVolumeMode, spec.get("volumeMode"), before.get("volumeMode"))
+    errors += _CHANGES.errors(Path(), spec, before)
     if not ctx.features.enabled("MutablePVNodeAffinity") and before.get("nodeAffinity") is not None:
         errors += _node_affinity(spec.get("nodeAffinity"), before["nodeAffinity"])
     return errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import BOOL, BYTES, STRING, ListOf, MapOf, Struct, field, string
 from apiserver.api.types.core.references import LocalObjectReference, ObjectReference
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
@@ -28,7 +29,7 @@ Secret = Struct("io.k8s.api.core.v1.Secret", lambda: (
             "MiB."),
     field("stringData", 4, MapOf(STRING),
         doc="Values as plain text, to write only: they are encoded into data and take the place of keys there."),
-    field("type", 3, SecretType,
+    field("type", 3, SecretType, limits=Limits(immutable=FIXED),
         doc="What the Secret is for, such as kubernetes.io/tls; Opaque when not set. It decides which keys are "
             "required, and it is fixed."),
 ), gvk=("", "v1", "Secret"), doc="Secret holds confidential values by key.")

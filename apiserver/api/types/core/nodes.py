@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Immutable, Limits
 from apiserver.api.schema import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.core.resources import ResourceList
 from apiserver.api.types.core.scheduling import Taint
 from apiserver.api.types.meta import TYPE_META, UID, ObjectMeta, list_of
+
+
+def _once(name: str) -> Immutable:
+    return Immutable(once=True, words=f'node updates may not change {name} except from "" to valid', forbids=True)
+
 
 NodeConditionType = string("v1.NodeConditionType")
 NodeAddressType = string("v1.NodeAddressType")
@@ -27,8 +33,10 @@ NodeConfigSource = Struct("io.k8s.api.core.v1.NodeConfigSource", lambda: (
 NodeSpec = Struct("io.k8s.api.core.v1.NodeSpec", lambda: (
     field("podCIDR", 1, STRING, doc="Address range of the node's pods, in CIDR notation; the first of podCIDRs."),
     field("podCIDRs", 7, ListOf(STRING, "set", merge_key=""),
+        limits=Limits(immutable=_once("podCIDR")),
         doc="Address ranges of the node's pods, at most one of each IP family; fixed once set."),
     field("providerID", 3, STRING,
+        limits=Limits(immutable=_once("providerID")),
         doc="Identity of the machine at its cloud provider, as provider://id; fixed once set."),
     field("unschedulable", 4, BOOL,
         doc="True to keep new pods away (kubectl cordon); pods that tolerate node.kubernetes.io/unschedulable still "
@@ -36,7 +44,8 @@ NodeSpec = Struct("io.k8s.api.core.v1.NodeSpec", lambda: (
     field("taints", 5, ListOf(Taint), doc="Taints that keep pods without a matching toleration away."),
     field("configSource", 6, NodeConfigSource, pointer=True,
         doc="Deprecated: place of the kubelet's configuration. It has no effect."),
-    field("externalID", 2, STRING, doc="Deprecated: an identity outside of the cluster. It has no effect."),
+    field("externalID", 2, STRING, limits=Limits(immutable=Immutable(words="may not be updated", forbids=True)),
+        doc="Deprecated: an identity outside of the cluster. It has no effect."),
 ), doc="NodeSpec has what is decided about a node, rather than observed.")
 NodeCondition = Struct("io.k8s.api.core.v1.NodeCondition", lambda: (
     field("type", 1, NodeConditionType, omit=False, required=True,

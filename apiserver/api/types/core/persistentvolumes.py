@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import STRING, TIME, ListOf, MapOf, Struct, field, gated, string
 from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.api.types.core.pods import ConditionStatus
@@ -37,7 +38,7 @@ PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda:
         doc="StorageClass that the volume belongs to; it can only be claimed by that name. Empty for none."),
     field("mountOptions", 7, ListOf(STRING),
         doc="Options for mount, such as ro; they are not checked, and mounting fails if one is wrong."),
-    field("volumeMode", 8, PersistentVolumeMode, pointer=True,
+    field("volumeMode", 8, PersistentVolumeMode, pointer=True, limits=Limits(immutable=FIXED),
         doc="Filesystem (the default) to mount a directory, Block for a raw device."),
     field("nodeAffinity", 9, VolumeNodeAffinity, pointer=True,
         doc="Nodes from which the volume can be reached; all nodes when not set."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import (
     BOOL,
     EVERY_GATE,
@@ -233,7 +234,7 @@ PodStatus = Struct("io.k8s.api.core.v1.PodStatus", lambda: (
     field("startTime", 7, TIME, pointer=True, doc="When the node accepted the pod, before images are pulled."),
     field("initContainerStatuses", 10, ListOf(ContainerStatus), doc="Reports on the init containers."),
     field("containerStatuses", 8, ListOf(ContainerStatus), doc="Reports on the containers."),
-    field("qosClass", 9, PodQOSClass,
+    field("qosClass", 9, PodQOSClass, limits=Limits(immutable=FIXED),
         doc="Guaranteed, Burstable or BestEffort, derived from requests and limits; BestEffort pods are evicted "
             "first."),
     field("ephemeralContainerStatuses", 13, ListOf(ContainerStatus), doc="Reports on the ephemeral containers."),

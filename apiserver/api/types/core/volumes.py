@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import (
     BOOL,
     EVERY_GATE,
@@ -125,7 +126,7 @@ PersistentVolumeClaimSpec = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSpec
     field("volumeName", 3, STRING, doc="Volume to which the claim is bound; set to ask for that one."),
     field("storageClassName", 5, STRING, pointer=True,
         doc="StorageClass of the volume; the default class when not set, no class and no dynamic volume when empty."),
-    field("volumeMode", 6, PersistentVolumeMode, pointer=True, fills="Filesystem",
+    field("volumeMode", 6, PersistentVolumeMode, pointer=True, fills="Filesystem", limits=Limits(immutable=FIXED),
         doc="Filesystem (the default) to mount a directory, Block for a raw device."),
     field("dataSource", 7, TypedLocalObjectReference, pointer=True,
         doc="VolumeSnapshot or PersistentVolumeClaim of the namespace whose content the volume begins with."),

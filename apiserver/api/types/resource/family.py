@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apiserver.api.limits import Limits
+from apiserver.api.limits import FIXED, Immutable, Limits
 from apiserver.api.schema import (
     BOOL,
     INT64,
@@ -178,7 +178,7 @@ class Family:
         ), doc="Counter is an amount.")
         self.ResourcePool = self._struct("ResourcePool", lambda: (
             field("name", 1, STRING, omit=False, required=True,
-                limits=Limits(required=True, length=253, format="pool-name", immutable=True),
+                limits=Limits(required=True, length=253, format="pool-name", immutable=FIXED),
                 doc="Name of the pool; for devices of a node often the node's name."),
             field("generation", 2, INT64, omit=False, required=True,
                 limits=Limits(least=0, words="must be greater than or equal to zero"),
@@ -196,10 +196,10 @@ class Family:
         ), doc="DeviceCounterConsumption says what a device takes from a counter set.")
         self.ResourceSliceSpec = self._struct("ResourceSliceSpec", lambda: (
             field("driver", 1, STRING, omit=False, required=True,
-                limits=Limits(required=True, length=63, format="driver-name", immutable=True),
+                limits=Limits(required=True, length=63, format="driver-name", immutable=FIXED),
                 doc="Name of the driver that offers the devices; it cannot be changed."),
             field("pool", 2, self.ResourcePool, omit=False, required=True, doc="The pool that this slice belongs to."),
-            field("nodeName", 3, STRING, pointer=True, limits=Limits(immutable=True),
+            field("nodeName", 3, STRING, pointer=True, limits=Limits(immutable=FIXED),
                 doc="The one node on which the devices can be used."),
             field("nodeSelector", 4, NodeSelector, pointer=True, doc="Nodes on which the devices can be used."),
             field("allNodes", 5, BOOL, pointer=True, doc="True when the devices can be used on every node."),
@@ -415,6 +415,7 @@ class Family:
         ), doc="NetworkDeviceData describes a network device.")
         self.ResourceClaimStatus = self._struct("ResourceClaimStatus", lambda: (
             field("allocation", 1, self.AllocationResult, pointer=True,
+                limits=Limits(immutable=Immutable(once=True, removable=True)),
                 doc="The result of allocation; set while the claim has devices."),
             field("reservedFor", 2, ListOf(self.ResourceClaimConsumerReference, "map", ("uid",), merge_key="uid"),
                 limits=Limits(items=256, unique="uid"),
@@ -451,14 +452,14 @@ class Family:
         self.ResourceClaim = self._kind("ResourceClaim", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-            field("spec", 2, self.ResourceClaimSpec, omit=False, required=True,
+            field("spec", 2, self.ResourceClaimSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
                 doc="What is asked for; it cannot be changed after creation."),
             field("status", 3, self.ResourceClaimStatus, omit=False, doc="What was allocated, and who may use it."),
         ), doc="ResourceClaim asks for devices and records which ones were given to it and who uses them.")
         self.ResourceClaimTemplate = self._kind("ResourceClaimTemplate", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-            field("spec", 2, self.ResourceClaimTemplateSpec, omit=False, required=True,
+            field("spec", 2, self.ResourceClaimTemplateSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
                 doc="The claim to make; it cannot be changed after creation."),
         ), doc="ResourceClaimTemplate is the pattern for claims that are made for pods.")
         self.ResourceSlice = self._kind("ResourceSlice", lambda: (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits
+from apiserver.api.limits import FIXED_UNSHOWN, Immutable, Limits
 from apiserver.api.schema import INT32, INT64, STRING, ListOf, Struct, field
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 from apiserver.api.types.resource.taint_rules import TaintRules
@@ -49,8 +49,10 @@ ResourcePoolStatusRequestStatus = Struct("io.k8s.api.resource.v1alpha3.ResourceP
 ResourcePoolStatusRequest = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object metadata."),
-    field("spec", 2, ResourcePoolStatusRequestSpec, omit=False, required=True, doc="Which pools are asked about."),
-    field("status", 3, ResourcePoolStatusRequestStatus, pointer=True, doc="The answer."),
+    field("spec", 2, ResourcePoolStatusRequestSpec, omit=False, required=True, limits=Limits(immutable=FIXED_UNSHOWN),
+        doc="Which pools are asked about."),
+    field("status", 3, ResourcePoolStatusRequestStatus, pointer=True, limits=Limits(immutable=Immutable(once=True)),
+        doc="The answer."),
 ), gvk=("resource.k8s.io", "v1alpha3", "ResourcePoolStatusRequest"),
     doc="ResourcePoolStatusRequest asks once for figures about resource pools.")
 ResourcePoolStatusRequestList = list_of(ResourcePoolStatusRequest)
