@@ -278,6 +278,7 @@ class Process:
         except CheckpointError as error:
             raise SettingsError(f"--plugin-dir {plugins}: {error}") from error
         server.after_reset = manager.begin_anew
+        server.rest.components = manager
         server.metrics.include(manager.metrics)
         return manager
 

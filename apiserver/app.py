@@ -35,6 +35,7 @@ from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.errors import Errors
 from apiserver.http.handlers.history import History
 from apiserver.http.handlers.routes import Routes
+from apiserver.http.rest import Rest
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
@@ -116,6 +117,7 @@ class Server:
         self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()))
         self._documents = self._make_documents()
         self._dispatch = Dispatch(self._routes(), self._documents, now)
+        self.rest = Rest(self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now)
         self._history = History([self.metrics.add, self.requests.add], now)
         self._authentication = Authentication(
             self._authenticator,
@@ -307,6 +309,7 @@ class Server:
                 info=self._info,
                 reset=self.reset,
                 dropped=self.registry.dropped.losses,
+                rest=self.rest.look,
                 requests=self.requests,
                 faults=self._faults,
             )

@@ -46,6 +46,7 @@ class InProcess:
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
         answer = await self._answer(Request(method, path, query, headers, b"", self._user))
         if isinstance(answer, Stream):
+            answer.inside = True
             return answer.status, answer.headers, self._chunks(answer)
         return answer.status, answer.headers, _whole(answer.body)
 

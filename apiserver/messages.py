@@ -103,7 +103,7 @@ class Response:
 class Stream:
     """An answer in chunks (a watch), which are set once it is made. `close` ends it; the server ends it by finishing
     the iterator. `sent` counts the bytes of the chunks so far; each of `when_ended` is called once when there are no
-    more.
+    more. `inside`: for a client in this process.
     """
 
     status: int
@@ -111,7 +111,8 @@ class Stream:
     headers: tuple[tuple[str, str], ...] = ()
     chunks: AsyncIterator[bytes] = field(init=False)
     sent: int = 0
-    when_ended: list[Callable[[], None]] = field(default_factory=list)
+    inside: bool = False
+    when_ended: list[Callable[[], object]] = field(default_factory=list)
 
     async def close(self) -> None:
         """End the chunks, whether they have begun or not."""

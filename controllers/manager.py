@@ -81,6 +81,26 @@ class Manager:
         """No component has anything to do now (timers aside)."""
         return all(component.idle for component in self.components)
 
+    @property
+    def names(self) -> list[str]:
+        """The components."""
+        return [component.name for component in self.components]
+
+    @property
+    def busy(self) -> list[str]:
+        """The components that have something to do now."""
+        return [component.name for component in self.components if not component.idle]
+
+    @property
+    def next_timer(self) -> tuple[str, float] | None:
+        """The component whose timer falls due next, and in how many seconds; None where only upkeep is left."""
+        now = asyncio.get_running_loop().time()
+        timers = [(due, component.name) for component in self.components if (due := component.due) is not None]
+        if not timers:
+            return None
+        due, name = min(timers)
+        return name, max(0.0, due - now)
+
     def metrics(self) -> list[Family]:
         """What the components count."""
         return [family for component in self.components for family in component.metrics]

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from kubedra.version import __version__
 
 if TYPE_CHECKING:
-    from kubedra.client import ApiError, Client
+    from kubedra.client import ApiError, AsyncClient, AtRestError, Client
     from kubedra.control_plane import ControlPlane
 
-__all__ = ["ApiError", "Client", "ControlPlane", "__version__"]
+__all__ = ["ApiError", "AsyncClient", "AtRestError", "Client", "ControlPlane", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
         from kubedra.control_plane import ControlPlane
 
         return ControlPlane
-    if name in {"ApiError", "Client"}:
+    if name in {"ApiError", "AsyncClient", "AtRestError", "Client"}:
         from kubedra import client
 
         return getattr(client, name)

@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from kubedra.steps import Call, Step, Steps, awaiting, blocking
+
 if TYPE_CHECKING:
-    from kubedra.client import Client
+    from kubedra.client import AsyncClient, Client
 
 Json = dict[str, Any]
+#: A failing test's report ends in the test: pytest leaves this module's frames out.
+__tracebackhide__ = True
 
 #: Real seconds that moving time may take.
 _PATIENCE = 600.0
 
-__all__ = ["Clock", "RealTimeError"]
+__all__ = ["AsyncClock", "Clock", "ClockMethods", "RealTimeError"]
 
 
 class RealTimeError(RuntimeError):
     """Time passes by itself in this control plane."""
+
+
+class ClockMethods:
+    """What `Clock` and `AsyncClock` can do, as steps."""
+
+    def now(self) -> Steps[datetime]:
+        """The control plane's time."""
+        answer = yield from _ask(Call(method="GET", path="/-/clock", params={"limit": "0"}))
+        return datetime.fromisoformat(answer["now"])
+
+    def advance(
+        self, /, delay: timedelta | None = None, *, pause: timedelta = timedelta(), **units: float
+    ) -> Steps[Json]:
+        """Lets time pass: `advance(minutes=5)`, or by a timedelta. Returns when all that fell due is at rest.
+
+        `pause`: real time without a request before each timer, so that clients outside can react to what happened.
+        Raises RealTimeError where time is real.
+        """
+        delay = delay if delay is not None else timedelta(**units)
+        return (yield from _move({"advance": _text(delay), "pause": _text(pause)}))
+
+    def run_until_idle(self, limit: timedelta = timedelta(hours=1), *, pause: timedelta = timedelta()) -> Steps[Json]:
+        """Lets time pass until nothing is left to happen but upkeep (resync, renewal of leases), by `limit` at most.
+        Raises RealTimeError, and TimeoutError where work is left at the limit."""
+        moved = yield from _move({"until": "idle", "limit": _text(limit), "pause": _text(pause)})
+        if not moved["idle"]:
+            raise TimeoutError(f"work is left after {limit}: {moved['next']}")
+        return moved
+
+    def step(self, limit: timedelta, *, pause: timedelta = timedelta()) -> Steps[Json]:
+        """Lets time pass until the next timer, by `limit` at most."""
+        return (yield from _move({"until": "next", "limit": _text(limit), "pause": _text(pause)}))
 
 
 class Clock:
@@ -26,42 +63,44 @@ class Clock:
 
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
+        self._methods = ClockMethods()
 
-    def now(self) -> datetime:
-        """The control plane's time."""
-        return datetime.fromisoformat(self._client().request("GET", "/-/clock?limit=0")["now"])
+    def _do(self, step: Step) -> Any:
+        return self._client()._do(step)
 
-    def advance(self, delay: timedelta | None = None, *, pause: timedelta = timedelta(), **units: float) -> Json:
-        """Lets time pass: `advance(minutes=5)`, or by a timedelta. Returns when all that fell due is at rest.
+    now = blocking(ClockMethods.now)
+    advance = blocking(ClockMethods.advance)
+    run_until_idle = blocking(ClockMethods.run_until_idle)
+    step = blocking(ClockMethods.step)
 
-        `pause`: real time without a request before each timer, so that clients outside can react to what happened.
-        Raises RealTimeError where time is real.
-        """
-        delay = delay if delay is not None else timedelta(**units)
-        return self._move({"advance": _text(delay), "pause": _text(pause)})
 
-    def run_until_idle(self, limit: timedelta = timedelta(hours=1), *, pause: timedelta = timedelta()) -> Json:
-        """Lets time pass until nothing is left to happen but upkeep (resync, renewal of leases), by `limit` at most.
-        Raises RealTimeError, and TimeoutError where work is left at the limit."""
-        moved = self._move({"until": "idle", "limit": _text(limit), "pause": _text(pause)})
-        if not moved["idle"]:
-            raise TimeoutError(f"work is left after {limit}: {moved['next']}")
-        return moved
+class AsyncClock:
+    """`Clock` for an event loop."""
 
-    def step(self, limit: timedelta, *, pause: timedelta = timedelta()) -> Json:
-        """Lets time pass until the next timer, by `limit` at most."""
-        return self._move({"until": "next", "limit": _text(limit), "pause": _text(pause)})
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+        self._methods = ClockMethods()
 
-    def _move(self, how: Json) -> Json:
-        from kubedra.client import ApiError
+    async def _do(self, step: Step) -> Any:
+        return await self._client._do(step)
 
-        try:
-            return self._client().request("POST", "/-/clock", how, timeout=_PATIENCE)
-        except ApiError as error:
-            if error.code != 409:
-                raise
-            detail = (error.status or {}).get("detail", "time is real here")
-            raise RealTimeError(detail) from error
+    now = awaiting(ClockMethods.now)
+    advance = awaiting(ClockMethods.advance)
+    run_until_idle = awaiting(ClockMethods.run_until_idle)
+    step = awaiting(ClockMethods.step)
+
+
+def _move(how: Json) -> Steps[Json]:
+    return (yield from _ask(Call(method="POST", path="/-/clock", body=how, timeout=_PATIENCE)))
+
+
+def _ask(call: Call) -> Steps[Json]:
+    from kubedra.methods import decoded
+
+    code, text = yield call
+    if code == 409:
+        raise RealTimeError(json.loads(text).get("detail", "time is real here"))
+    return decoded(code, text)
 
 
 def _text(delay: timedelta) -> str:

@@ -17,7 +17,7 @@ from kubedra import private, process
 if TYPE_CHECKING:
     import httpx
 
-    from kubedra.client import Client
+    from kubedra.client import AsyncClient, Client
 
 #: Seconds until a stopping server is killed.
 STOP_TIMEOUT = 5.0
@@ -125,6 +125,12 @@ class ControlPlane:
 
         return Client.from_kubeconfig(self.kubeconfig)
 
+    def async_client(self) -> AsyncClient:
+        """A client of this server for an event loop (`aclose` it, or use it in an `async with`)."""
+        from kubedra.client import AsyncClient
+
+        return AsyncClient.from_kubeconfig(self.kubeconfig)
+
     def start(self) -> Self:
         """Start the child and return when it answers requests."""
         private.make_directory(self.data_dir)
@@ -135,6 +141,7 @@ class ControlPlane:
                 # Ctrl-C in the terminal is for the program that uses it. The pipe ends it with its owner.
                 start_new_session=True,
             )  # fmt: skip
+        process.CONTROL_PLANES.add(self._process.pid)
         try:
             self._announced = json.loads(self._first_line(self._process))
         except BaseException:
@@ -157,6 +164,7 @@ class ControlPlane:
 
     @property
     def log_file(self) -> Path:
+        """Where the server writes its output."""
         return self.data_dir / "server.log"
 
     def log(self) -> str:
@@ -188,6 +196,7 @@ class ControlPlane:
             self._process.kill()
             self._process.wait()
         self._release()
+        process.CONTROL_PLANES.discard(self._process.pid)
         self._process = None
         if self._directory:
             self._directory.cleanup()
@@ -206,3 +215,15 @@ class ControlPlane:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.stop)

@@ -21,7 +21,7 @@ _SHOWN = (
 
 def dump(client: Client) -> str:
     """The text; kinds that the server does not serve are left out."""
-    from kubedra.client import ApiError
+    from kubedra.methods import ApiError
 
     lines: list[str] = []
     for version, kind in _SHOWN:

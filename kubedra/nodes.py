@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kubedra.client import ApiError
 from kubedra.manifests import Manifest, load
+from kubedra.methods import ApiError
 from kubedra.profiles import load as load_profile
+from kubedra.steps import Steps
 
 if TYPE_CHECKING:
     from kubedra.client import Client
+    from kubedra.methods import Methods
 
 Json = dict[str, Any]
 #: Frames that pytest leaves out of a failing test's report.
@@ -103,34 +105,33 @@ class Captured:
         raise ValueError(f"no ResourceSlice of node {node} is among the slices given: there is {there}")
 
 
-def add_node(
-    client: Client,
+def add_node(client: Client, name: str, **options: Any) -> Json:
+    """`client.add_node(name, …)`."""
+    return client.add_node(name, **options)
+
+
+def adding(
+    methods: Methods,
     name: str,
     *,
-    devices: int = 0,
-    profile: str = "",
-    slices: Iterable[Manifest] | Captured = (),
-    slices_of: str = "",
-    labels: Mapping[str, str] | None = None,
-    capacity: Mapping[str, str] | None = None,
-    taints: Iterable[Json] = (),
-) -> Json:
-    """Create an emulated Node with `devices` example GPUs, the hardware of a profile and what fits it of the slices in
-    the given manifests, wait until it is Ready, and return it. `slices_of` is the node's name in them, where that is
-    another.
-
-    Raises ApiError where the server refuses an object, ValueError where there is no such profile or no slice fits,
-    TimeoutError where no agent takes the node.
-    """
+    devices: int,
+    profile: str,
+    slices: Iterable[Manifest] | Captured,
+    slices_of: str,
+    labels: Mapping[str, str] | None,
+    capacity: Mapping[str, str] | None,
+    taints: Iterable[Json],
+) -> Steps[Json]:
+    """`Methods.add_node`, as steps."""
     captured = slices if isinstance(slices, Captured) else Captured(manifests) if (manifests := [*slices]) else None
     published = captured.of(slices_of or name) if captured else []
-    node = client.create(
+    node = yield from methods.create(
         node_object(name, devices=devices, profile=profile, labels=labels, capacity=capacity, taints=taints)
     )
     for obj in published:
-        _publish(client, adopt(obj, node))
+        yield from _publish(methods, adopt(obj, node))
     try:
-        return client.wait(f"node/{name}", "condition=Ready", timeout=READY_TIMEOUT)
+        return (yield from methods.wait(f"node/{name}", "condition=Ready", timeout=READY_TIMEOUT))
     except TimeoutError:
         raise TimeoutError(
             f"node {name} was created, but nothing made it ready: does the server run kubedra's node agent (`kubedra"
@@ -138,10 +139,10 @@ def add_node(
         ) from None
 
 
-def _publish(client: Client, slice_: Json) -> None:
+def _publish(methods: Methods, slice_: Json) -> Steps[None]:
     # What another release captured may have fields that this one does not know.
     try:
-        client.create(slice_, strict=False)
+        yield from methods.create(slice_, strict=False)
     except ApiError as error:
         # A slice of many nodes came with the first of them.
         if error.reason != "AlreadyExists" or slice_["spec"].get("nodeName"):

@@ -19,6 +19,10 @@ from pathlib import Path
 PATIENCE = 30.0
 
 
+#: The process ids of the control planes that this process has started.
+CONTROL_PLANES: set[int] = set()
+
+
 class SilentError(RuntimeError):
     """A child that neither gets ready nor ends nor logs anything; the text is its log's last line."""
 

@@ -54,10 +54,12 @@ class Kube:
 
     @property
     def url(self) -> str:
+        """The server's address."""
         return self.plane.url
 
     @property
     def kubeconfig(self) -> Path:
+        """A kubeconfig for any client: kubectl, client-go, a driver."""
         return self.plane.kubeconfig
 
     def client(self) -> Client:
@@ -89,20 +91,33 @@ class Kube:
         """See `Client.patch_status`."""
         return self.client().patch_status(target, status, **options)
 
+    def requests(self, **options: Any) -> list[Json]:
+        """The requests of the test so far, the oldest first; see `Client.requests`."""
+        return self.client().requests(**options)
+
     def scale(self, target: str, replicas: int, **options: Any) -> Json:
         """See `Client.scale`."""
         return self.client().scale(target, replicas, **options)
 
     def list(self, word: str, **options: Any) -> list[Json]:
+        """See `Client.list`."""
         return self.client().list(word, **options)
 
+    def create(self, obj: Json, **options: Any) -> Json:
+        """See `Client.create`."""
+        return self.client().create(obj, **options)
+
+    def patch(self, target: str, patch: Json, **options: Any) -> Json:
+        """See `Client.patch`."""
+        return self.client().patch(target, patch, **options)
+
     def delete(self, target: str, **options: Any) -> Json:
+        """See `Client.delete`."""
         return self.client().delete(target, **options)
 
     def wait(self, target: str, until: Any, **options: Any) -> Json:
         """See `Client.wait`. Virtual time passes meanwhile; then `timeout` counts its seconds."""
-        clock = self.clock if self.plane.virtual else None
-        return self.client().wait(target, until, clock=clock, **options)
+        return self.client().wait(target, until, virtual=self.plane.virtual, **options)
 
     @property
     def clock(self) -> Clock:
@@ -133,7 +148,7 @@ class Kube:
         registry_dir: Path | str | None = None,
         **options: Any,
     ) -> Json:
-        """An emulated node; see `kubedra.nodes.add_node`. With a plugin directory it is a process of its own with real
+        """An emulated node; see `Client.add_node`. With a plugin directory it is a process of its own with real
         drivers, which `node` gives; see `kubedra.node_process`. A `kubedra.driver.Driver` is started with it.
         """
         if plugin_dir is not None or driver is not None:
@@ -141,13 +156,11 @@ class Kube:
 
             self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir)
             node.start()
-            made = self.wait(f"node/{name}", "condition=Ready")
+            made = self.wait(f"node/{name}", "condition=Ready", fail_fast=False)
             if driver is not None:
                 node.run_driver(driver)
             return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else made
-        from kubedra.nodes import add_node
-
-        return add_node(self.client(), name, devices=devices, slices=slices, labels=labels, **options)
+        return self.client().add_node(name, devices=devices, slices=slices, labels=labels, **options)
 
     def node(self, name: str) -> NodeProcess:
         """The process of a node that was added with a plugin directory."""
@@ -160,6 +173,7 @@ class Kube:
         return dump(self.client())
 
     def close(self) -> None:
+        """End what the test started; the fixture does it."""
         for node in self._nodes.values():
             node.close()
         if self._client is not None:

@@ -10,7 +10,7 @@ import pytest_timeout
 from hypothesis import HealthCheck, settings
 
 from kubedra import nodes
-from kubedra.client import Client
+from kubedra.client import Methods
 from tests.support import watchdog
 from tests.support.postgres import Database
 
@@ -23,7 +23,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # Waits of clients end with the test's own limit, which is in fair seconds; the defaults for users are in real ones.
 _LONG = 3600.0
-Client.wait.__kwdefaults__["timeout"] = _LONG
+Methods.wait.__kwdefaults__["timeout"] = _LONG
 nodes.READY_TIMEOUT = _LONG
 
 

@@ -48,6 +48,11 @@ class Component(Protocol):
         ...
 
     @property
+    def due(self) -> float | None:
+        """When its next timer falls due, in the loop's time, but for those of upkeep; None where it has none."""
+        ...
+
+    @property
     def metrics(self) -> Sequence[Family]:
         """What it counts, for /metrics; may be empty."""
         ...
@@ -61,6 +66,10 @@ class ControllerComponent:
     @property
     def idle(self) -> bool:
         return self._controller.idle
+
+    @property
+    def due(self) -> float | None:
+        return self._controller.queue.due
 
     @property
     def metrics(self) -> Sequence[Family]:

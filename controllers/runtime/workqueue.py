@@ -52,6 +52,11 @@ class Workqueue:
         """Nothing to do now and nothing in hand (delayed keys aside)."""
         return not self._dirty and not self._processing
 
+    @property
+    def due(self) -> float | None:
+        """When the first delayed key falls due, in the loop's time, but for upkeep; None where there is none."""
+        return min((due for (_, upkeep), (due, _) in self._waiting.items() if not upkeep), default=None)
+
     def add(self, key: str) -> None:
         if key in self._dirty or self._closed:
             return

@@ -155,6 +155,10 @@ class Scheduler:
         return self.queue.idle and not self._binding and not self._reporting
 
     @property
+    def due(self) -> float | None:
+        return self.queue.due
+
+    @property
     def metrics(self) -> Sequence[Family]:
         return ()
 

@@ -1,5 +1,5 @@
-"""Writes docs/reference: flags.md from the server's own parser and its table of feature gates, and kinds/ (see
-kinds.py) from the schemas.
+"""Writes docs/reference: flags.md from the server's own parser and its table of feature gates, kinds/ (see kinds.py)
+from the schemas, and client.md (see clientpage.py) from the signatures of the Python client.
 
 python docs/reference/generate.py
 """
@@ -77,8 +77,10 @@ def _gates() -> list[str]:
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
     PAGE.write_text(page())
+    import clientpage
     import kinds
 
+    clientpage.PAGE.write_text(clientpage.page())
     kinds.DIRECTORY.mkdir(exist_ok=True)
     for file in kinds.DIRECTORY.glob("*.md"):
         file.unlink()

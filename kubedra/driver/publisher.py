@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kubedra.client import ApiError, Client
+from kubedra.client import Client
 from kubedra.driver.pools import Owner, Pool, PoolError, check, dropped, plan
+from kubedra.methods import ApiError
 
 Json = dict[str, Any]
 #: Versions of resource.k8s.io that have the same form of slices, newest first.

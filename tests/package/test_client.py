@@ -53,6 +53,22 @@ def test_logs_that_there_are_not_are_an_error(kube):
         kube.logs("pod/nothing")
 
 
+@pytest.mark.parametrize("round", [1, 2])
+def test_requests_are_those_of_the_test(kube, round):
+    with Client(kube.url, namespace="kube-public", user_agent="my-driver/1") as client:
+        client.apply(POD)
+        client.get("pod/web")
+        with pytest.raises(ApiError):
+            client.get("pod/other")
+    mine = kube.requests(user_agent="my-driver", resource="pods")
+    assert [(r["verb"], r["name"], r["code"]) for r in mine] == [
+        ("patch", "web", 201),
+        ("get", "web", 200),
+        ("get", "other", 404),
+    ]
+    assert kube.requests(verb="get", code=404, namespace="kube-public") == mine[2:]
+
+
 def test_what_is_printed_names_the_server(kube):
     assert repr(kube.plane) == f"<kubedra.ControlPlane {kube.url} in {kube.plane.data_dir}>"
     assert kube.url in repr(kube)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from apiserver.http.rest import Resting
 from apiserver.http.sinks.ring import Ring
 from apiserver.registry.dropped import Loss
 
@@ -22,6 +23,7 @@ class Operations:
     info        what `/-/info` shows besides the version
     reset       empties the store; (objects gone, version now)
     dropped     (kind, namespace, name) the fields that feature gates dropped
+    rest        looks whether anything is left to happen
     requests    the latest requests
     faults      the faults to inject
     """
@@ -31,5 +33,6 @@ class Operations:
     info: Callable[[], Mapping[str, Any]]
     reset: Callable[[], Awaitable[tuple[int, int]]]
     dropped: Callable[[str, str, str], list[Loss]]
+    rest: Callable[[], Awaitable[Resting]]
     requests: Ring
     faults: Faults

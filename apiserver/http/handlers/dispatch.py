@@ -42,12 +42,12 @@ _WRITES: Final[Mapping[str, Callable[..., Awaitable[Result]]]] = {
 
 class Dispatch:
     """Answers what the handlers before it let through. `routes` may be replaced at any time; `streams` are the open
-    watches.
+    watches with their requests.
     """
 
     def __init__(self, routes: Routes, documents: Documents, clock: Callable[[], datetime]) -> None:
         self.routes, self._documents, self._clock = routes, documents, clock
-        self.streams: set[Stream] = set()
+        self.streams: dict[Stream, Request] = {}
 
     def try_fast(self, request: Request) -> Response | None:
         """The present state, where this server alone knows it and its form is the stored one or small."""
@@ -109,8 +109,8 @@ class Dispatch:
         encoder, content_type = event_encoder(request, chosen, endpoint.view)
         stream = Stream(200, content_type)
         stream.chunks = chunks(stream, events, encoder, self._clock)
-        self.streams.add(stream)
-        stream.when_ended.append(lambda: self.streams.discard(stream))
+        self.streams[stream] = request
+        stream.when_ended.append(lambda: self.streams.pop(stream, None))
         return stream
 
 

@@ -1,0 +1,325 @@
+"""What `Client` and `AsyncClient` can do, written once as steps (kubedra.steps): resources by kind, apply from YAML,
+one call for what a test does with one object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kubedra.manifests import Document, Manifest, documents
+from kubedra.steps import JSON, Call, Steps
+
+if TYPE_CHECKING:
+    from kubedra.nodes import Captured
+
+#: A failing test's report ends in the test: pytest leaves this module's frames out.
+__tracebackhide__ = True
+#: The manager that owns what `apply` sets.
+FIELD_MANAGER = "kubedra"
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+Json = dict[str, Any]
+Objects = list[Json]
+
+
+class ApiError(Exception):
+    """A response that reports a failure. `reason` and `code` are the Status's ("NotFound", 404)."""
+
+    def __init__(self, code: int, reason: str, message: str, status: Json | None = None) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message, self.status = code, reason, message, status or {}
+
+
+def decoded(code: int, text: str) -> Json:
+    """The object in an answer. Raises ApiError."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = {"message": text.strip()}
+    if code >= 400:
+        found = found if isinstance(found, dict) else {}
+        message = found.get("message") or found.get("detail") or text
+        raise ApiError(code, found.get("reason", ""), str(message), found)
+    return found if isinstance(found, dict) else {"value": found}
+
+
+class Methods:
+    """The methods, for one server. `namespace` is used for namespaced objects that name none."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self._kinds: dict[str, dict[str, Json]] = {}
+        #: Whether the server has `/-/rest`; none but kubedra's has.
+        self.tells_rest = True
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Steps[Json]:
+        """One request; the decoded answer, or ApiError. `timeout` in seconds, where it is not the client's.
+
+        Raises ConnectionError where no server answers.
+        """
+        code, text = yield Call(
+            method=method, path=path, body=body, content_type=content_type, params=params or {}, timeout=timeout
+        )
+        return decoded(code, text)
+
+    def path(
+        self, api_version: str, kind: str, namespace: str | None = None, name: str = "", subresource: str = ""
+    ) -> Steps[str]:
+        """The path of a kind's collection or object, found by discovery."""
+        info = yield from self._resource(api_version, kind)
+        parts = ["/apis/" + api_version if "/" in api_version else "/api/" + api_version]
+        if info["namespaced"]:
+            parts += ["namespaces", namespace or self.namespace] if namespace != "" else []
+        parts += [info["name"], *(p for p in (name, subresource) if p)]
+        return "/".join(parts)
+
+    def _resource(self, api_version: str, kind: str) -> Steps[Json]:
+        known = self._kinds.get(api_version, {})
+        if kind not in known:
+            # Kinds may be added while a server runs.
+            try:
+                known = yield from self._load(api_version)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+        if kind not in known:
+            raise ApiError(404, "NotFound", f'no kind "{kind}" is served in version "{api_version}"')
+        return known[kind]
+
+    def resolve(self, word: str) -> Steps[tuple[str, str]]:
+        """(apiVersion, kind) of a kind, plural, singular or short name: "pods", "pod", "po", "ResourceClaim"."""
+        listing = yield from self.request("GET", "/apis")
+        groups = listing["groups"]
+        # What a group's preferred version does not have may be in another.
+        versions = [
+            "v1",
+            *(g["preferredVersion"]["groupVersion"] for g in groups),
+            *(v["groupVersion"] for g in groups for v in g["versions"]),
+        ]
+        for version in versions:
+            known = self._kinds.get(version) or (yield from self._load(version))
+            for info in known.values():
+                if word.lower() in (
+                    info["kind"].lower(),
+                    info["name"],
+                    info.get("singularName"),
+                    *info.get("shortNames", ()),
+                ):
+                    return version, info["kind"]
+        raise ApiError(404, "NotFound", f'the server does not have a resource type "{word}"')
+
+    def _load(self, api_version: str) -> Steps[dict[str, Json]]:
+        path = "/apis/" + api_version if "/" in api_version else "/api/" + api_version
+        listing = yield from self.request("GET", path)
+        self._kinds[api_version] = {r["kind"]: r for r in listing["resources"] if "/" not in r["name"]}
+        return self._kinds[api_version]
+
+    def _collection(self, word: str, namespace: str | None) -> Steps[str]:
+        return (yield from self.path(*(yield from self.resolve(word)), namespace))
+
+    def _object(self, target: str, namespace: str | None, subresource: str = "", name: str = "") -> Steps[str]:
+        """The path of `KIND/NAME`, or of KIND and a name."""
+        word, _, named = target.partition("/")
+        if not (name or named):
+            raise ValueError(f'"{target}" names no object: write "{target}/NAME"')
+        return (yield from self.path(*(yield from self.resolve(word)), namespace, name or named, subresource))
+
+    def get(self, target: str, name: str = "", *, namespace: str | None = None) -> Steps[Json]:
+        """The object `KIND/NAME`: `get("pod/web")` or `get("pods", "web")`."""
+        path = yield from self._object(target, namespace, name=name)
+        return (yield from self.request("GET", path))
+
+    def list(self, /, word: str, *, namespace: str | None = None, **params: str) -> Steps[Objects]:
+        """The objects of a kind; `namespace=""` for all namespaces. `labelSelector`, `fieldSelector` as in the API."""
+        path = yield from self._collection(word, namespace)
+        listing = yield from self.request("GET", path, params=params)
+        items: Objects = listing.get("items") or []
+        return items
+
+    def create(self, obj: Json, *, strict: bool = True) -> Steps[Json]:
+        """Create one object. Unknown fields are an error; with `strict=False` they are dropped."""
+        path = yield from self.path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace"))
+        validation = {"fieldValidation": "Strict" if strict else "Ignore"}
+        return (yield from self.request("POST", path, obj, params=validation))
+
+    def delete(self, target: str, *, namespace: str | None = None, grace_period: int | None = None) -> Steps[Json]:
+        """Delete `KIND/NAME`. `grace_period` in seconds; 0 deletes a pod at once."""
+        path = yield from self._object(target, namespace)
+        params = {} if grace_period is None else {"gracePeriodSeconds": str(grace_period)}
+        return (yield from self.request("DELETE", path, params=params))
+
+    def patch(self, target: str, patch: Json, *, namespace: str | None = None, subresource: str = "") -> Steps[Json]:
+        """Merge-patch `KIND/NAME`, or a subresource of it."""
+        path = yield from self._object(target, namespace, subresource)
+        return (yield from self.request("PATCH", path, patch, content_type=_MERGE))
+
+    def patch_status(self, target: str, status: Json, *, namespace: str | None = None) -> Steps[Json]:
+        """Merge-patch the status of `KIND/NAME`: `patch_status("pod/web", {"phase": "Failed"})`."""
+        return (yield from self.patch(target, {"status": status}, namespace=namespace, subresource="status"))
+
+    def scale(self, target: str, replicas: int, *, namespace: str | None = None) -> Steps[Json]:
+        """Set the number of replicas of `KIND/NAME`; its Scale."""
+        wanted = {"spec": {"replicas": replicas}}
+        return (yield from self.patch(target, wanted, namespace=namespace, subresource="scale"))
+
+    def events(self, target: str = "", *, namespace: str | None = None) -> Steps[Objects]:
+        """The events about `KIND/NAME`, or all of the namespace, oldest first."""
+        word, _, name = target.partition("/")
+        about = {}
+        if target:
+            _, kind = yield from self.resolve(word)
+            about = {"involvedObject.kind": kind, "involvedObject.name": name}
+        selector = ",".join(f"{key}={value}" for key, value in about.items() if value)
+        found = yield from self.list("events", namespace=namespace, **({"fieldSelector": selector} if selector else {}))
+        return sorted(found, key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
+
+    def logs(self, target: str, *, container: str = "", namespace: str | None = None) -> Steps[str]:
+        """What a pod's container wrote, from clusters that run containers: `logs("pod/web")`."""
+        path = yield from self._object(target, namespace, "log")
+        code, text = yield Call(method="GET", path=path, params={"container": container} if container else {})
+        if code >= 400:
+            decoded(code, text)
+        return str(text)
+
+    def requests(
+        self,
+        *,
+        user: str = "",
+        user_agent: str = "",
+        verb: str = "",
+        resource: str = "",
+        namespace: str = "",
+        name: str = "",
+        code: int | None = None,
+        limit: int = 1000,
+    ) -> Steps[Objects]:
+        """The requests that a server of kubedra's got since it was started or reset, the oldest first: who asked for
+        what, and how it was answered. Those of the scheduler and the controllers are among them.
+
+        Each argument chooses: `user_agent` is how it begins ("my-driver"), `resource` a plural or "pods/status", `verb`
+        a word of the API ("get", "list", "watch", "create", "update", "patch", "delete"). The server keeps the latest
+        1000.
+        """
+        chosen = {
+            "user": user,
+            "userAgent": user_agent,
+            "verb": verb,
+            "resource": resource,
+            "namespace": namespace,
+            "name": name,
+            "code": "" if code is None else str(code),
+            "limit": str(limit),
+        }
+        params = {key: value for key, value in chosen.items() if value}
+        answer = yield from self.request("GET", "/-/requests", params=params)
+        found: Objects = answer["value"]
+        return found[::-1]
+
+    def apply(
+        self, manifest: Manifest, *, force: bool = False, strict: bool = True, field_manager: str = FIELD_MANAGER
+    ) -> Steps[Objects]:
+        """Server-side apply of every object of a manifest (YAML text, a file, a directory, objects).
+
+        Fields that another manager owns with another value are a conflict (ApiError 409) unless `force` takes them.
+        Unknown fields are an error; with `strict=False` they are dropped, and the object is created or merge-patched
+        instead, for server-side apply refuses them always. What fails is named with its file, document and kind; the
+        objects before it are applied.
+        """
+        params = {"fieldManager": field_manager} | ({"force": "true"} if force else {})
+        applied: Objects = []
+        for document in documents(manifest):
+            applied += [(yield from self._apply_one(document, params, strict=strict))]
+        return applied
+
+    def _apply_one(self, document: Document, params: dict[str, str], *, strict: bool) -> Steps[Json]:
+        obj, meta = document.obj, document.obj.get("metadata") or {}
+        if not meta.get("name"):
+            raise ValueError(f"{document}: no metadata.name; apply needs one (`create` takes generateName)")
+        try:
+            path = yield from self.path(obj["apiVersion"], obj["kind"], meta.get("namespace"), meta["name"])
+            if not strict:
+                return (yield from self._merge(obj, path, params["fieldManager"]))
+            checked = {**params, "fieldValidation": "Strict"}
+            return (yield from self.request("PATCH", path, obj, content_type=_APPLY, params=checked))
+        except ApiError as error:
+            raise ApiError(error.code, error.reason, f"{document}: {error.message}", error.status) from None
+
+    def _merge(self, obj: Json, path: str, field_manager: str) -> Steps[Json]:
+        params = {"fieldManager": field_manager, "fieldValidation": "Ignore"}
+        try:
+            return (yield from self.request("POST", path.rpartition("/")[0], obj, params=params))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        return (yield from self.request("PATCH", path, obj, content_type=_MERGE, params=params))
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        devices: int = 0,
+        profile: str = "",
+        slices: Iterable[Manifest] | Captured = (),
+        slices_of: str = "",
+        labels: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
+        taints: Iterable[Json] = (),
+    ) -> Steps[Json]:
+        """Create an emulated Node with `devices` example GPUs, the hardware of a profile and what fits it of the slices
+        in the given manifests, wait until it is Ready, and return it. `slices_of` is the node's name in them, where
+        that is another.
+
+        Raises ApiError where the server refuses an object, ValueError where there is no such profile or no slice fits,
+        TimeoutError where no agent takes the node.
+        """
+        from kubedra.nodes import adding
+
+        node = adding(
+            self,
+            name,
+            devices=devices,
+            profile=profile,
+            slices=slices,
+            slices_of=slices_of,
+            labels=labels,
+            capacity=capacity,
+            taints=taints,
+        )
+        return (yield from node)
+
+    def wait(
+        self,
+        target: str,
+        until: str | Callable[[Json], bool],
+        *,
+        namespace: str | None = None,
+        timeout: float = 30.0,
+        fail_fast: bool = True,
+        virtual: bool = False,
+    ) -> Steps[Json]:
+        """Wait until `KIND/NAME` is as wanted, and return its last state.
+
+        `until`: "phase=Running", "condition=Ready" (or "condition=Ready=False"), "create", "delete", or a function of
+        the object. `timeout` in seconds. A wait for what kubedra's own control plane has to do ends early when nothing
+        will happen any more: no controller and no scheduler has anything queued, no timer falls due in time, and no
+        other client watches; `fail_fast=False` waits on. With `virtual` (a server of virtual time) time passes
+        meanwhile, timer by timer, and `timeout` counts its seconds.
+
+        Raises TimeoutError with what was seen last, and AtRestError (a TimeoutError) where it ended early.
+        """
+        from kubedra.waiting import Wait
+
+        path = yield from self._collection(target.partition("/")[0], namespace)
+        wait = Wait(self, target, until, path, namespace)
+        return (yield from (wait.as_time_passes(timeout) if virtual else wait.watching(timeout, fail_fast)))

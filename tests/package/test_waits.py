@@ -1,0 +1,97 @@
+"""Waits that end before their time, because nothing is left to happen, and those that must not."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kubedra import AtRestError, ControlPlane
+from kubedra.client import Client
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"nodeSelector": {"zone": "moon"}, "containers": [{"name": "c", "image": "i"}]},
+}
+#: Longer than a wait looks on before it asks whether anything is left to happen.
+SHORT = 1.8
+
+
+def test_a_wait_in_vain_ends_when_the_control_plane_is_at_rest_and_says_why(kube):
+    kube.add_node("worker")
+    kube.apply(POD)
+    with pytest.raises(AtRestError) as caught:
+        kube.wait("pod/web", "phase=Running")
+    text = str(caught.value)
+    assert text.startswith("pod/web will not reach phase=Running: after ")
+    assert "nothing is queued in namespace-controller" in text
+    assert "no timer is set; fail_fast=False waits to the end" in text
+    assert '"phase": "Pending"' in text
+    assert "FailedScheduling: 0/1 nodes are available" in text
+
+
+def test_a_wait_goes_on_while_a_timer_falls_due_before_its_end(kube):
+    kube.add_node("worker")
+    spec = {"containers": POD["spec"]["containers"], "restartPolicy": "Never"}
+    kube.apply({**POD, "metadata": {"name": "job", "annotations": {"kubedra.dev/exit-after": "2"}}, "spec": spec})
+    kube.wait("pod/job", "phase=Succeeded", timeout=60)
+
+
+def test_a_wait_says_which_timer_comes_too_late(kube):
+    kube.add_node("worker")
+    spec = {"containers": POD["spec"]["containers"], "restartPolicy": "Never"}
+    kube.apply({**POD, "metadata": {"name": "job", "annotations": {"kubedra.dev/exit-after": "500"}}, "spec": spec})
+    with pytest.raises(AtRestError, match="the next timer, of node-agent, falls due in 49"):
+        kube.wait("pod/job", "phase=Succeeded", timeout=100)
+
+
+def waits_to_the_end(kube, **options):
+    with pytest.raises(TimeoutError, match=r"did not reach phase=Running within 1\.8 s") as caught:
+        kube.wait("pod/web", "phase=Running", timeout=SHORT, **options)
+    return not isinstance(caught.value, AtRestError)
+
+
+def test_a_wait_goes_on_while_another_client_watches(kube):
+    kube.apply(POD)
+    seen = threading.Event()
+    with Client(kube.url) as operator:
+
+        def watch():
+            for _ in operator.watch("/api/v1/pods", timeout=60, timeoutSeconds="3"):
+                seen.set()
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        seen.wait()
+        assert waits_to_the_end(kube)
+        thread.join()
+
+
+def test_a_wait_goes_on_while_a_command_of_the_test_runs(kube):
+    kube.apply(POD)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as command:
+        assert waits_to_the_end(kube)
+        command.communicate(b"\n")
+
+
+def test_a_wait_may_be_told_to_go_on(kube):
+    kube.apply(POD)
+    assert waits_to_the_end(kube, fail_fast=False)
+
+
+def test_of_a_server_without_controllers_nothing_is_known():
+    with ControlPlane(controllers=False) as plane, plane.client() as client:
+        found = client.request("GET", "/-/rest")
+        assert found == {
+            "resting": False, "components": [], "busy": [], "next": None, "watches": 0, "quietSeconds": None,
+        }  # fmt: skip
+
+
+@pytest.mark.kube(clock="virtual")
+def test_in_virtual_time_a_wait_in_vain_shows_the_warnings_too(kube):
+    kube.add_node("worker")
+    kube.apply(POD)
+    with pytest.raises(TimeoutError, match="FailedScheduling: 0/1 nodes"):
+        kube.wait("pod/web", "phase=Running", timeout=30)
