@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import pytest_timeout
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from kubedra import nodes
 from kubedra.client import Methods
@@ -18,6 +18,8 @@ from tests.support.postgres import Database
 # is. HYPOTHESIS_PROFILE=explore looks for new ones (CONTRIBUTING).
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Mutation runs want to know that a test fails, not the smallest example with which it does.
+settings.register_profile("first", settings.get_profile("same"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
@@ -29,7 +31,10 @@ nodes.READY_TIMEOUT = _LONG
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """The URL of a running Postgres that belongs to this test run alone."""
+    """The URL of a running Postgres that belongs to this test run alone, or of the one that KUBEDRA_TEST_POSTGRES names."""
+    if given := os.environ.get("KUBEDRA_TEST_POSTGRES"):
+        yield given
+        return
     with Database() as database:
         yield database.url
 

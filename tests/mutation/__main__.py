@@ -1,0 +1,104 @@
+"""Mutation runs: does a test fail when the code is wrong?
+
+    python -m tests.mutation PACKAGE… [--sample N] [--seed S] [--survivors FILE] [--verbose]
+
+Each mutant is one small change of a package's code (changes.py). It is tried by those tests of the package that reach
+it (reach.py), the cheapest first, until one fails (trial.py). What survives is printed with its place and both lines:
+either a rule lacks a test, or the mutant is equivalent, which equivalent.txt says with the reason. Tests that start
+processes of their own judge nothing: the change is made in the test's process alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.mutation.changes import Mutant, sample
+from tests.mutation.reach import recorded
+from tests.mutation.trial import Verdict, judge
+from tests.support.postgres import Database
+from tests.support.wire import ROOT
+
+_WRITTEN = "tests/conformance/test_written_conversations.py"
+#: The tests that are about a package. None of them needs anything outside of the repository.
+TESTS: dict[str, tuple[str, ...]] = {
+    "apiserver/api": (
+        "tests/codec",
+        "tests/patch",
+        "tests/selectors",
+        "tests/cel",
+        "tests/types",
+        "tests/protobuf",
+        "tests/validation",
+        "tests/resources",
+    ),
+    "apiserver/registry": ("tests/registry", "tests/resources", _WRITTEN, "tests/http"),
+    "apiserver/resources/devices": ("tests/resources", _WRITTEN, "tests/http"),
+    "apiserver/storage": ("tests/storage", "tests/registry", _WRITTEN),
+    "apiserver/admission": ("tests/registry/test_admission.py", "tests/authorization", _WRITTEN, "tests/http"),
+    "apiserver/authorization": ("tests/authorization", _WRITTEN),
+    "controllers/allocator": ("tests/allocator", "tests/scheduler"),
+    "controllers/scheduler": ("tests/scheduler",),
+    "controllers": ("tests/claims", "tests/runtime", "tests/controllers", "tests/node"),
+}
+
+
+def tests_of(package: str) -> tuple[str, ...]:
+    """The tests about a package: those of the longest name that it begins with."""
+    names = [name for name in TESTS if package == name or package.startswith(name + "/")]
+    if not names:
+        raise SystemExit(f"mutation: no tests are named for {package}; there are: {', '.join(TESTS)}")
+    return tuple(test for test in TESTS[max(names, key=len)] if (ROOT / test).exists())
+
+
+def run(package: str, number: int, seed: int, *, verbose: bool) -> list[Mutant]:
+    """Tries mutants of a package and prints what becomes of them; the survivors."""
+    reach = recorded(tests_of(package))
+    chosen = sample(package, number, seed)
+    began = time.monotonic()
+
+    def tell(mutant: Mutant, verdict: Verdict) -> None:
+        if not verdict.killed:
+            print(f"{mutant}\n    {verdict.tests} tests, {verdict.seconds:.1f} s", flush=True)
+        elif verbose:
+            print(f"{mutant}\n    killed by {verdict.by}, {verdict.seconds:.1f} s", flush=True)
+
+    verdicts = judge(chosen, reach, tell)
+    survivors = [mutant for mutant, verdict in zip(chosen, verdicts, strict=True) if not verdict.killed]
+    cost = sum(verdict.seconds for verdict in verdicts)
+    killed = len(chosen) - len(survivors)
+    print(
+        f"{package}: {killed} of {len(chosen)} killed ({100 * killed / max(len(chosen), 1):.0f} %), seed {seed}; "
+        f"{cost / max(len(chosen), 1):.2f} s of CPU a mutant, {time.monotonic() - began:.0f} s in all",
+        flush=True,
+    )
+    return survivors
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("packages", nargs="+", metavar="PACKAGE", help="a directory or file, as apiserver/registry")
+    parser.add_argument("--sample", type=int, default=60, metavar="N", help="mutants of each package (default 60)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--survivors", type=Path, metavar="FILE", help="write the survivors there, too")
+    parser.add_argument("--verbose", action="store_true", help="say which test killed which mutant, too")
+    options = parser.parse_args(arguments)
+    os.environ["HYPOTHESIS_PROFILE"] = "first"
+    survived: list[Mutant] = []
+    with tempfile.TemporaryDirectory(prefix="kubedra-mutation-") as place, Database() as database:
+        os.environ["KUBEDRA_TEST_POSTGRES"] = database.url
+        os.environ["TMPDIR"] = tempfile.tempdir = place
+        for package in options.packages:
+            survived += run(package.rstrip("/"), options.sample, options.seed, verbose=options.verbose)
+    if options.survivors:
+        options.survivors.write_text("".join(f"{mutant}\n" for mutant in survived))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

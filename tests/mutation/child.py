@@ -1,0 +1,86 @@
+"""Work in a forked process: it starts with all that is imported here, and what it breaks is gone with it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.support import patience
+
+_PR_SET_PDEATHSIG = 1
+#: Hands bytes to the process that waits; each is a sign of life, too.
+Say = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a process ended: its exit code, None when it was silent for too long, what it said, its seconds of CPU."""
+
+    code: int | None
+    said: bytes
+    seconds: float
+
+
+def run_apart(work: Callable[[Say], int | None], patient: Callable[[int], float] | None = None) -> Outcome:
+    """Runs `work` in a child; its result is the exit code. `patient` says how many fair seconds it may be silent after
+    so many bytes; its output is thrown away then.
+    """
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        _work(work, writing, keep_output=patient is None)
+    os.close(writing)
+    try:
+        return _wait(pid, reading, patient)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):  # processes that its tests started and did not end
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _work(work: Callable[[Say], int | None], writing: int, *, keep_output: bool) -> None:
+    code = 99
+    try:
+        os.setpgid(0, 0)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody would wait for this one
+        patience.CLOCK.__init__()  # type: ignore[misc]  # its thread is not in this process
+        if not keep_output:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nothing, stream)
+        code = work(lambda said: (os.write(writing, said), None)[1]) or 0
+    except BaseException:  # noqa: BLE001 - nothing of this process goes on where it was forked
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _wait(pid: int, reading: int, patient: Callable[[int], float] | None) -> Outcome:
+    said, quiet, before = b"", 0.0, time.monotonic()
+    while True:
+        ready, _, _ = select.select([reading], [], [], patience.TICK)
+        now = time.monotonic()
+        quiet += min(now - before, patience.LONGEST) * patience.processor_share()
+        before = now
+        heard = os.read(reading, 65536) if ready else b""
+        if heard:
+            said, quiet = said + heard, 0.0
+            continue
+        late = patient is not None and quiet > patient(len(said))
+        if late:
+            os.kill(pid, signal.SIGKILL)
+        ended, status, usage = os.wait4(pid, 0 if late or ready else os.WNOHANG)
+        if ended:
+            code = None if late else os.waitstatus_to_exitcode(status)
+            return Outcome(code, said, usage.ru_utime + usage.ru_stime)

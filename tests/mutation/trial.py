@@ -1,0 +1,210 @@
+"""Does a test fail when the code is wrong? A mutant is tried by the tests that reach it, the cheapest first.
+
+A change inside a function is made by exchanging the function's code, in a process forked from one that has imported and
+collected everything. A change of what runs on import needs a process that imports anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+from tests.mutation.changes import Mutant
+from tests.mutation.child import Say, run_apart
+from tests.mutation.reach import Reach, Traced, passes, pytest_main
+from tests.support.wire import ROOT
+
+#: A test that takes so many fair seconds longer than it took when it was traced waits for ever.
+SILENCE = 3.0
+#: A process that imports and collects anew has so many until the first test ends.
+START = 60.0
+KILLED, SURVIVED, ANEW = 1, 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a mutant: the test that failed, "" for none; how many reach it; seconds of CPU."""
+
+    killed: bool
+    by: str
+    tests: int
+    seconds: float
+
+
+#: Is told what became of a mutant.
+Tell = Callable[[Mutant, Verdict], None]
+
+
+def judge(mutants: Sequence[Mutant], reach: Reach, tell: Tell) -> list[Verdict]:
+    """Tries each mutant, and tells of each as it is done. In a process that has imported nothing of the sources."""
+    inside = {n: mutant for n, mutant in enumerate(mutants) if mutant.function and not _on_import(mutant, reach)}
+    verdicts: dict[int, Verdict] = {}
+    if inside:
+        files = sorted({test.file for mutant in inside.values() for test in _judges(mutant, reach)})
+        session = Session(inside, reach, tell)
+        said = run_apart(lambda say: session.run(files, say)).said
+        verdicts = pickle.loads(said)
+    for n, mutant in enumerate(mutants):
+        if n not in verdicts:
+            verdicts[n] = _anew(mutant, reach)
+            tell(mutant, verdicts[n])
+    return [verdicts[n] for n in range(len(mutants))]
+
+
+def _on_import(mutant: Mutant, reach: Reach) -> bool:
+    return reach.on_import(mutant.path, *mutant.lines)
+
+
+def _judges(mutant: Mutant, reach: Reach) -> list[Traced]:
+    """The tests that reach a mutant, cheapest first. What runs on import is reached by all that reach its file; those
+    that run the very line stand in front.
+    """
+    direct = [test for test in reach.tests if test.reaches(mutant.path, *mutant.lines)]
+    direct.sort(key=lambda test: test.seconds)
+    if mutant.function and not _on_import(mutant, reach):
+        return direct
+    others = [test for test in reach.tests if test.lines.get(mutant.path) and test not in direct]
+    return direct + sorted(others, key=lambda test: test.seconds)
+
+
+class Session:
+    """A plugin of pytest: a process that has collected all tests, and forks one for each mutant."""
+
+    def __init__(self, mutants: dict[int, Mutant], reach: Reach, tell: Tell) -> None:
+        self._mutants, self._reach, self._tell = mutants, reach, tell
+        self._verdicts: dict[int, Verdict] = {}
+
+    def run(self, files: Sequence[str], say: Say) -> int:
+        code = pytest_main(files, self) if files else 0
+        say(pickle.dumps(self._verdicts))
+        return code
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        gc.collect()
+        functions = list(_functions())
+        gc.freeze()
+        for n, mutant in self._mutants.items():
+            judges = _judges(mutant, self._reach)
+            verdict = _forked(mutant, functions, [items[test.id] for test in judges], judges)
+            if verdict is not None:
+                self._verdicts[n] = verdict
+                self._tell(mutant, verdict)
+        return True
+
+
+def _forked(
+    mutant: Mutant, functions: list[FunctionType], items: list[pytest.Item], judges: list[Traced]
+) -> Verdict | None:
+    """None when the mutant cannot be put in place here."""
+    if not judges:
+        return Verdict(False, "", 0, 0.0)
+
+    def work(say: Say) -> int:
+        return try_tests(items, say) if exchange(mutant, functions) else ANEW
+
+    outcome = run_apart(work, _patience(judges))
+    return None if outcome.code == ANEW else _verdict(outcome.code, outcome.said, judges, outcome.seconds)
+
+
+def _patience(judges: list[Traced]) -> Callable[[int], float]:
+    return lambda said: SILENCE + (judges[said].seconds if said < len(judges) else 0)
+
+
+def _verdict(code: int | None, said: bytes, judges: list[Traced], seconds: float) -> Verdict:
+    """The children say a byte for each test that passed."""
+    killed = code != SURVIVED
+    failed = judges[len(said)].id if len(said) < len(judges) else "the end of the tests"
+    return Verdict(killed, failed if killed else "", len(judges), seconds)
+
+
+def try_tests(items: Sequence[pytest.Item], say: Say) -> int:
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        if not passes(item, following):
+            return KILLED
+        say(b".")
+    return SURVIVED
+
+
+class _Anew:
+    """A plugin of pytest that runs tests in a given order until one fails."""
+
+    def __init__(self, tests: list[Traced], say: Say) -> None:
+        self._tests, self._say = tests, say
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        chosen = [items.get(test.id) for test in self._tests]
+        found = [item for item in chosen if item is not None]
+        if len(found) < len(chosen):  # parameters of a test have changed with the mutant
+            session.shouldfail = "tests are missing"
+        elif try_tests(found, self._say) == KILLED:
+            session.testsfailed = 1
+        return True
+
+
+def _anew(mutant: Mutant, reach: Reach) -> Verdict:
+    judges = _judges(mutant, reach)
+    if not judges:
+        return Verdict(False, "", 0, 0.0)
+
+    def work(say: Say) -> int:
+        _import_changed(mutant)
+        return KILLED if pytest_main(sorted({test.file for test in judges}), _Anew(judges, say)) else SURVIVED
+
+    outcome = run_apart(work, lambda said: _patience(judges)(said) + (0 if said else START))
+    return _verdict(outcome.code, outcome.said, judges, outcome.seconds)
+
+
+def _import_changed(mutant: Mutant) -> None:
+    """From now on this process imports the mutant in place of its file."""
+    read = SourceFileLoader.get_code
+
+    def get_code(loader: SourceFileLoader, name: str) -> Any:
+        if loader.path == str(ROOT / mutant.path):
+            return _compiled(mutant.tree, mutant.path)
+        return read(loader, name)
+
+    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+
+
+def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> bool:
+    """Gives each of the functions of the changed file its changed code. False when that is not possible."""
+    original = list(_codes(_compiled(ast.parse((ROOT / mutant.path).read_text()), mutant.path)))
+    changed = list(_codes(_compiled(mutant.tree, mutant.path)))
+    if len(original) != len(changed):
+        return False
+    codes = {old: new for old, new in zip(original[1:], changed[1:], strict=True) if old != new}
+    found = [function for function in functions if function.__code__ in codes]
+    if any(f.__code__.co_freevars != codes[f.__code__].co_freevars for f in found):
+        return False
+    for function in found:
+        function.__code__ = codes[function.__code__]
+    return bool(found)
+
+
+def _compiled(tree: ast.Module, path: str) -> CodeType:
+    return compile(tree, str(ROOT / path), "exec", dont_inherit=True)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _functions() -> Iterator[FunctionType]:
+    """All functions of the sources that exist now."""
+    for thing in gc.get_objects():
+        if type(thing) is FunctionType and Path(thing.__code__.co_filename).is_relative_to(ROOT):
+            yield thing

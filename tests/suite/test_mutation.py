@@ -1,0 +1,66 @@
+"""Mutation runs (tests/mutation): each mutant is one change, in place where it is tried, and gone afterwards."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+from tests.mutation import changes, trial
+from tests.mutation.child import run_apart
+from tests.mutation.reach import Reach, Traced
+from tests.support.wire import ROOT
+
+_SOURCE = '''
+"""A module."""
+LIMIT = 3
+
+def longest(words: list[str]) -> list[str]:
+    """All words that are not too long."""
+    found = []
+    for word in words:
+        if len(word) > LIMIT:
+            continue
+        found.append(word)
+    if not words:
+        raise ValueError("no words")
+    return found
+'''
+
+
+def _mutants() -> list[changes.Mutant]:
+    tree = ast.parse(_SOURCE)
+    return [changes.mutant(ROOT / "a.py", tree, change) for change in changes.changes(tree)]
+
+
+def test_comparisons_conditions_constants_results_and_statements_go_wrong_one_at_a_time() -> None:
+    assert {(mutant.before, mutant.after) for mutant in _mutants()} == {
+        ("LIMIT = 3", "LIMIT = 4"),
+        ("if len(word) > LIMIT:", "if len(word) >= LIMIT:"),
+        ("continue", "pass"),
+        ("found.append(word)", "pass"),
+        ("if not words:", "if not not words:"),
+        ("raise ValueError('no words')", "pass"),
+        ("return found", "return None"),
+    }
+
+
+def test_a_mutant_knows_its_lines_and_whether_it_runs_on_import() -> None:
+    at = {mutant.before: (mutant.lines, mutant.function) for mutant in _mutants()}
+    assert at["LIMIT = 3"] == ((3, 3), "")
+    assert at["if len(word) > LIMIT:"] == ((9, 9), "longest:5")
+
+
+def test_only_tests_that_reach_a_line_judge_it() -> None:
+    tests = [Traced("t.py", f"t.py::{n}", {"a.py": 1 << line}, 0.1) for n, line in enumerate((9, 11, 9))]
+    mutant = next(mutant for mutant in _mutants() if mutant.lines == (9, 9))
+    assert [test.id for test in trial._judges(mutant, Reach(tests))] == ["t.py::0", "t.py::2"]
+
+
+def test_what_a_child_breaks_is_gone_with_it_and_one_that_is_silent_is_ended() -> None:
+    def exchanged(say: object) -> int:
+        changes.known.__code__ = (lambda: {"broken"}).__code__
+        return len(changes.known())
+
+    assert run_apart(exchanged).code == 1
+    assert "broken" not in changes.known()
+    assert run_apart(lambda _: os.read(os.pipe()[0], 1) and 0, lambda said: 0.2).code is None
