@@ -16,6 +16,7 @@ import orjson
 
 from apiserver.admission.plugins import build
 from apiserver.api.features import RELEASES, Features
+from apiserver.api.nesting import loads_stored
 from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.clock import now
@@ -168,7 +169,7 @@ class Server:
         served(CATALOG, settings.features, settings.runtime_config)
         target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
         log = await open_log(target, durability=settings.durability)
-        cache = WatchCache(log, orjson.loads)
+        cache = WatchCache(log, loads_stored)
         server = cls(settings, log, cache)
         try:
             await cache.start()

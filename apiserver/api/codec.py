@@ -19,7 +19,9 @@ from typing import Any
 
 import orjson
 
+from apiserver.api.bodies import Body, DecodeError, go_kind, interpret, loads
 from apiserver.api.gojson import Pairs, RawObject, parse_with_spans
+from apiserver.api.nesting import MARK, Cut, Folded, dumps, fold, is_deep
 from apiserver.api.scalars import READERS, Odd, Reader, read_string
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
@@ -29,36 +31,18 @@ __all__ = [
     "Decoded",
     "decode",
     "decode_changed",
+    "decode_exactly",
     "encode",
     "encode_exactly",
+    "go_kind",
     "interpret",
     "loads",
     "normalized",
     "ordinary",
     "raw_names",
     "raw_size",
-    "restore_raws",
     "zero",
 ]
-
-
-class DecodeError(ValueError):
-    """The body cannot be decoded; the text is upstream's."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-
-class Body:
-    """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would
-    refuse.
-    """
-
-    __slots__ = ("problems", "text", "value")
-
-    def __init__(self, value: Any, text: bytes, problems: list[str]) -> None:
-        self.value, self.text, self.problems = value, text, problems
 
 
 class Decoded:
@@ -72,90 +56,67 @@ class Decoded:
         self.obj, self.problems, self.unknown, self.duplicates = obj, problems, unknown, duplicates
 
 
-def loads(body: bytes, content_type: str = "application/json") -> Body:
-    """Parse a body. Anything but YAML is taken as JSON. Raises DecodeError with the parser's words."""
-    if content_type.partition(";")[0].strip() in ("application/yaml", "application/apply-patch+yaml"):
-        from apiserver.api.yamlbody import YamlError, load
-
-        try:
-            value, problems = load(body)
-        except YamlError as error:
-            raise DecodeError(str(error)) from None
-        return Body(value, b"", problems)
-    try:
-        return Body(orjson.loads(body), body, [])
-    except orjson.JSONDecodeError:
-        from apiserver.api.gojson import syntax_error
-        from apiserver.api.strictness import plain_value
-
-        text = syntax_error(body)
-        if text:
-            raise DecodeError(text) from None
-        return Body(plain_value(body), body, [])
-
-
-def interpret(body: Body) -> tuple[str, str]:
-    """apiVersion and kind that a body claims, "" where it does not. Raises DecodeError."""
-    value = body.value
-    if value is None:
-        return "", ""
-    if not isinstance(value, dict):
-        shape = (
-            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-        )
-        raise DecodeError(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into Go value of"
-            f" type {shape}"
-        )
-    found = []
-    for name in ("apiVersion", "kind"):
-        item = value.get(name)
-        if item is not None and type(item) is not str:
-            raise DecodeError(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(item)} into Go struct"
-                f" field .{name} of type string"
-            )
-        found.append(item or "")
-    return found[0], found[1]
-
-
-def go_kind(value: Any) -> str:
-    """What Go calls a JSON value in type errors."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, dict):
-        return "object"
-    return "array" if isinstance(value, list) else "number"
-
-
 def encode(obj: Any) -> bytes:
     """An object in normal form as JSON."""
-    return orjson.dumps(obj)
+    return dumps(obj)
 
 
 def encode_exactly(obj: Any) -> bytes:
     """An object in normal form as JSON in which raw extensions stand as they were written, with a blank before those
-    that are not compact.
+    that are not compact. Of a deep one the end says so (`apiserver.api.nesting`).
     """
-    return orjson.dumps(obj, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    try:
+        return orjson.dumps(obj, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except TypeError:
+        return orjson.dumps(fold(obj), default=_deep_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS) + MARK
 
 
 def _as_written(value: Any) -> Any:
-    if isinstance(value, RawObject):
+    if isinstance(value, RawObject) and not value.deep:
         return dict(value) if value.text is None else orjson.Fragment(b" " + value.text)
     if isinstance(value, str):
         return str(value)
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def restore_raws(obj: Any, text: bytes) -> None:
-    """Gives raw extensions of an object that was parsed from the text of `encode_exactly` the way back in which they
-    were written. In place.
-    """
-    if b'": {' in text and len(orjson.dumps(obj)) != len(text):
-        _restore(obj, parse_with_spans(text))
+def _deep_as_written(value: Any) -> Any:
+    if isinstance(value, Folded):
+        return orjson.Fragment(value.text)
+    if isinstance(value, RawObject) and value.deep:
+        return orjson.Fragment(b" " + value.written)
+    if isinstance(value, RawObject) and value.text is None:
+        return fold(dict(value))
+    return _as_written(value)
+
+
+def decode_exactly(text: bytes) -> Any:
+    """The object that `encode_exactly` wrote: its raw extensions know the way in which they were written."""
+    if not is_deep(text):
+        obj = orjson.loads(text)
+        if b'": {' in text and len(orjson.dumps(obj)) != len(text):
+            _restore(obj, parse_with_spans(text))
+        return obj
+    cut = Cut(text)
+    obj = orjson.loads(cut.text)
+    if b'": {' in cut.text:
+        _restore(obj, parse_with_spans(cut.text))
+        return _restored(obj, cut)
+    return cut.restored(obj)
+
+
+def _restored(obj: Any, cut: Cut) -> Any:
+    """What was made of the text of a cut, with its deep parts, in raw extensions as well."""
+    made = cut.restored(obj)
+    todo = [made]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, RawObject):
+            if node.text is not None:
+                written = cut.written(node.text)
+                node.text, node.deep = written, written != node.text
+        elif isinstance(node, dict | list):
+            todo += node.values() if isinstance(node, dict) else node
+    return made
 
 
 def _restore(value: Any, node: Any) -> None:
@@ -182,9 +143,12 @@ def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
     from apiserver.api.strictness import examine
 
     clean, problems, unknown, duplicates = examine(schema, value, body.text if body else b"")
+    obj = reader_of(schema)(clean)
     if body is not None:
         problems = body.problems + problems
-    return Decoded(reader_of(schema)(clean), problems, unknown, duplicates)
+        if body.cut is not None:
+            obj = _restored(obj, body.cut)
+    return Decoded(obj, problems, unknown, duplicates)
 
 
 def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> Decoded:
@@ -204,7 +168,7 @@ def ordinary(schema: Struct, value: Any) -> Any:
     """
     try:
         made = reader_of(schema)(value)
-        text = orjson.dumps(value) if raw_names(schema) else b""
+        text = dumps(value) if raw_names(schema) else b""
     except (Odd, TypeError):  # orjson writes no integers beyond 64 bits
         return None
     return None if any(name in text for name in raw_names(schema)) else made
@@ -216,7 +180,9 @@ def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
     text = body.text
     if not text:
         return False
-    again = orjson.dumps(value)
+    if body.cut is not None:
+        return True
+    again = body.again
     if again == text:
         return False
     if text.count(b'":') != again.count(b'":') or b'" :' in text or b"u0022" in text:
@@ -273,7 +239,7 @@ def _normalized(type: Type, value: Any) -> Any:
 
 def raw_size(value: Any) -> int:
     """How many bytes a raw extension was written in."""
-    return len(value.written if isinstance(value, RawObject) else orjson.dumps(value))
+    return len(value.written if isinstance(value, RawObject) else dumps(value))
 
 
 def _reader(type: Type) -> Reader:

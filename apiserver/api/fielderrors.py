@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from apiserver.api.nesting import dumps
+
 __all__ = [
     "OMITTED",
     "FieldError",
@@ -92,7 +94,10 @@ def render(value: Any) -> str:
         return str(value)
     if isinstance(value, str) and not isinstance(value, Named):
         return go_quote(value)
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    try:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    except TypeError:  # deep parts
+        text = dumps(value).decode()
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -7,18 +7,22 @@ All of this is the slow way, taken only when something about a body is odd.
 from __future__ import annotations
 
 import json
+import re
 from json import decoder as json_decoder
 from json import scanner as json_scanner
 from typing import Any, Final
 
-import orjson
+from apiserver.api.nesting import MAX_DEPTH, dumps
 
 __all__ = ["Literal", "Pairs", "RawObject", "base64_error", "parse_with_spans", "syntax_error"]
 
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 _DIGITS: Final = frozenset(b"0123456789")
 _SPACE: Final = frozenset(b" \t\r\n")
-_MAX_DEPTH: Final = 10000
+_BLANKS: Final = re.compile(rb"[ \t\r\n]*")
+_NUMBER: Final = re.compile(rb"[0-9]*")
+#: A string in which nothing is wrong.
+_STRING: Final = re.compile(rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"')
 
 
 class Literal(str):
@@ -54,24 +58,24 @@ class RawObject(dict[str, Any]):
     """A raw extension. Two are equal only if they were written in the same bytes: key order and white space count.
 
     `text` is the JSON as it was written, on one line, or None if that is the compact form. Line breaks and tabs have
-    become spaces, so that an object fits on one line of a watch.
+    become spaces, so that an object fits on one line of a watch. `deep`: it has folded parts and a text.
     """
 
-    __slots__ = ("text",)
+    __slots__ = ("deep", "text")
     __hash__ = None
 
-    def __init__(self, value: dict[str, Any], text: bytes | None = None) -> None:
+    def __init__(self, value: dict[str, Any], text: bytes | None = None, *, deep: bool = False) -> None:
         super().__init__(value)
-        self.text = text
+        self.text, self.deep = text, deep
 
     @property
     def written(self) -> bytes:
-        return orjson.dumps(self) if self.text is None else self.text
+        return dumps(self) if self.text is None else self.text
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, RawObject):
             return self.written == other.written
-        return isinstance(other, dict) and self.written == orjson.dumps(other)
+        return isinstance(other, dict) and self.written == dumps(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -133,24 +137,34 @@ class _Scanner:
         return self.body[self.at] if self.at < len(self.body) else -1
 
     def space(self) -> None:
-        while self.peek() in _SPACE:
-            self.at += 1
+        if self.peek() in _SPACE:
+            self.at = _BLANKS.match(self.body, self.at).end()  # type: ignore[union-attr]
 
     def document(self) -> None:
-        self.value(0)
-        self.space()
-        if self.at < len(self.body):
-            raise self.fail("after top-level value")
+        brackets: list[int] = []
+        while True:
+            if self.value(brackets):
+                continue
+            while self.ends(brackets):
+                pass
+            if not brackets:
+                return
 
-    def value(self, depth: int) -> None:
+    def value(self, brackets: list[int]) -> bool:
+        """A scalar, an empty list or object, or what opens one: whether a value inside it comes next."""
         self.space()
         first = self.peek()
-        if depth > _MAX_DEPTH:
-            raise self.fail("exceeded max depth")
-        if first == ord("{"):
-            self.object(depth)
-        elif first == ord("["):
-            self.array(depth)
+        if first == ord("{") or first == ord("["):
+            if len(brackets) == MAX_DEPTH:
+                raise self.fail("exceeded max depth")
+            self.at += 1
+            self.space()
+            if self.peek() != first + 2:
+                brackets.append(first)
+                if first == ord("{"):
+                    self.key()
+                return True
+            self.at += 1
         elif first == ord('"'):
             self.string()
         elif first == ord("-") or first in _DIGITS:
@@ -159,48 +173,43 @@ class _Scanner:
             self.word({ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}[first])
         else:
             raise self.fail("looking for beginning of value")
+        return False
 
-    def object(self, depth: int) -> None:
-        self.at += 1
+    def key(self) -> None:
+        if self.peek() != ord('"'):
+            raise self.fail("looking for beginning of object key string")
+        self.string()
         self.space()
-        if self.peek() == ord("}"):
-            self.at += 1
-            return
-        while True:
-            self.space()
-            if self.peek() != ord('"'):
-                raise self.fail("looking for beginning of object key string")
-            self.string()
-            self.space()
-            if self.peek() != ord(":"):
-                raise self.fail("after object key")
-            self.at += 1
-            self.value(depth + 1)
-            self.space()
-            end = self.peek()
-            if end not in (ord(","), ord("}")):
-                raise self.fail("after object key:value pair")
-            self.at += 1
-            if end == ord("}"):
-                return
+        if self.peek() != ord(":"):
+            raise self.fail("after object key")
+        self.at += 1
 
-    def array(self, depth: int) -> None:
-        self.at += 1
+    def ends(self, brackets: list[int]) -> bool:
+        """What follows a value: whether it ends the list or object that it stands in."""
         self.space()
-        if self.peek() == ord("]"):
+        if not brackets:
+            if self.at < len(self.body):
+                raise self.fail("after top-level value")
+            return False
+        in_object = brackets[-1] == ord("{")
+        found = self.peek()
+        if found == ord(","):
             self.at += 1
-            return
-        while True:
-            self.value(depth + 1)
-            self.space()
-            end = self.peek()
-            if end not in (ord(","), ord("]")):
-                raise self.fail("after array element")
-            self.at += 1
-            if end == ord("]"):
-                return
+            if in_object:
+                self.space()
+                self.key()
+            return False
+        if found != brackets[-1] + 2:
+            raise self.fail("after object key:value pair" if in_object else "after array element")
+        self.at += 1
+        brackets.pop()
+        return True
 
     def string(self) -> None:
+        whole = _STRING.match(self.body, self.at)
+        if whole is not None:
+            self.at = whole.end()
+            return
         self.at += 1
         while (char := self.peek()) != ord('"'):
             if char < 0x20:
@@ -244,8 +253,7 @@ class _Scanner:
             self.digits()
 
     def digits(self) -> None:
-        while self.peek() in _DIGITS:
-            self.at += 1
+        self.at = _NUMBER.match(self.body, self.at).end()  # type: ignore[union-attr]
 
     def word(self, word: bytes) -> None:
         self.at += 1
@@ -272,8 +280,6 @@ def syntax_error(body: bytes) -> str:
         _Scanner(body).document()
     except ValueError as error:
         return str(error)
-    except RecursionError:
-        return "exceeded max depth"
     return ""
 
 

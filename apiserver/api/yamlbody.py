@@ -29,6 +29,9 @@ class YamlError(ValueError):
 
 #: Levels of nesting that go-yaml reads, of brackets and of indentation alike (max_flow_level, max_indents).
 _MAX_DEPTH: Final = 10_000
+#: libyaml looks at every open bracket for each of its tokens. What is more work than this many such looks, some
+#: seconds, is refused (go-yaml has an index there): 10 000 values in 10 000 brackets are less.
+_MOST_WORK: Final = 300_000_000
 #: What part of the values that are read may come out of aliases: nearly all of a small document, a tenth of a large
 #: one, in between by their number (go-yaml's allowedAliasRatio).
 _FEW_VALUES, _MANY_VALUES = 400_000, 4_000_000
@@ -82,9 +85,10 @@ class _Anchored(NamedTuple):
 class _Collection:
     """A list or map whose end has not come yet."""
 
-    __slots__ = ("anchor", "items", "line", "lines", "repeated_before", "values_before")
+    __slots__ = ("anchor", "flow", "items", "line", "lines", "repeated_before", "values_before")
 
-    def __init__(self, anchor: str | None, line: int, values: int, repeated: int, *, is_map: bool) -> None:
+    def __init__(self, anchor: str | None, line: int, values: int, repeated: int, *, is_map: bool, flow: bool) -> None:
+        self.flow = flow
         self.anchor, self.line, self.values_before, self.repeated_before = anchor, line, values, repeated
         #: A list's items; a map's keys and values in turn.
         self.items: list[Any] = []
@@ -102,6 +106,8 @@ class _Reader:
         self._open: list[_Collection] = []
         #: Values read so far, and those of them that came out of aliases.
         self._values = self._aliased = 0
+        #: Brackets that are open, and what they have cost.
+        self._brackets = self._work = 0
 
     def problems(self) -> list[str]:
         """What a strict reader refuses, as one text."""
@@ -113,6 +119,10 @@ class _Reader:
         """The first document's value; None where there is no document."""
         while True:
             event = self._next_event()
+            if self._brackets:
+                self._work += self._brackets
+                if self._work > _MOST_WORK:
+                    raise YamlError(f"yaml: line {event.start_mark.line + 1}: too many values in too many brackets")
             kind = type(event).__name__
             if kind == "ScalarEvent":
                 value, line = self._scalar(event), event.start_mark.line + 1
@@ -137,10 +147,11 @@ class _Reader:
             raise YamlError(f"yaml: line {event.start_mark.line + 1}: exceeded max depth of {_MAX_DEPTH}")
         self._values += 1
         line, repeated = event.start_mark.line + 1, len(self._repeated)
-        collection = _Collection(event.anchor, line, self._values, repeated, is_map=is_map)
+        collection = _Collection(event.anchor, line, self._values, repeated, is_map=is_map, flow=event.flow_style)
         if event.anchor:
             self._anchors[event.anchor] = None
         self._open.append(collection)
+        self._brackets += collection.flow
 
     def _scalar(self, event: Any) -> Any:
         self._values += 1
@@ -183,6 +194,7 @@ class _Reader:
 
     def _ended(self) -> Any:
         collection = self._open.pop()
+        self._brackets -= collection.flow
         value = collection.items if collection.lines is None else self._mapping(collection)
         if collection.anchor:
             repeated = tuple(self._repeated[collection.repeated_before :])

@@ -12,8 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
+from apiserver.api.nesting import loads_stored
 from apiserver.api.objects import Hub, Shared, Stored
 from apiserver.api.status import unavailable
 from apiserver.clock import now
@@ -198,4 +197,4 @@ class Store:
                 del busy[key]
             done.set_result(None)
         entry = self.cache.get(key)
-        return entry if entry is not None and entry.revision == record.revision else Entry(record, orjson.loads)
+        return entry if entry is not None and entry.revision == record.revision else Entry(record, loads_stored)

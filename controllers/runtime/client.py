@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
+from apiserver.api.nesting import dumps, loads
 from apiserver.api.status import StatusError
 from controllers.runtime.kinds import NEWEST, PODS, Json, Kind, at_release
 from controllers.runtime.transport import Headers, Transport
@@ -101,14 +102,14 @@ class Client:
         accept: str = "",
     ) -> Json:
         """Any request; the parsed answer (`{}` if it has no body). `accept`: which form of JSON is wanted."""
-        data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
+        data = b"" if body is None else body if isinstance(body, bytes) else dumps(body)
         headers = self._typed[media_type] if body is not None else self._headers
         if accept:
             headers = {**headers, "accept": accept}
         for attempt in range(_RETRIES + 1):
             status, answered, answer = await self.transport.request(method, path, query, headers, data)
             if status < 400:
-                return orjson.loads(answer) if answer else {}
+                return loads(answer) if answer else {}
             delay = _retry_after(status, answered) if attempt < _RETRIES else None
             if delay is None:
                 raise _as_error(status, answered, answer)
@@ -264,7 +265,7 @@ def _batches(lines: list[bytes]) -> Iterable[Batch]:
 
 
 def _event(line: bytes) -> WatchEvent:
-    parsed = orjson.loads(line)
+    parsed = loads(line)
     if parsed["type"] == "ERROR":
         raise _from_status(parsed["object"], ())
     return WatchEvent(parsed["type"], parsed["object"])
@@ -301,7 +302,7 @@ def _retry_after(status: int, headers: Headers) -> timedelta | None:
 
 def _as_error(status: int, headers: Headers, body: bytes) -> StatusError:
     try:
-        parsed = orjson.loads(body)
+        parsed = loads(body)
     except orjson.JSONDecodeError:
         parsed = None
     if isinstance(parsed, dict) and parsed.get("kind") == "Status":

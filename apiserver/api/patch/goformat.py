@@ -5,14 +5,35 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from apiserver.api.nesting import Folded
+
 __all__ = ["go_format", "go_type"]
 
 
 def go_format(value: Any) -> str:
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{go_format(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(map(go_format, value)) + "]"
+    parts: list[str] = []
+    #: What is still to be written, the last first: text, and values in lists of one, which may be nested deep.
+    todo: list[Any] = [[value]]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            parts.append(item)
+            continue
+        (found,) = item
+        if isinstance(found, Folded):
+            found = found.unfold()
+        if isinstance(found, dict):
+            inside = [part for key in sorted(found) for part in (" ", f"{key}:", [found[key]])]
+            todo += ("]", *reversed(inside[1:]), "map[")
+        elif isinstance(found, list):
+            inside = [part for each in found for part in (" ", [each])]
+            todo += ("]", *reversed(inside[1:]), "[")
+        else:
+            parts.append(_leaf(found))
+    return "".join(parts)
+
+
+def _leaf(value: Any) -> str:
     if value is None:
         return "<nil>"
     if isinstance(value, bool):

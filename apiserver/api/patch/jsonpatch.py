@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
-
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.nesting import Folded, copied, dumps
 from apiserver.api.patch.errors import PatchError
 
 __all__ = ["json_patch"]
@@ -33,7 +32,7 @@ def json_patch(document: Any, operations: list[Any]) -> Any:
                 f"json: cannot unmarshal {_go_kind(operation)} into Go value of type jsonpatch.Operation", 400
             )
     # Operations change what they find in place, so they get a copy.
-    patcher = _Patcher(orjson.loads(orjson.dumps(document)))
+    patcher = _Patcher(copied(document))
     for operation in operations:
         patcher.apply(operation or {})
     return patcher.root
@@ -167,7 +166,7 @@ class _Patcher:
         container, key = self.find(path)
         if container is None:
             raise PatchError(f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}")
-        encoded = orjson.dumps(value)
+        encoded = dumps(value)
         self.copied += len(encoded) if value is not None else 0
         if self.copied > COPY_LIMIT:
             text = (
@@ -176,7 +175,7 @@ class _Patcher:
             )
             raise PatchError(text)
         try:
-            _add(container, key, orjson.loads(encoded))
+            _add(container, key, copied(value))
         except _PathError as error:
             raise PatchError(f"error while adding value during copy: {error}") from None
 
@@ -222,7 +221,7 @@ def _unescaped(segment: str) -> str:
 
 
 def _copy(value: Any) -> Any:
-    return orjson.loads(orjson.dumps(value)) if isinstance(value, dict | list) else value
+    return copied(value) if isinstance(value, dict | list) else value
 
 
 def _index(key: str) -> int:
@@ -243,10 +242,12 @@ def _checked(key: str, low: int, high: int) -> int:
 
 
 def _get(container: Container, key: str) -> Any:
-    """A missing key of an object is null."""
-    if isinstance(container, dict):
-        return container.get(key)
-    return container[_checked(key, -len(container), len(container))]
+    """A missing key of an object is null. What was folded is so no more once somebody looks into it."""
+    at = key if isinstance(container, dict) else _checked(key, -len(container), len(container))
+    value = container.get(key) if isinstance(container, dict) else container[at]  # type: ignore[index]
+    if isinstance(value, Folded):
+        value = container[at] = value.unfold()  # type: ignore[index]
+    return value
 
 
 def _add(container: Container, key: str, value: Any) -> None:
@@ -275,12 +276,17 @@ def _remove(container: Container, key: str) -> None:
 
 def _equal(left: Any, right: Any) -> bool:
     """Equality of JSON, where 1, 1.0 and true differ."""
-    if isinstance(left, dict):
-        return (
-            isinstance(right, dict)
-            and left.keys() == right.keys()
-            and all(_equal(item, right[key]) for key, item in left.items())
-        )
-    if isinstance(left, list):
-        return isinstance(right, list) and len(left) == len(right) and all(map(_equal, left, right))
-    return type(left) is type(right) and bool(left == right)
+    todo = [(left, right)]
+    while todo:
+        left, right = (each.unfold() if isinstance(each, Folded) else each for each in todo.pop())
+        if isinstance(left, dict):
+            if not isinstance(right, dict) or left.keys() != right.keys():
+                return False
+            todo += [(item, right[key]) for key, item in left.items()]
+        elif isinstance(left, list):
+            if not isinstance(right, list) or len(left) != len(right):
+                return False
+            todo += zip(left, right, strict=True)
+        elif type(left) is not type(right) or left != right:
+            return False
+    return True

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from apiserver.api.nesting import Folded, rebuilt
 from apiserver.api.patch.errors import PatchError
 
 __all__ = ["merge_patch"]
+
+
+Json = dict[str, Any]
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
@@ -21,25 +25,41 @@ def merge_patch(document: Any, patch: Any) -> Any:
     return _merged(document, patch)
 
 
-def _merged(current: Any, patch: Any) -> Any:
-    if not isinstance(current, dict):
-        return _without_nulls(patch)
-    if not isinstance(patch, dict):
-        return patch
-    out = dict(current)
-    for key, value in patch.items():
-        if value is None:
-            out.pop(key, None)
-        elif out.get(key) is None:
-            out[key] = _without_nulls(value)
-        else:
-            out[key] = _merged(out[key], value)
-    return {key: out[key] for key in sorted(out)}
+def _merged(document: Any, patch: Json) -> Any:
+    """Without recursion: both may be nested deep."""
+    whole: Json = {}
+    todo = [(whole, "", document, patch)]
+    while todo:
+        holder, place, current, change = todo.pop()
+        if not isinstance(current, dict):
+            holder[place] = _without_nulls(change)
+            continue
+        out = dict(current)
+        below = []
+        for key, value in change.items():
+            value = _seen(value)
+            have = _seen(out.get(key))
+            if value is None:
+                out.pop(key, None)
+            elif have is not None and isinstance(value, dict):
+                below.append((key, have, value))
+            else:
+                out[key] = value if isinstance(have, dict) else _without_nulls(value)
+        made = holder[place] = {key: out[key] for key in sorted(out)}
+        todo += [(made, key, have, value) for key, have, value in below]
+    return whole[""]
+
+
+def _seen(value: Any) -> Any:
+    return value.unfold() if isinstance(value, Folded) else value
 
 
 def _without_nulls(value: Any) -> Any:
+    return rebuilt(value, _pruned)
+
+
+def _pruned(value: Any) -> Any:
+    """Nulls go from objects; those of lists stay."""
     if isinstance(value, dict):
-        return {key: _without_nulls(value[key]) for key in sorted(value) if value[key] is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+        return {key: value[key] for key in sorted(value) if value[key] is not None}
+    return list(value) if isinstance(value, list) else value

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.api.nesting import rebuilt
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_type
 from apiserver.api.patch.ordering import by_presence, element_key, ordered, same
@@ -253,21 +254,25 @@ def _place(out: Json, name: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> Any:
+    return rebuilt(value, _undirected)
+
+
+def _undirected(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            key: _without_directives(item)
-            for key, item in value.items()
-            if not (isinstance(item, dict) and DIRECTIVE in item)
-        }
+        return {key: item for key, item in value.items() if not (isinstance(item, dict) and DIRECTIVE in item)}
     if isinstance(value, list):
-        return [_without_directives(item) for item in value if not (isinstance(item, dict) and DIRECTIVE in item)]
+        return [item for item in value if not (isinstance(item, dict) and DIRECTIVE in item)]
     return value
 
 
 def _without_nulls(value: Any) -> Any:
+    return rebuilt(value, _filled)
+
+
+def _filled(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {key: item for key, item in value.items() if item is not None}
+    return list(value) if isinstance(value, list) else value
 
 
 def _subject(key: str, prefix: str, error: str) -> str:

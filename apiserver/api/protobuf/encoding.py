@@ -13,9 +13,8 @@ from functools import lru_cache
 from struct import pack
 from typing import Any, Final
 
-import orjson
-
 from apiserver.api.gojson import RawObject
+from apiserver.api.nesting import dumps
 from apiserver.api.protobuf.wire import BYTES, FIXED64, VARINT, header, tag, write_varint
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
@@ -251,7 +250,7 @@ def _json(number: int) -> Writer:
     def write(value: Any) -> bytes:
         if value is None:
             return b""
-        raw = value.written if isinstance(value, RawObject) else orjson.dumps(value)
+        raw = value.written if isinstance(value, RawObject) else dumps(value)
         return header(_KEY, len(raw)) + raw
 
     return _sized(tag(number, BYTES), write)

@@ -14,10 +14,9 @@ from functools import lru_cache
 from struct import unpack_from
 from typing import Any, Final
 
-import orjson
-
 from apiserver.api.codec import DecodeError, loads
 from apiserver.api.gojson import RawObject
+from apiserver.api.nesting import dumps
 from apiserver.api.protobuf.wire import BYTES, END, EOF, FIXED64, VARINT, WireError, length, skip, varint
 from apiserver.api.scalars import canonical_quantity
 
@@ -217,13 +216,14 @@ def _json(data: bytes, at: int) -> tuple[Any, int]:
     if not raw:
         return None, stop
     try:
-        value = loads(raw).value
+        body = loads(raw)
     except DecodeError as error:
         raise WireError(f"a raw value is no JSON: {error}") from None
+    value = body.value
     if type(value) is not dict:
         return value, stop
     text = raw.translate(_ONE_LINE).strip()
-    return RawObject(value, None if orjson.dumps(value) == text else text), stop
+    return RawObject(value) if dumps(value) == text else RawObject(value, text, deep=body.cut is not None), stop
 
 
 def read_slice(data: bytes, at: int) -> tuple[bytes, int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from apiserver.api.nesting import Folded, dumps
 from apiserver.api.schema import Struct
 from apiserver.http.formats.negotiation import PROTOBUF, YAML, not_acceptable
 
@@ -26,9 +29,7 @@ def encode(media: str, obj: Any, *, pretty: bool = False, schema: Struct | None 
         return made
     if media == YAML:
         return to_yaml(obj)
-    return (
-        orjson.dumps(obj, option=orjson.OPT_INDENT_2) if pretty else orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE)
-    )
+    return dumps(obj, orjson.OPT_INDENT_2 if pretty else orjson.OPT_APPEND_NEWLINE)
 
 
 def to_yaml(obj: Any) -> bytes:
@@ -37,7 +38,14 @@ def to_yaml(obj: Any) -> bytes:
 
     text: str = yaml.dump(obj, Dumper=_dumper(), default_flow_style=False, sort_keys=True, allow_unicode=True)
     # After an open-ended block the library ends the document; there is only one document, and nothing to end.
-    return text.removesuffix("...\n").encode()
+    made = text.removesuffix("...\n").encode()
+    if _FOLDED not in made:
+        return made
+    return re.sub(rb"%b([0-9a-f]+)" % _FOLDED, lambda found: bytes.fromhex(found[1].decode()), made)
+
+
+#: How deep parts begin in YAML until their JSON, which is YAML as well, takes their place.
+_FOLDED: Final = b"folded-%b-" % token_hex(8).encode()
 
 
 @lru_cache(maxsize=1)
@@ -60,5 +68,9 @@ def _dumper() -> type[yaml.Dumper]:
             style = '"'
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
+    def folded(dumper: yaml.Dumper, value: Folded) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", _FOLDED.decode() + value.text.hex())
+
     Dumper.add_representer(str, text)
+    Dumper.add_representer(Folded, folded)
     return Dumper

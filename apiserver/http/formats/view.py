@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec import decode
+from apiserver.api.nesting import dumps, loads_stored
 from apiserver.registry.body.convert import api_version, read, to_version
 from apiserver.registry.resource import Resource, Version, same_form
 from apiserver.registry.results import Listing, WatchEvent
@@ -63,9 +64,7 @@ class View:
         if made is None:
             obj = to_version(self.resource, self.version, read(entry))
             rest = {name: value for name, value in obj.items() if name not in _TYPED}
-            made = entry.encodings[self._key] = orjson.dumps({"metadata": rest.pop("metadata"), **rest})[
-                len(_OPENING) :
-            ]
+            made = entry.encodings[self._key] = dumps({"metadata": rest.pop("metadata"), **rest})[len(_OPENING) :]
         return made
 
     def object(self, entry: Entry) -> bytes:
@@ -78,12 +77,12 @@ class View:
 
     def item(self, entry: Entry) -> dict[str, Any]:
         """The object as an item of a list: without kind and apiVersion."""
-        obj: dict[str, Any] = orjson.loads(_OPENING + self.tail(entry))
+        obj: dict[str, Any] = loads_stored(_OPENING + self.tail(entry))
         return obj
 
     def dict(self, entry: Entry) -> dict[str, Any]:
         """The object as a dict of its own."""
-        obj: dict[str, Any] = orjson.loads(self.object(entry))
+        obj: dict[str, Any] = loads_stored(self.object(entry))
         return obj
 
     def list(self, listing: Listing) -> bytes:

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-import orjson
-
+from apiserver.api.nesting import dumps
 from apiserver.api.status import StatusError
 from apiserver.http.formats.negotiation import PROTOBUF, ResponseFormat, negotiate_stream
 from apiserver.http.formats.table import included, table
@@ -154,4 +153,4 @@ class EventLines:
 
 
 def _line(kind: str, obj: Any) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind.encode(), orjson.dumps(obj))
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), dumps(obj))

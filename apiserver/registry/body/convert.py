@@ -12,9 +12,8 @@ from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
-from apiserver.api.codec import encode_exactly, restore_raws, zero
+from apiserver.api.codec import decode_exactly, encode_exactly, zero
+from apiserver.api.nesting import copied, dumps, loads_stored
 from apiserver.api.objects import Hub, Stored, Versioned
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 from apiserver.registry.resource import Resource, Subresource, Version, same_form
@@ -67,29 +66,23 @@ def api_version(group: str, version: str) -> str:
 
 def read(entry: Entry) -> Hub:
     """A private copy of an entry's object, with its resource version; raw extensions know how they were written."""
-    text = OPENING + entry.tail
-    obj = Hub(orjson.loads(text))
-    restore_raws(obj, text)
-    return obj
+    return Hub(decode_exactly(OPENING + entry.tail))
 
 
 def read_compact(entry: Entry) -> Hub:
     """As `read`, with raw extensions in compact form: what a patch is applied to."""
-    return Hub(orjson.loads(OPENING + entry.tail))
+    return Hub(loads_stored(OPENING + entry.tail))
 
 
 def copy_of(obj: Json) -> Json:
     """A deep copy of JSON; raw extensions become compact."""
-    made: Json = orjson.loads(orjson.dumps(obj))
+    made: Json = copied(obj)
     return made
 
 
 def exact_copy(obj: Hub) -> Hub:
     """A deep copy of JSON in which raw extensions know how they were written."""
-    text = encode_exactly(obj)
-    made = Hub(orjson.loads(text))
-    restore_raws(made, text)
-    return made
+    return Hub(decode_exactly(encode_exactly(obj)))
 
 
 def encode_stored(obj: Hub) -> Stored:
@@ -214,7 +207,7 @@ def normalizer_of(schema: Struct) -> Normalizer | None:
 def _holds_empty(obj: Any) -> bool:
     """Whether anything but metadata may hold an empty list or map: to look at the encoding costs a tenth of a walk. The
     status that every new object has, `{}`, is neither."""
-    text = orjson.dumps({name: part for name, part in obj.items() if name != "metadata" and (part or name != "status")})
+    text = dumps({name: part for name, part in obj.items() if name != "metadata" and (part or name != "status")})
     return b":[]" in text or b":{}" in text
 
 

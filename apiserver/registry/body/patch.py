@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
-from apiserver.api.codec import Decoded, DecodeError, decode, decode_changed, loads
+from apiserver.api.codec import Body, Decoded, DecodeError, decode, decode_changed, loads
 from apiserver.api.fielderrors import Path, go_quote, invalid
 from apiserver.api.gojson import Pairs, parse_with_spans
+from apiserver.api.nesting import LEVELS, TooDeep, bounded, dumps, may_be_deep
 from apiserver.api.objects import Hub, UpdateFunc, Versioned
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
@@ -74,6 +73,8 @@ def patch_func(ctx: Context, expected: ExpectedBody, media: str, body: bytes, op
             found = json_patch(document, patch) if media == JSON_PATCH else merge_patch(document, patch)
         except PatchError as error:
             raise _failed(error) from None
+        if may_be_deep(body) or body.count(b"/") > LEVELS:
+            found = _bounded(found)
         return _read_document(ctx, expected, document, found, repeated, validation)
 
     return patched
@@ -102,15 +103,17 @@ def _load(body: bytes, validation: str, wanted: type) -> tuple[Any, list[str]]:
         if operation is not None and not isinstance(operation, dict):
             raise bad_request(f"error decoding patch: {unmarshal_error(operation, 'handlers.jsonPatchOp')}")
     prefix = "json patch " if wanted is list else ""
-    return value or wanted(), [prefix + text for text in repeated_fields(body, value)]
+    return value or wanted(), [prefix + text for text in repeated_fields(loaded)]
 
 
-def repeated_fields(body: bytes, value: Any) -> list[str]:
+def repeated_fields(body: Body) -> list[str]:
     """Keys that occur more than once in a patch. Written again without them, a body has fewer `":`."""
-    if body.count(b'":') == orjson.dumps(value).count(b'":') and b'" :' not in body and b"u0022" not in body:
+    text = body.text
+    plain = body.cut is None and b'" :' not in text and b"u0022" not in text
+    if plain and text.count(b'":') == body.again.count(b'":'):
         return []
     found: list[str] = []
-    _find_repeated(parse_with_spans(body), "", found)
+    _find_repeated(parse_with_spans(text), "", found)
     return [f'duplicate field "{path}"' for path in found]
 
 
@@ -126,6 +129,14 @@ def _find_repeated(node: Any, path: str, found: list[str]) -> None:
     elif isinstance(node, list):
         for index, item in enumerate(node):
             _find_repeated(item, f"{path}[{index}]", found)
+
+
+def _bounded(patched: Any) -> Any:
+    """What a patch made, if it is not too deep. Raises 422."""
+    try:
+        return bounded(patched)
+    except TooDeep as error:
+        raise invalid_patch("", f"couldn't get version/kind; json parse error: {error}") from None
 
 
 def unmarshal_error(value: Any, go_type: str) -> str:
@@ -148,7 +159,7 @@ def _read_document(
     ctx: Context, expected: ExpectedBody, document: Versioned, patched: Any, repeated: list[str], validation: str
 ) -> Hub:
     def refuse(error: str) -> StatusError:
-        return invalid_patch(orjson.dumps(patched).decode(), error)
+        return invalid_patch(dumps(patched).decode(), error)
 
     if not isinstance(patched, dict):
         raise refuse(unmarshal_error(patched, "map[string]interface {}"))
@@ -239,6 +250,8 @@ def _strategic(ctx: Context, expected: ExpectedBody, body: bytes, validation: st
             found = strategic_merge_patch(expected.schema, document, patch)
         except PatchError as error:
             raise _failed(error) from None
+        if may_be_deep(body):
+            found = _bounded(found)
         unknown: list[str] = []
         try:
             fitting = restored_changes(expected.schema, found, document, unknown)
@@ -259,4 +272,4 @@ def _load_strategic(body: bytes) -> tuple[Json, list[str]]:
     value = loaded.value
     if value is not None and not isinstance(value, dict):
         raise bad_request(unmarshal_error(value, "map[string]interface {}"))
-    return value or {}, repeated_fields(body, value)
+    return value or {}, repeated_fields(loaded)

@@ -14,6 +14,7 @@ import orjson
 
 from apiserver.api.codec import ordinary, raw_names
 from apiserver.api.gojson import base64_error
+from apiserver.api.nesting import Folded, bounded, rebuilt
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.quantity import Quantity
 from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
@@ -168,10 +169,14 @@ def _parse(name: str, value: Any) -> None:
 
 def rewritten(value: Any) -> Any:
     """A value of no type as Go writes it: keys sorted, whole numbers without a fraction."""
+    return bounded(rebuilt(value, _rewritten)) if isinstance(value, dict | list | Folded) else _rewritten(value)
+
+
+def _rewritten(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: rewritten(value[key]) for key in sorted(value)}
+        return {key: value[key] for key in sorted(value)}
     if isinstance(value, list):
-        return [rewritten(item) for item in value]
+        return list(value)
     if _kind(value) == "float64":
         number = float(value)
         return int(number) if number.is_integer() and _INT64[0] <= number < _INT64[1] else number

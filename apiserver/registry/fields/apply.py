@@ -16,6 +16,7 @@ import orjson
 
 from apiserver.api.codec import DecodeError, decode, loads, ordinary
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.nesting import dumps
 from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.schema import Struct
 from apiserver.api.status import StatusError, bad_request
@@ -79,12 +80,12 @@ def _load(body: bytes) -> tuple[Json, list[str]]:
     """The configuration, and what a strict reader of YAML would refuse. Most bodies are JSON, which is YAML too."""
     if body[:1] == b"{":
         try:
-            value = orjson.loads(body)
-        except orjson.JSONDecodeError:
+            loaded = loads(body)
+        except DecodeError:
             pass
         else:
-            if not repeated_fields(body, value):
-                return value, []
+            if not repeated_fields(loaded):
+                return loaded.value, []
     try:
         loaded = loads(body, "application/apply-patch+yaml")
     except DecodeError as error:
@@ -335,7 +336,7 @@ class _Applier:
         annotations = applied.get("metadata", {}).get("annotations")
         if annotations:
             annotations.pop(LAST_APPLIED, None)
-        return orjson.dumps(applied, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+        return dumps(applied, orjson.OPT_SORT_KEYS).decode() + "\n"
 
 
 def _type(obj: Json) -> Json:

@@ -17,8 +17,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-import orjson
-
+from apiserver.api.nesting import copied
 from apiserver.api.status import StatusError
 from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import Form, written
@@ -212,7 +211,7 @@ class FieldTracker:
         before, after = form.empty() if old is None else form.of_hub(old), form.of_hub(new)
         if version != writer.version:
             # On the way to another version raw extensions are rewritten: the order of their keys is no change.
-            before, after = orjson.loads(orjson.dumps([before, after]))
+            before, after = copied([before, after])
         hidden = self._hidden(writer.subresource)
         if hidden:
             before, after = ({name: obj[name] for name in obj if name not in hidden} for obj in (before, after))

@@ -1,0 +1,130 @@
+"""Bodies of requests, parsed: JSON as Go reads it, or YAML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from apiserver.api.nesting import MAX_DEPTH, Cut, bounded, may_be_deep
+
+__all__ = ["Body", "DecodeError", "go_kind", "interpret", "loads"]
+
+
+class DecodeError(ValueError):
+    """The body cannot be decoded; the text is upstream's."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Body:
+    """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would
+    refuse. Of a deep body the value has folded parts, and the text is that of its `cut`.
+    """
+
+    __slots__ = ("_again", "cut", "problems", "text", "value")
+
+    def __init__(
+        self, value: Any, text: bytes, problems: list[str], cut: Cut | None = None, again: bytes | None = None
+    ) -> None:
+        self.value, self.text, self.problems, self.cut, self._again = value, text, problems, cut, again
+
+    @property
+    def again(self) -> bytes:
+        """The value as it would be written, in compact form and without repeated keys. Not of a deep body."""
+        if self._again is None:
+            self._again = orjson.dumps(self.value)
+        return self._again
+
+
+def loads(body: bytes, content_type: str = "application/json") -> Body:
+    """Parse a body. Anything but YAML is taken as JSON. Raises DecodeError with the parser's words."""
+    if content_type.partition(";")[0].strip() in ("application/yaml", "application/apply-patch+yaml"):
+        from apiserver.api.yamlbody import YamlError, load
+
+        if (deep := _deep_json(body)) is not None:
+            return deep
+        try:
+            value, problems = load(body)
+        except YamlError as error:
+            raise DecodeError(str(error)) from None
+        return Body(bounded(value), b"", problems)
+    try:
+        value = orjson.loads(body)
+        return Body(value, body, [], again=orjson.dumps(value) if may_be_deep(body) else None)
+    except (orjson.JSONDecodeError, TypeError):
+        return _loads_carefully(body)
+
+
+def _deep_json(body: bytes) -> Body | None:
+    """A body of YAML that is deep, and JSON: parsers of YAML take very long over it."""
+    if body[:1] != b"{" or not may_be_deep(body):
+        return None
+    try:
+        cut = Cut(body, MAX_DEPTH)
+        if not cut.is_deep:
+            return None
+        cut.check()
+        value = cut.restored(orjson.loads(cut.text))
+    except ValueError:
+        return None
+    return Body(value, b"", [])
+
+
+def _loads_carefully(body: bytes) -> Body:
+    """A body that is deep, or no JSON, or what only Go takes for it. Raises DecodeError."""
+    from apiserver.api.gojson import syntax_error
+    from apiserver.api.strictness import plain_value
+
+    cut, value = None, None
+    try:
+        if may_be_deep(body):
+            cut = Cut(body, MAX_DEPTH)
+            cut.check()
+        value = orjson.loads(body if cut is None else cut.text)
+    except ValueError:
+        problem = syntax_error(body)
+        if problem:
+            raise DecodeError(problem) from None
+        value = plain_value(body if cut is None else cut.text)
+    if cut is None:
+        return Body(value, body, [])
+    return Body(cut.restored(value), cut.text, [], cut)
+
+
+def interpret(body: Body) -> tuple[str, str]:
+    """apiVersion and kind that a body claims, "" where it does not. Raises DecodeError."""
+    value = body.value
+    if value is None:
+        return "", ""
+    if not isinstance(value, dict):
+        shape = (
+            'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+        raise DecodeError(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into Go value of"
+            f" type {shape}"
+        )
+    found = []
+    for name in ("apiVersion", "kind"):
+        item = value.get(name)
+        if item is not None and type(item) is not str:
+            raise DecodeError(
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(item)} into Go struct"
+                f" field .{name} of type string"
+            )
+        found.append(item or "")
+    return found[0], found[1]
+
+
+def go_kind(value: Any) -> str:
+    """What Go calls a JSON value in type errors."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"
