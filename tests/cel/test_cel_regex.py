@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -85,3 +86,27 @@ def test_what_is_refused_is_named(pattern: str, why: str) -> None:
 def test_the_dialect(pattern: str, subject: str, found: list[str]) -> None:
     assert compile_pattern(pattern).find_all(subject, -1) == found
     assert simulated(pattern).find_all(subject, -1) == found
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\p{L}" * 2000,
+        "[" + r"\p{L}" * 2000 + "]",
+        r"(?i)[" + "".join(f"{chr(97 + at % 26)}-{chr(0x1000 + at)}" for at in range(2000)) + "]",
+        "|".join(rf"\p{{Greek}}{at}" for at in range(700)),
+    ],
+    ids=["row", "class", "folded", "alternatives"],
+)
+def test_classes_of_unicode_cost_little_however_many_there_are(pattern: str) -> None:
+    """Before, each was written out for another engine: seconds for a pattern of a few thousand characters."""
+    compile_pattern(r"(?i)\p{L}\p{Greek}")  # the tables of Unicode are made once
+    started = process_time()
+    compile_pattern(pattern).found_in("äβγ0" * 16)
+    assert process_time() - started < 0.5
+
+
+def test_repetitions_of_repetitions_are_bounded() -> None:
+    with pytest.raises(ValueError, match="expression too large"):
+        compile_pattern("(?:" + "ab" * 200 + "){1000}")
+    assert compile_pattern(r"(?:[a-z0-9]{1,63}\.){1,15}").found_in("a.")

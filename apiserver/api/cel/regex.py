@@ -17,6 +17,10 @@ from apiserver.api.cel.regex_syntax import Assert, Chars, Join, Node, Repeat, pa
 
 # Steps that Python's `re` may need in the worst case before the simulation is the better choice.
 _HARMLESS_STEPS: Final = 10_000_000
+#: Ranges of characters up to which `re` compiles a pattern in less than a few milliseconds; `\\p{L}` alone has 600.
+_FEW_RANGES: Final = 400
+#: Steps of the simulation that a pattern may have. RE2 takes three million, which nobody writes.
+_MOST_STEPS: Final = 100_000
 
 
 class Pattern:
@@ -30,15 +34,21 @@ class Pattern:
         self._regex: re.Pattern[str] | None = None
         self._longest = -1
         loops = _loops(tree)
-        if loops is not None:
-            self._regex = re.compile(_translate(tree), re.ASCII)
+        if loops is not None and _count_ranges(tree) <= _FEW_RANGES:
             self._longest = int(_HARMLESS_STEPS ** (1 / (loops + 1)))
 
     def found_in(self, text: str) -> bool:
         """Whether the pattern matches anywhere."""
-        if len(text) <= self._longest and self._regex is not None:
-            return self._regex.search(text) is not None
-        return self._simulation().found_in(text)
+        regex = self._quick(text)
+        return self._simulation().found_in(text) if regex is None else regex.search(text) is not None
+
+    def _quick(self, text: str) -> re.Pattern[str] | None:
+        """Python's own regular expression, made on first use; None for a text or a pattern that it is not good for."""
+        if len(text) > self._longest:
+            return None
+        if self._regex is None:
+            self._regex = re.compile(_translate(self._tree), re.ASCII)
+        return self._regex
 
     def find(self, text: str) -> str:
         """The leftmost match, empty if there is none."""
@@ -61,8 +71,9 @@ class Pattern:
         return found
 
     def _search(self, text: str, at: int) -> tuple[int, int] | None:
-        if len(text) <= self._longest and self._regex is not None:
-            match = self._regex.search(text, at)
+        regex = self._quick(text)
+        if regex is not None:
+            match = regex.search(text, at)
             return match.span() if match else None
         return self._simulation().search(text, at)
 
@@ -75,7 +86,33 @@ class Pattern:
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Pattern:
     """Compile; ValueError with the text `error parsing regexp: …`."""
-    return Pattern(parse(pattern))
+    tree = parse(pattern)
+    if _size(tree) > _MOST_STEPS:
+        raise ValueError(f"error parsing regexp: expression too large: `{pattern}`")
+    return Pattern(tree)
+
+
+def _size(node: Node) -> int:
+    """How long a pattern is with its repetitions written out."""
+    match node:
+        case Repeat(body, low, high):
+            return max(1, max(low, high or 1) * (_size(body) + 1))
+        case Join(parts):
+            return sum(map(_size, parts)) + len(parts)
+        case _:
+            return 1
+
+
+def _count_ranges(node: Node) -> int:
+    match node:
+        case Chars(ranges):
+            return len(ranges)
+        case Repeat(body):
+            return _count_ranges(body)
+        case Join(parts):
+            return sum(map(_count_ranges, parts))
+        case _:
+            return 0
 
 
 def _loops(node: Node) -> int | None:

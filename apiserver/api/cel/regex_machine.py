@@ -6,8 +6,10 @@ prioritised threads and finds the leftmost match that a backtracking search woul
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Final
 
+from apiserver.api.cel.regex_classes import LAST
 from apiserver.api.cel.regex_syntax import Assert, Chars, Join, Node, Repeat
 
 _WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
@@ -177,7 +179,9 @@ class Machine:
 def _within(ranges: object, char: str) -> bool:
     assert isinstance(ranges, tuple)
     code = ord(char)
-    return any(low <= code <= high for low, high in ranges)
+    # The ranges are sorted: the last one that begins at or before the character.
+    at = bisect_right(ranges, (code, LAST)) - 1
+    return at >= 0 and bool(code <= ranges[at][1])
 
 
 def _holds(kind: str, text: str, index: int) -> bool:

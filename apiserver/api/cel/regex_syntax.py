@@ -318,7 +318,8 @@ class _Parser:
         self.at += 1
         negative = text[self.at : self.at + 1] == "^"
         self.at += negative
-        ranges: list[Range] = []
+        parts: dict[int, tuple[Range, ...]] = {}  # classes are shared: a repeated one counts once
+        plain: list[Range] = []
         first = True
         while first or text[self.at : self.at + 1] != "]":
             if self.at >= len(text):
@@ -327,12 +328,17 @@ class _Parser:
                 after = text[self.at + 1]
                 raise self._error("invalid character class range", f"-{after}")
             first = False
-            ranges.extend(self._class_item(start))
+            part = self._class_item(start, plain)
+            parts[id(part)] = part
         self.at += 1
-        result = normalized(ranges)
+        if plain:
+            simple = normalized(plain)
+            parts[id(simple)] = folded(simple) if self.flags.fold else simple
+        result = normalized([each for part in parts.values() for each in part])
         return negated(result) if negative else result
 
-    def _class_item(self, start: int) -> tuple[Range, ...]:
+    def _class_item(self, start: int, plain: list[Range]) -> tuple[Range, ...]:
+        """A class within a class. A range of characters goes to the `plain` ones, which are folded together."""
         text = self.text
         if text.startswith("[:", self.at):
             close = text.find(":]", self.at + 2)
@@ -356,7 +362,8 @@ class _Parser:
             high = self._class_char(start)
             if high < low:
                 raise self._error("invalid character class range", text[begin : self.at])
-        return folded(((low, high),)) if self.flags.fold else ((low, high),)
+        plain.append((low, high))
+        return ()
 
     def _class_char(self, start: int) -> int:
         if self.at >= len(self.text):
