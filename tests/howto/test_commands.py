@@ -1,4 +1,7 @@
-"""The commands of README, tutorial and how-to pages, run from top to bottom, with what they print compared loosely."""
+"""The commands of README, tutorial and how-to pages, run from top to bottom, with what they print compared loosely.
+
+A block `sh` holds commands, a block `console` commands after `$ ` and what they print (`…` for anything).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -20,18 +24,32 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs/tutorial").glob("*.md")),
-    *sorted((ROOT / "docs/howto").glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/howto").rglob("*.md")),
+    ROOT / "CONTRIBUTING.md",
 ]
-_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^ *```(sh|console)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"`(\S+\.yaml)`\n\n```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
-#: Pages whose commands need more than kubectl, and where they are run.
+#: Pages whose commands need more than this, and where they are run.
 ELSEWHERE = {
-    "any-language": "test_howto.py",
+    "any-language": "test_howto.py: the page is a project in each language",
     "docker-compose": "a container engine; tests/compose",
-    "go-driver": "a driver's binary; tests/node",
-    "real-kube-scheduler": "kube-scheduler; tests/scheduler",
+    "damage": "a damaged file; tests/storage/test_damage.py",
+    "CONTRIBUTING": "the suite itself",
+    "add-a-conversation": "the suite itself",
+    "add-a-gated-field": "the suite itself",
+    "add-a-storage-backend": "the suite itself",
 }
+#: Binaries without which a page is not run.
+NEEDS = {
+    "go-driver": ("kubectl", "dra-test-driver"),
+    "real-kube-scheduler": ("kubectl", "kube-scheduler", "kube-controller-manager"),
+    "cel": (),
+    "several-servers": (),
+}
+#: Commands that go on until they are stopped: their reader has a terminal for each.
+GO_ON = ("kube-scheduler", "kube-controller-manager", "dra-test-driver", "kubedra node run", "kubedra serve")
 #: Commands that are no part of a session: this suite.
 LEFT_OUT = {"./dev test"}
 #: What a command prints, as a pattern, where it is more than nothing; read again until it does.
@@ -45,17 +63,51 @@ PRINTS = {
     "kubedra node add node-1 --as that-machine --slices slices.yaml": r"^node/that-machine created\n$",
     "kubectl get pods": r"tolerant +1/1 +Running",
     "kubedra profiles": r"(?m)^8xh100 ",
+    "kubectl --kubeconfig .kubedra/kubeconfig get resourceslices": r"test-driver\.cdi\.k8s\.io-n1",
+    "kubectl --kubeconfig .kubedra/kubeconfig get pods,resourceclaims -n quickstart -o wide": r"(?s)trainer-a +1/1 +Running",
+    "kube-scheduler --kubeconfig .kubedra/kubeconfig --leader-elect=false --secure-port=0 -v=2": "Caches populated",
     'curl -s "$URL/-/faults"': r'"id":"fault-1"',
     'curl -s "$URL/-/requests?verb=list&resource=pods&limit=1"': r'"userAgent":"kubectl/',
 }
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+#: Devices for the pages that ask for a file of slices.
+SLICES = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: node-a-gpu}
+spec:
+  driver: gpu.example.com
+  nodeName: node-a
+  pool: {name: node-a, generation: 1, resourceSliceCount: 1}
+  devices:
+  - {name: gpu-0, attributes: {index: {int: 0}, model: {string: A100}}}
+  - {name: gpu-1, attributes: {model: {string: A100}}}
+"""
 
 
 def commands(page: Path) -> list[str]:
-    lines = "\n".join(_BLOCK.findall(page.read_text())).replace("\\\n", " ").splitlines()
-    bare = (re.sub(r"\s+#.*$", "", line).strip() for line in lines)
-    return [command for command in whole(bare) if command not in LEFT_OUT]
+    return [command for command, _ in said(page)]
+
+
+def said(page: Path) -> list[tuple[str, str]]:
+    """The commands of a page, and what it says that they print; "" where it says nothing."""
+    found: list[tuple[str, str]] = []
+    for kind, text in _BLOCK.findall(page.read_text()):
+        if kind == "console":
+            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+                command, _, printed = part.partition("\n")
+                found.append((command, printed))
+        else:
+            lines = text.replace("\\\n", " ").splitlines()
+            bare = (re.sub(r"\s+#.*$", "", line).strip() for line in lines)
+            found += [(command, "") for command in whole(bare) if command not in LEFT_OUT]
+    return found
+
+
+def loosely(printed: str) -> str:
+    """The pattern of an output as a page shows it: columns may be wider, and what an ellipsis stands for is left open."""
+    lines = [r"[ \t]+".join(map(re.escape, line.split())) for line in printed.splitlines() if line.strip()]
+    return r"(?s)" + r"\s*\n\s*".join(lines).replace(re.escape("…"), ".*")
 
 
 def whole(lines: Iterable[str]) -> Iterator[str]:
@@ -74,6 +126,7 @@ def whole(lines: Iterable[str]) -> Iterator[str]:
 
 
 RUN = [page for page in PAGES if page.stem not in ELSEWHERE and commands(page)]
+KUBECTL = ("kubectl",)
 
 
 class Session:
@@ -83,6 +136,10 @@ class Session:
         self.directory = directory / "work"
         self.directory.mkdir()
         (self.directory / "examples").symlink_to(ROOT / "examples")
+        (self.directory / "slices.yaml").write_text(SLICES)
+        self._running: dict[str, tuple[subprocess.Popen[str], Path]] = {}
+        #: Paths of sockets have at most 107 bytes.
+        self.short = Path(tempfile.mkdtemp(prefix="kubedra-"))
         tools = directory / "bin"
         tools.mkdir()
         (tools / "kubedra").write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
@@ -90,12 +147,14 @@ class Session:
         self.environment = {**process.environment(), "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
         self.environment.pop("KUBECONFIG", None)
 
-    def run(self, command: str) -> str:
+    def run(self, command: str, *, shown: bool = False) -> str:
         """What it printed; it must succeed. A server goes to the background, a watch ends when it has printed."""
         words = command.split()
         if words[0] == "export":
             self.environment.update(word.split("=", 1) for word in words[1:])
             return ""
+        if goes_on(command):
+            return self._begin(command)
         if re.match(r"[A-Z_]+=", command):
             name, _, value = command.partition("=")
             said = run_command(["sh", "-c", f"printf %s {value}"], cwd=self.directory, env=self.environment, text=True)
@@ -108,8 +167,41 @@ class Session:
         if words[-1] == "-w":
             return self._watch(words)
         done = run_command(["sh", "-c", command], cwd=self.directory, env=self.environment, text=True)
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        return str(done.stdout)
+        # What a page shows of a failure is what it says of it.
+        assert done.returncode == 0 or shown, f"{command}: {done.stdout}{done.stderr}"
+        return str(done.stdout + done.stderr) if shown else str(done.stdout)
+
+    def _begin(self, command: str) -> str:
+        """A command that goes on: beside the reader's terminal, in one of its own."""
+        log = self.directory / f"log-{len(self._running)}"
+        with log.open("w") as out:
+            begun = subprocess.Popen(
+                ["sh", "-c", re.sub(r"^((?:\w+=\S+ )*)", r"\1exec ", command)],
+                cwd=self.directory,
+                env=self.environment,
+                stdout=out,
+                stderr=out,
+                text=True,
+            )
+        self._running[command] = begun, log
+        return ""
+
+    def said(self, command: str) -> str:
+        """What a command that goes on has printed."""
+        return self._running[command][1].read_text()
+
+    def check(self) -> None:
+        """What goes on must not have ended."""
+        for command, (begun, log) in self._running.items():
+            assert begun.poll() is None, f"{command} ended: {log.read_text()}"
+
+    def end(self) -> None:
+        """End what goes on, and the server."""
+        for begun, _ in self._running.values():
+            begun.terminate()
+            begun.wait()
+        run_command(["sh", "-c", "kubedra down"], cwd=self.directory, env=self.environment)
+        shutil.rmtree(self.short)
 
     def _watch(self, words: list[str]) -> str:
         watching = subprocess.Popen(
@@ -127,28 +219,54 @@ class Session:
 def session(tmp_path: Path) -> Iterator[Session]:
     made = Session(tmp_path)
     yield made
-    run_command(["sh", "-c", "kubedra down"], cwd=made.directory, env=made.environment)
+    made.end()
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
-def test_every_command_of_a_page_does_what_the_page_says(session: Session, page: Path) -> None:
+def test_every_command_of_a_page_does_what_the_page_says(
+    session: Session, page: Path, request: pytest.FixtureRequest
+) -> None:
+    missing = [tool for tool in NEEDS.get(page.stem, KUBECTL) if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
     for name, text in _FILE.findall(page.read_text()):
         (session.directory / name).write_text(text)
-    for command in commands(page):
-        printed = [session.run(command)]
-        pattern = PRINTS.get(command, "")
+    for command, shown in said(page):
+        pattern = loosely(shown) if shown else PRINTS.get(command, "")
+        done = here(command, session, request)
+        printed = [session.run(done, shown=bool(shown))]
 
-        def as_said(command: str = command, pattern: str = pattern, printed: list[str] = printed) -> bool:
-            if not re.search(pattern, printed[-1]) and command.startswith("kubectl"):
-                printed.append(session.run(command))
+        def as_said(
+            command: str = command, pattern: str = pattern, printed: list[str] = printed, done: str = done
+        ) -> bool:
+            if goes_on(command):
+                printed.append(session.said(done))
+            elif not re.search(pattern, printed[-1]) and command.startswith("kubectl"):
+                printed.append(session.run(done))
             return re.search(pattern, printed[-1]) is not None
 
         wait_until(as_said, f"{command} prints {pattern}: {printed[-1]}")
+        session.check()
+
+
+def here(command: str, session: Session, request: pytest.FixtureRequest) -> str:
+    """With the places of this machine: a database that is there, directories that may be written."""
+    if "postgresql://kubedra:secret@db/kubedra" in command:
+        database = request.getfixturevalue("postgres_url")
+        command = command.replace("postgresql://kubedra:secret@db/kubedra", database)
+    if goes_on(command):
+        command = re.sub(r"--port[ =]\d+", "--port=0", command).removesuffix("&").strip()
+    return command.replace("/var/lib/", f"{session.short}/").replace("/tmp/n1", f"{session.short}/n1")
+
+
+def goes_on(command: str) -> bool:
+    return re.sub(r"^(\w+=\S+ )+", "", command).startswith(GO_ON)
 
 
 def test_the_pages_that_are_run_are_the_ones_with_commands() -> None:
-    assert {page.stem for page in RUN} >= {"README", "first-steps", "device-taints", "virtual-time"}
-    assert set(ELSEWHERE) <= {page.stem for page in PAGES}
+    assert {page.stem for page in RUN} >= {"README", "first-steps", "device-taints", "virtual-time", "cel"}
+    assert set(ELSEWHERE) <= {page.stem for page in PAGES if commands(page)} | {"any-language"}
+    assert set(NEEDS) <= {page.stem for page in RUN}
     # What is expected of a command that no page has any more.
     assert set(PRINTS) <= {command for page in RUN for command in commands(page)}
