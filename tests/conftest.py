@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from kubedra import nodes
 from kubedra.client import Methods
+from tests.clients.install import installed_kubectls
 from tests.support import watchdog
 from tests.support.postgres import Database
 
@@ -29,6 +31,11 @@ Methods.wait.__kwdefaults__["timeout"] = _LONG
 nodes.READY_TIMEOUT = _LONG
 
 
+# Where the machine has no kubectl, tests that want one use an installed one.
+if shutil.which("kubectl") is None:
+    os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", ""), *(str(f.parent) for f in installed_kubectls())))
+
+
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """The URL of a running Postgres that belongs to this test run alone, or of the one that KUBEDRA_TEST_POSTGRES names."""
@@ -43,3 +50,19 @@ def postgres_url() -> Iterator[str]:
 def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool | None:
     """`timeout` of pyproject.toml and of the marker is in fair seconds (tests/support/patience.py)."""
     return watchdog.watch(item, settings) or None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The clients that this run tried, and those that it missed, in its last lines."""
+    reports = [report for found in ("passed", "failed") for report in terminalreporter.getreports(found)]
+    tried = sorted({str(value) for report in reports for key, value in report.user_properties if key == "client"})
+    missed = [
+        str(report.longrepr[2])
+        for report in terminalreporter.getreports("skipped")
+        if report.nodeid.startswith("tests/clients/")
+    ]
+    if tried or missed:
+        terminalreporter.write_line(f"clients tried: {'; '.join(tried) or 'none'}")
+    if missed:
+        names = sorted(reason.removeprefix("Skipped: ").partition(" is not there")[0] for reason in missed)
+        terminalreporter.write_line(f"clients missed: {'; '.join(names)}")
