@@ -154,6 +154,12 @@ def test_directives_never_stay_in_what_is_added() -> None:
     ("patch", "message", "status"),
     [
         ({"metadata": {"labels": {"$patch": "nope"}}}, "unknown patch type: nope in map: map[$patch:nope]", 500),
+        ({"metadata": {"labels": {"$patch": None}}}, "unknown patch type: %!s(<nil>) in map: map[$patch:<nil>]", 500),
+        (
+            {"metadata": {"labels": {"$patch": [1, "a", None, {"b": True}]}}},
+            "unknown patch type: [%!s(int64=1) a <nil> map[b:%!s(bool=true)]] in map: map[$patch:[1 a <nil> map[b:true]]]",
+            500,
+        ),
         ({"spec": {"containers": [{"image": "x"}]}}, "map: map[image:x] does not contain declared merge key: name", 500),
         ({"spec": {"containers": [{"name": "a", "$patch": "merge"}]}}, "merging lists cannot yet be specified in the patch", 500),
         ({"spec": {"containers": [[]]}}, "list element types are not identical: ", 500),

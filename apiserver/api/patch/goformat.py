@@ -1,16 +1,21 @@
-"""Go's %v of decoded JSON, for messages that quote it: `map[data:map[a:1 b:<nil>]]`."""
+"""Go's %v and %s of decoded JSON, for messages that quote it: `map[data:map[a:1 b:<nil>]]`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 from apiserver.api.nesting import Folded
 
-__all__ = ["go_format", "go_type"]
+__all__ = ["go_format", "go_text", "go_type"]
 
 
 def go_format(value: Any) -> str:
+    return _written(value, _leaf)
+
+
+def _written(value: Any, leaf: Callable[[Any], str]) -> str:
     parts: list[str] = []
     #: What is still to be written, the last first: text, and values in lists of one, which may be nested deep.
     todo: list[Any] = [[value]]
@@ -29,7 +34,7 @@ def go_format(value: Any) -> str:
             inside = [part for each in found for part in (" ", [each])]
             todo += ("]", *reversed(inside[1:]), "[")
         else:
-            parts.append(_leaf(found))
+            parts.append(leaf(found))
     return "".join(parts)
 
 
@@ -39,6 +44,17 @@ def _leaf(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return _float(value) if isinstance(value, float) else str(value)
+
+
+def go_text(value: Any) -> str:
+    """%s, which is meant for text: numbers and booleans are marked as what they are, wherever they stand."""
+    return "%!s(<nil>)" if value is None else _written(value, _text)
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return _leaf(value)
+    return f"%!s({go_type(value)}={_leaf(value)})"
 
 
 def _float(value: float) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from apiserver.api.nesting import rebuilt
 from apiserver.api.patch.errors import PatchError
-from apiserver.api.patch.goformat import go_format, go_type
+from apiserver.api.patch.goformat import go_format, go_text, go_type
 from apiserver.api.patch.ordering import by_presence, element_key, ordered, same
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, go_name
 
@@ -78,8 +78,7 @@ def _whole(patch: Json) -> Json:
 
 
 def _unknown_directive(directive: Any, patch: Json) -> PatchError:
-    shown = directive if isinstance(directive, str) else f"%!s({go_type(directive)}={go_format(directive)})"
-    return PatchError(f"unknown patch type: {shown} in map: {go_format(patch)}", 500)
+    return PatchError(f"unknown patch type: {go_text(directive)} in map: {go_format(patch)}", 500)
 
 
 def _retained(original: Json, patch: Json) -> Json:

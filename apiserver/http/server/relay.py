@@ -66,13 +66,15 @@ async def relay(app: AsgiApp, request: Request, raw_path: bytes, transport: asyn
 
 
 def _scope(request: Request, raw_path: bytes, transport: asyncio.BaseTransport) -> Message:
-    server, client = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+    server = client = None
+    if not transport.is_closing():  # uvloop knows no addresses of a connection that is gone
+        server, client = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
         "method": request.method,
-        "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
+        "scheme": "https" if server and transport.get_extra_info("sslcontext") else "http",
         "path": unquote(raw_path),
         "raw_path": raw_path,
         "root_path": "",

@@ -41,6 +41,11 @@ Json = dict[str, Any]
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL: Final = "kubectl"
+#: How messages begin of what fails while fields are given up.
+_PRUNE: Final = "prune fields"
+_CONVERT_MERGED: Final = f"{_PRUNE}: failed to convert merged object to last applied version"
+_ADD_BACK: Final = f"{_PRUNE}: failed add back owned items"
+_ADD_BACK_AT: Final = f"{_ADD_BACK}: failed to convert {{}} object at version"
 
 
 class _Conflicts(Exception):
@@ -200,7 +205,7 @@ class _Applier:
     def _shown(self) -> str:
         metadata = self.applied.get("metadata")
         given = metadata if isinstance(metadata, dict) else {}
-        namespace, name = given.get("namespace") or "", given.get("name") or ""
+        namespace, name = _text(given.get("namespace")), _text(given.get("name"))
         return f"{namespace}/{name}; {_gvk(self.api_version, self.expected.kind)}"
 
     # What this manager no longer states goes, unless somebody else owns it
@@ -209,13 +214,15 @@ class _Applier:
         if self.forms.get(last.version) is None or self._states_all(last, managers):
             return merged
         at, schema = last.version, self._form(last.version).schema
-        whole = self._convert(merged, self.api_version, at)
+        whole = self._convert(
+            merged, self.api_version, at, f"{_PRUNE}: failed to convert merged object to last applied version"
+        )
         owned_before = named(schema, last.fields)
         pruned = remove(schema, whole, owned_before)
         pruned = self._add_back_owned(whole, pruned, at, managers)
         dangling = difference(named(schema, stated(schema, whole)), named(schema, stated(schema, pruned)))
         pruned = remove(schema, whole, intersection(dangling, owned_before))
-        return self._convert(pruned, at, self.api_version)
+        return self._convert(pruned, at, self.api_version, _PRUNE)
 
     def _states_all(self, last: Owned, managers: Managers) -> bool:
         """Whether this manager states again all that it owned, so that there is nothing to give up (and no conversion
@@ -234,18 +241,26 @@ class _Applier:
         for version, fields in by_version.items():
             if self.forms.get(version) is None:
                 continue
-            whole, pruned = self._convert(whole, here, version), self._convert(pruned, here, version)
+            whole = self._convert(whole, here, version, f"{_ADD_BACK_AT.format('merged')} {version}")
+            pruned = self._convert(pruned, here, version, f"{_ADD_BACK_AT.format('pruned')} {version}")
             here, schema = version, self._form(version).schema
             kept = union(named(schema, stated(schema, pruned)), named(schema, fields))
             pruned = remove(schema, whole, difference(named(schema, stated(schema, whole)), kept))
-        return self._convert(pruned, here, at)
+        return self._convert(pruned, here, at, _ADD_BACK)
 
-    def _convert(self, obj: Json, given: str, wanted: str) -> Json:
-        """An object of one version in the terms of another."""
+    def _convert(self, obj: Json, given: str, wanted: str, what: str) -> Json:
+        """An object of one version in the terms of another. `what` is attempted, for the message: a configuration may
+        have values that fit its fields and are none, such as the thirtieth of February. Raises StatusError (500).
+        """
         if given == wanted:
             return obj
         source = self._form(given)
-        hub = source.to_hub(decode(source.schema, copy_of(obj)).obj)
+        try:
+            hub = source.to_hub(decode(source.schema, copy_of(obj)).obj)
+        except (Misfit, DecodeError) as error:
+            kind = _gvk(given, self.expected.kind)
+            message = f"failed to {what}: unable to convert unstructured object to {kind}: {error}"
+            raise StatusError(500, "", message) from None
         hub.pop("kind", None)
         hub.pop("apiVersion", None)
         return {"kind": self.expected.kind, "apiVersion": wanted, **self._form(wanted).of_hub(hub)}
@@ -262,7 +277,8 @@ class _Applier:
                 if self.forms.get(owned.version) is None:
                     del managers[key]
                     continue
-                before, after = (self._convert(obj, self.api_version, owned.version) for obj in (live, merged))
+                before = self._convert(live, self.api_version, owned.version, "convert old object")
+                after = self._convert(merged, self.api_version, owned.version, "convert new object")
                 changes[owned.version] = self._change(before, after, owned.version)
             both = intersection(owned.fields, changes[owned.version][0])
             if both:

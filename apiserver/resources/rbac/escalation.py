@@ -67,9 +67,7 @@ def guard_binding(store: Store, ctx: Context, obj: Json, old: Json | None) -> No
     if plural is not None and ctx.authorize("bind", group, plural, "", ctx.namespace, role):
         return
     if plural is None:
-        raise status.StatusError(
-            500, "InternalError", f"Internal error occurred: unsupported role reference kind: {go_quote(kind)}"
-        )
+        raise status.server_error(f"unsupported role reference kind: {go_quote(kind)}")
     authority = _authority(store)
     rules = authority.role_rules(kind, ctx.namespace, role)
     if rules is None:

@@ -1,0 +1,86 @@
+"""Mutated requests against a server of their own.
+
+    python -m tests.fuzz [--requests N] [--seed S]        N requests of a seed
+    python -m tests.fuzz --seed S --only NUMBER           one of them, alone
+    python -m tests.fuzz --replay FILE                    what a run has kept
+
+Rules: docs/damage.md. Whoever breaks one is printed with what sends it again. Exit code 1 where one was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from base64 import b64decode, b64encode
+from pathlib import Path
+
+from tests.fuzz.runner import Finding, Report, Run, server
+from tests.fuzz.whole import check_whole
+from tests.fuzz.wire import WireCase
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description="Mutated requests against a server of their own."
+    )
+    parser.add_argument("--requests", type=int, default=20_000, metavar="N")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, metavar="NUMBER", help="begin with this one")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="send one request of the seed")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="send what a run kept")
+    parser.add_argument(
+        "--keep", type=Path, default=Path(tempfile.gettempdir()), metavar="DIR", help="where to keep what broke a rule"
+    )
+    given = parser.parse_args()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary) / "server"
+        with server(directory) as child:
+            run = Run(child, given.seed, progress=_progress)
+            if given.replay is not None:
+                kept = json.loads(given.replay.read_text())
+                case = WireCase(kept["number"], "replay", tuple(map(b64decode, kept["pieces"])), "read")
+                run.send(case)
+                report = run.go(range(0))
+            elif given.only is not None:
+                report = run.go(range(given.only, given.only + 1))
+            else:
+                report = run.go(range(given.first, given.first + given.requests))
+            wrong = check_whole(child)
+    report.findings += [Finding("the server is whole afterwards", None, line) for line in wrong]
+    _tell(report, given.seed, given.keep, time.monotonic() - started)
+    return 1 if report.findings else 0
+
+
+def _progress(line: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def _tell(report: Report, seed: int, keep: Path, seconds: float) -> None:
+    statuses = ", ".join(f"{status}: {count}" for status, count in sorted(report.statuses.items()))
+    print(f"{report.requests} requests of seed {seed} in {seconds:.0f} s; answers {statuses}")
+    memory = " → ".join(f"{size >> 20}" for size in report.memory)
+    print(
+        f"memory after each quarter {memory} MiB; the loop's longest work while /readyz waited {report.stall * 1000:.0f} ms"
+    )
+    for finding in report.findings:
+        print(f"\nBROKEN: {finding.rule}\n{finding.detail}")
+        if finding.case is None:
+            continue
+        number = finding.case.number
+        pieces = finding.case.pieces if isinstance(finding.case, WireCase) else (finding.case.data,)
+        file = keep / f"kubedra-fuzz-{seed}-{number}.json"
+        file.write_text(json.dumps({"number": number, "pieces": [b64encode(piece).decode() for piece in pieces]}))
+        print(f"  {b''.join(pieces)[:1500]!r}")
+        print(f"  alone: python -m tests.fuzz --replay {file}")
+        print(f"  with all before it: python -m tests.fuzz --seed {seed} --requests {number + 1}")
+    if not report.findings:
+        print("no rule was broken")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

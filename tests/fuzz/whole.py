@@ -1,0 +1,61 @@
+"""Whether a server is whole after what was done to it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from apiserver import data_command
+from apiserver.resources import CATALOG
+from tests.fuzz.runner import FLAGS
+from tests.support.wire import Child, Wire
+
+
+def check_whole(child: Child) -> list[str]:
+    """What is wrong: every kind is listed in every version, an object is made, changed and deleted, and after the
+    server was stopped its store is whole and another one shows the same.
+    """
+    wrong: list[str] = []
+    wire = child.wire()
+    path = "/api/v1/namespaces/kube-public/configmaps"
+    for method, where, body, status in (
+        ("POST", path, {"metadata": {"name": "last"}}, 201),
+        ("PUT", f"{path}/last", {"metadata": {"name": "last"}, "data": {"k": "v"}}, 200),
+        ("DELETE", f"{path}/last", None, 200),
+    ):
+        answer = wire.request(method, where, body)
+        if answer.status != status:
+            wrong.append(f"{method} {where} answers {answer.status}: {answer.text[:300]}")
+    before = dict(_lists(wire))
+    wrong += [f"{where} cannot be listed: {shown}" for where, shown in before.items() if isinstance(shown, str)]
+    code, _ = child.stop()
+    if code:
+        wrong.append(f"the server ended with {code}: {child.log()[-500:]}")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        if data_command.main(["check", str(child.directory)]):
+            wrong.append(f"the store is damaged: {said.getvalue()}")
+    with Child(child.directory, *FLAGS) as again:
+        after = dict(_lists(again.wire()))
+    # A start makes what every server has and somebody deleted: the rest is what it was.
+    wrong += [
+        f"{where} lost {item['metadata']} over a start"
+        for where, items in before.items()
+        for item in items
+        if not isinstance(items, str) and item not in after[where]
+    ]
+    return wrong
+
+
+def _lists(wire: Wire) -> Iterator[tuple[str, Any]]:
+    """(path, items, or what was answered instead) of everything that can be listed."""
+    for resource in CATALOG:
+        for version in resource.versions:
+            if "list" not in resource.verbs:
+                continue
+            root = f"/apis/{resource.group}" if resource.group else "/api"
+            where = f"{root}/{version.name}/{resource.plural}"
+            answer = wire.get(where)
+            yield where, answer.json["items"] if answer.status == 200 else f"{answer.status} {answer.text[:300]}"
