@@ -268,9 +268,19 @@ def bounded(value: Any) -> Any:
     try:
         orjson.dumps(value)
     except TypeError:
-        cut = Cut(dumps(value), MAX_DEPTH)
+        if not _is_nested(value, LEVELS):
+            return value  # it has an integer of more than 64 bits, as YAML may; whoever decodes it judges that
+        cut = Cut(_encoded(value), MAX_DEPTH)
         return cut.restored(orjson.loads(cut.text))
     return value
+
+
+def _is_nested(value: Any, levels: int) -> bool:
+    """Whether a value has more levels of dicts and lists than so many."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        level = [item for node in level for _, item in _children(node)]
+    return bool(level)
 
 
 def fold(value: Any) -> Any:
@@ -334,5 +344,6 @@ def _encoded(value: Any) -> bytes:
             inside = [each for below in item for each in (b",", below)]
             todo += (b"]", *reversed(inside[1:]), b"[")
         else:
-            parts.append(orjson.dumps(item, default=_written))
+            # orjson has no integers of more than 64 bits.
+            parts.append(b"%d" % item if type(item) is int else orjson.dumps(item, default=_written))
     return b"".join(parts)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from apiserver.api.codec import DecodeError, decode, encode, loads
 from apiserver.api.gojson import syntax_error
+from apiserver.api.nesting import dumps
 from apiserver.api.times import micro_time, time
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.resource.v1 import ResourceClaim
@@ -228,3 +229,11 @@ def test_yaml_may_be_deep_and_may_repeat_within_bounds() -> None:
 )
 def test_odd_scalars_are_what_go_yaml_makes_of_them(text: str, value: object) -> None:
     assert loads(f"v: {text}".encode(), "application/yaml").value == {"v": value}
+
+
+def test_yaml_may_have_integers_of_more_than_64_bits_and_be_deep_besides() -> None:
+    wide = 2**64
+    body = loads(f"a: {wide}\n".encode(), "application/yaml")
+    assert body.value == {"a": wide}
+    deep = "[" * 300 + str(wide) + "]" * 300
+    assert dumps(loads(f"a: {deep}\n".encode(), "application/yaml").value).startswith(b'{"a":[[[')

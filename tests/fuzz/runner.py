@@ -136,10 +136,12 @@ class Probe(threading.Thread):
     request waited.
     """
 
-    def __init__(self, port: int, processor: Processor, now: Callable[[], int], interval: float = 0.01) -> None:
+    def __init__(
+        self, port: int, processor: Processor, now: Callable[[], int], most: float, interval: float = 0.01
+    ) -> None:
         super().__init__(name="probe", daemon=True)
         self._connection, self._processor, self._now, self._interval = Connection(port), processor, now, interval
-        self._ended = threading.Event()
+        self._most, self._ended = most, threading.Event()
         #: (seconds, the number of the request that was sent before it, and after it)
         self.stalls: list[tuple[float, int, int]] = []
         self.worst = 0.0
@@ -154,7 +156,7 @@ class Probe(threading.Thread):
                 assert answer is not None, "/readyz was not answered"
                 assert answer.status == 200, f"/readyz: {answer.body!r}"
                 self.worst = max(self.worst, worked)
-                if worked > rules.STALL:
+                if worked > self._most:
                     self.stalls.append((worked, number, self._now()))
         except BaseException as error:  # noqa: BLE001 - told by the run
             self.failure = error
@@ -167,12 +169,12 @@ class Probe(threading.Thread):
 
 
 class Run:
-    """One run against a server that answers. `numbers`: which requests of the seed."""
+    """One run against a server that answers. `stall`: seconds of its loop's work for which /readyz may wait."""
 
     def __init__(
-        self, child: Child, seed: int, *, wire: bool = True, progress: Callable[[str], Any] = lambda _: None
+        self, child: Child, seed: int, *, stall: float = rules.STALL, progress: Callable[[str], Any] = lambda _: None
     ) -> None:
-        self._child, self._wire, self._progress = child, wire, progress
+        self._child, self._stall, self._progress = child, stall, progress
         self.port = int(child.url.rpartition(":")[2])
         self._requests, self._conversations = Requests(seed), Conversations(seed)
         self._connection = Connection(self.port)
@@ -183,7 +185,7 @@ class Run:
 
     def go(self, numbers: range) -> Report:
         processor = Processor(self._process)
-        probe = Probe(self.port, processor, lambda: self._number)
+        probe = Probe(self.port, processor, lambda: self._number, self._stall)
         probe.start()
         marks = {numbers.start + len(numbers) * part // 4 for part in (1, 2, 3)}
         try:
@@ -211,7 +213,7 @@ class Run:
     def one(self, number: int) -> None:
         """Sends the request of a number."""
         self.report.requests += 1
-        if self._wire and number % WIRE_SHARE == WIRE_SHARE - 1:
+        if number % WIRE_SHARE == WIRE_SHARE - 1:
             case: Case | WireCase = self._conversations.case(number)
         else:
             case = self._requests.case(number)
@@ -311,7 +313,7 @@ class Run:
             self._found("/readyz is answered", None, repr(probe.failure))
         for seconds, first, last in probe.stalls[:5]:
             case: Case | WireCase = self._requests.case(first)
-            if self._wire and first % WIRE_SHARE == WIRE_SHARE - 1:
+            if first % WIRE_SHARE == WIRE_SHARE - 1:
                 case = self._conversations.case(first)
             self._found(
                 "nobody waits for another's request",
