@@ -115,8 +115,10 @@ class GarbageCollector(ControllerComponent):
             self._gone(old)
         for uid in before.keys() - after.keys():
             self._unlink(uid, meta["uid"])
-        for uid in after:
+        for uid, ref in after.items():
             self._graph.setdefault(uid, Node()).dependents.add(meta["uid"])
+            if before.get(uid, {}).get("blockOwnerDeletion") and not ref.get("blockOwnerDeletion"):
+                self._controller.queue.add(uid)
         if after and old is None:
             self._controller.queue.add(meta["uid"])
         if meta.get("deletionTimestamp") and _held(obj):
@@ -176,7 +178,25 @@ class GarbageCollector(ControllerComponent):
             if dangling or waiting:
                 await self._drop_references(kind, obj, {ref["uid"] for ref in (*dangling, *waiting)})
         elif not meta.get("deletionTimestamp"):
-            await self._delete(kind, obj, foreground=bool(waiting) and bool(self._graph[meta["uid"]].dependents))
+            dependents = self._graph[meta["uid"]].dependents if waiting else ()
+            if any(self._is_emptying(uid) for uid in dependents):
+                await self._unblock(kind, obj)
+            await self._delete(kind, obj, foreground=bool(dependents))
+
+    def _is_emptying(self, uid: str) -> bool:
+        """Whether an object waits for those that depend on it. One that depends on such an object and is waited for by
+        it may be part of a circle.
+        """
+        node = self._graph.get(uid)
+        meta = node.obj["metadata"] if node is not None and node.obj is not None else {}
+        return bool(meta.get("deletionTimestamp")) and _FOREGROUND in (meta.get("finalizers") or ())
+
+    async def _unblock(self, kind: Kind, obj: Json) -> None:
+        """Let the owners of an object go before it does."""
+        references = obj["metadata"].get("ownerReferences") or ()
+        if any(ref.get("blockOwnerDeletion") for ref in references):
+            freed = [{**ref, "blockOwnerDeletion": False} for ref in references]
+            await self._patch_metadata(kind, obj, {"ownerReferences": freed})
 
     async def _owner(self, ref: Json, namespace: str) -> Json | None:
         """The owner as it is now, or None where no object of that name has that uid. An unknown kind counts as

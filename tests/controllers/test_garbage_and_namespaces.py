@@ -66,10 +66,34 @@ def test_in_the_foreground_the_owner_waits_for_those_that_block_it(kube):
     kube.wait("configmap/parent", "delete")
 
 
+def test_a_circle_of_owners_that_block_each_other_goes(kube):
+    (first,) = kube.apply(config_map("first"))
+    (second,) = kube.apply(config_map("second", owner(first, blocks=True)))
+    kube.apply(config_map("first", owner(second, blocks=True)))
+    delete(kube, "configmap/first", "Foreground")
+    kube.wait("configmap/first", "delete")
+    kube.wait("configmap/second", "delete")
+
+
+def test_an_owner_goes_when_nothing_blocks_it_any_more(kube):
+    (parent,) = kube.apply(config_map("parent"))
+    kube.apply(config_map("child", owner(parent, blocks=True), finalizers=("example.com/hold",)))
+    delete(kube, "configmap/parent", "Foreground")
+    kube.wait("configmap/child", lambda obj: "deletionTimestamp" in obj["metadata"])
+    free = [{**owner(parent), "blockOwnerDeletion": False}]
+    kube.client().patch("configmap/child", {"metadata": {"ownerReferences": free}})
+    kube.wait("configmap/parent", "delete")
+    kube.client().patch("configmap/child", {"metadata": {"finalizers": None}})
+
+
 @pytest.fixture
 def team(kube):
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     return kube
+
+
+def conditions(namespace: dict) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in namespace["status"].get("conditions") or ()}
 
 
 def test_a_namespace_goes_with_everything_in_it(team):
@@ -88,7 +112,19 @@ def test_a_namespace_waits_for_what_a_finalizer_holds(team):
     )
     team.delete("namespace/team")
     team.wait("configmap/a", lambda obj: "deletionTimestamp" in obj["metadata"], namespace="team")
-    assert team.get("namespace/team")["status"]["phase"] == "Terminating"
+    said = team.wait("namespace/team", lambda obj: conditions(obj).get("NamespaceFinalizersRemaining") == "True")
+    assert said["status"]["phase"] == "Terminating"
+    assert conditions(said) == {
+        "NamespaceDeletionDiscoveryFailure": "False",
+        "NamespaceDeletionGroupVersionParsingFailure": "False",
+        "NamespaceDeletionContentFailure": "False",
+        "NamespaceContentRemaining": "True",
+        "NamespaceFinalizersRemaining": "True",
+    }
+    assert [condition["message"] for condition in said["status"]["conditions"][3:]] == [
+        "Some resources are remaining: configmaps. has 1 resource instances",
+        "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
+    ]
     team.client().patch("configmap/a", {"metadata": {"finalizers": None}}, namespace="team")
     team.wait("namespace/team", "delete")
 
