@@ -19,12 +19,13 @@ from controllers.node.dra.manager import DraError, DraManager
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.kinds import PODS, Json
-from controllers.runtime.times import go_time
+from controllers.runtime.times import go_time, parse_time
 from controllers.runtime.workqueue import Resync
 
 log = logging.getLogger(__name__)
 #: A pod and its container statuses → these with the health of their devices.
 WithHealth = Callable[[Json, Sequence[Json]], list[Json]]
+_OS = "kubernetes.io/os"
 TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
@@ -66,9 +67,17 @@ class Kubelet:
         if phase in TERMINAL:
             self._host.addresses.forget(pod)
             return None
-        if phase == "Pending" and not pod.get("status", {}).get("podIP"):
-            return await self._start(pod, node)
-        return await self._advance(pod, {})
+        new = phase == "Pending" and not pod.get("status", {}).get("podIP")
+        if new and (refusal := _refusal(pod, node)):
+            self._recorder.record(pod, "Warning", *refusal)
+            await self._report(pod, podstatus.rejected(pod, *refusal))
+            return None
+        left = _time_left(pod)
+        if left is not None and left <= timedelta():
+            self._recorder.record(pod, "Normal", "DeadlineExceeded", podstatus.DEADLINE_EXCEEDED)
+            return await self._end(pod, podstatus.overdue(pod, self._now()), phase)
+        again = await (self._start(pod, node) if new else self._advance(pod, {}))
+        return again if left is None else left if again is None else min(again, left)
 
     async def release(self, pod: Json) -> timedelta | None:
         """The claims of a pod that is gone from the API."""
@@ -96,7 +105,11 @@ class Kubelet:
             return await self._end(pod, {**step.status, **more}, "Running")
         status = self._shown(pod, step.status)
         present = pod.get("status", {})
-        if more or any(status[part] != present.get(part) for part in status if part != "conditions"):
+        if (
+            more
+            or any(status[part] != present.get(part) for part in status if part != "conditions")
+            or _turned(present, status)
+        ):
             await self._report(pod, {**status, **more})
         return step.again
 
@@ -156,6 +169,32 @@ class Kubelet:
 
     def _now(self) -> str:
         return go_time(clock.now())
+
+
+def _turned(present: Json, status: Json) -> bool:
+    """Whether a condition says otherwise than the pod does."""
+    known = {c["type"]: (c["status"], c.get("message")) for c in present.get("conditions") or ()}
+    return any(known.get(c["type"]) != (c["status"], c.get("message")) for c in status["conditions"])
+
+
+def _time_left(pod: Json) -> timedelta | None:
+    """Until the pod's deadline; None where it has none, or has not begun."""
+    seconds, began = pod["spec"].get("activeDeadlineSeconds"), pod.get("status", {}).get("startTime")
+    if seconds is None or not began:
+        return None
+    return parse_time(began) + timedelta(seconds=seconds) - clock.now()
+
+
+def _refusal(pod: Json, node: Json) -> tuple[str, str] | None:
+    """Why a node, which runs Linux, does not take a pod: reason and message."""
+    wanted = (pod["spec"].get("nodeSelector") or {}).get(_OS)
+    system = (node["metadata"].get("labels") or {}).get(_OS, "linux")
+    if wanted and wanted != system:
+        message = f"Failed to admit pod as the `{_OS}` label doesn't match node label"
+        return "PodOSSelectorNodeLabelDoesNotMatch", message
+    if (pod["spec"].get("os") or {}).get("name", "linux") != "linux":
+        return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+    return None
 
 
 def node_address(node: Json) -> str:

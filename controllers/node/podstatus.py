@@ -13,6 +13,10 @@ from typing import Any
 
 Json = dict[str, Any]
 
+DEADLINE_EXCEEDED = "Pod was active on the node longer than the specified deadline"
+#: How a process ends that is killed.
+_KILLED = 137
+
 
 def starting(pod: Json, now: str, host_ip: str) -> Json:
     """Admitted: containers are being created."""
@@ -62,17 +66,28 @@ def finished(pod: Json, now: str, init: list[Json], regular: list[Json], succeed
     return {"phase": phase, "conditions": conditions, **_containers(stopped, regular)} | _observed(pod)
 
 
-def killed(pod: Json, now: str) -> Json:
-    """Containers that still run are stopped, those that never did are over with them."""
+def killed(pod: Json, now: str, code: int = 0) -> Json:
+    """Containers that still run are stopped, and end with `code`; those that never did are over with them."""
     status = pod.get("status", {})
-    init = [stop(pod, state, now) for state in status.get("initContainerStatuses") or ()]
+    init = [stop(pod, state, now, code) for state in status.get("initContainerStatuses") or ()]
     states = {state["name"]: state for state in status.get("containerStatuses") or ()}
     regular = []
     for container in pod["spec"]["containers"]:
-        state = stop(pod, states.get(container["name"]) or waiting(pod, container, "ContainerCreating"), now)
-        regular.append(state if "terminated" in state["state"] else terminated(pod, container, state, now, 0))
+        state = stop(pod, states.get(container["name"]) or waiting(pod, container, "ContainerCreating"), now, code)
+        regular.append(state if "terminated" in state["state"] else terminated(pod, container, state, now, code))
     succeeded = not any(state["state"]["terminated"]["exitCode"] for state in regular)
     return finished(pod, now, init, regular, succeeded)
+
+
+def overdue(pod: Json, now: str) -> Json:
+    """Its deadline has passed: its containers are killed, and the pod has failed however they end."""
+    why = {"reason": "DeadlineExceeded", "message": DEADLINE_EXCEEDED}
+    return {**killed(pod, now, _KILLED), "phase": "Failed", **why}
+
+
+def rejected(pod: Json, reason: str, message: str) -> Json:
+    """A pod that its node does not take."""
+    return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"} | _observed(pod)
 
 
 def waiting(pod: Json, container: Json, reason: str) -> Json:
@@ -112,12 +127,12 @@ def crashed(pod: Json, container: Json, before: Json, pause: timedelta) -> Json:
     return state | {"containerID": before["containerID"], "imageID": before["imageID"]}
 
 
-def stop(pod: Json, state: Json, now: str) -> Json:
+def stop(pod: Json, state: Json, now: str, code: int = 0) -> Json:
     """A container's status once it was stopped; those that do not run stay as they are."""
     if "running" not in state["state"]:
         return state
     container = {"name": state["name"], "image": state["image"]}
-    return {**terminated(pod, container, state, now, 0), "ready": False}
+    return {**terminated(pod, container, state, now, code), "ready": False}
 
 
 def _containers(init: list[Json], regular: list[Json]) -> Json:
@@ -159,10 +174,25 @@ def _initialized(pod: Json, now: str, incomplete: Sequence[str]) -> Json:
 
 def _readiness(pod: Json, now: str, unready: Sequence[str]) -> list[Json]:
     if not unready:
-        return [_condition(pod, kind, "True", now) for kind in ("Ready", "ContainersReady")]
+        return [_ready(pod, now), _condition(pod, "ContainersReady", "True", now)]
     message = f"containers with unready status: [{' '.join(unready)}]"
     kinds = ("Ready", "ContainersReady")
     return [_condition(pod, kind, "False", now, "ContainersNotReady", message) for kind in kinds]
+
+
+def _ready(pod: Json, now: str) -> Json:
+    """The readiness of a pod whose containers are ready: what its readiness gates say."""
+    known = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions") or ()}
+    waiting_for = []
+    for gate in pod["spec"].get("readinessGates") or ():
+        kind = gate["conditionType"]
+        if kind not in known:
+            waiting_for.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
+        elif known[kind] != "True":
+            waiting_for.append(f'the status of pod readiness gate "{kind}" is not "True", but {known[kind]}')
+    if waiting_for:
+        return _condition(pod, "Ready", "False", now, "ReadinessGatesNotReady", ", ".join(waiting_for))
+    return _condition(pod, "Ready", "True", now)
 
 
 def _container_id(pod: Json, name: str, restarts: int) -> str:

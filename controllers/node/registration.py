@@ -46,6 +46,7 @@ class Registration:
         # A kubelet of one node has no example driver, and may not read the slices of others.
         self.slices = None if options.node else informers.device_kind(RESOURCE_SLICES, options.features)
         self._addresses = Pool("172.18.0.0/16", options.node)
+        self._capacity: dict[str, Json] = {}
         self._lease_due: dict[str, datetime] = {}
         self._published: dict[tuple[str, str], datetime] = {}
 
@@ -59,6 +60,7 @@ class Registration:
         """A node that is gone; the garbage collector takes what it owns."""
         self._addresses.forget(node["metadata"]["uid"])
         self._lease_due.pop(node["metadata"]["uid"], None)
+        self._capacity.pop(node["metadata"]["uid"], None)
         self._published = {key: when for key, when in self._published.items() if key[0] != node["metadata"]["uid"]}
 
     async def provision(self) -> None:
@@ -161,7 +163,8 @@ class Registration:
         status = node.get("status", {})
         ready = {c["type"]: c["status"] for c in status.get("conditions") or ()}
         complete = status.get("capacity") and status.get("allocatable") and status.get("addresses")
-        well = complete and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY)
+        grown = self._follow_capacity(node)
+        well = complete and not grown and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY)
         if well and clock.now() - _last_heartbeat(status) < _HEARTBEAT:
             return
         name, now = node["metadata"]["name"], go_time(clock.now())
@@ -180,7 +183,7 @@ class Registration:
         ]
         body: Json = {
             "capacity": capacity,
-            "allocatable": {**capacity, **(status.get("allocatable") or {})},
+            "allocatable": {**capacity, **(status.get("allocatable") or {}), **grown},
             "conditions": conditions,
             "nodeInfo": _node_info(node, self._options.emulated_version),
         }
@@ -191,6 +194,19 @@ class Registration:
             ]
         patch = {"metadata": {"uid": node["metadata"]["uid"]}, "status": body}
         await self._kubelet.patch(NODES, name, patch, subresource="status")
+
+    def _follow_capacity(self, node: Json) -> Json:
+        """What of the capacity is new or has changed since it was last seen: it is allocatable in that amount. What
+        somebody set lower at the beginning stays so.
+        """
+        status, uid = node.get("status", {}), node["metadata"]["uid"]
+        capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
+        before = self._capacity.get(uid, capacity)
+        self._capacity[uid] = capacity
+        return {
+            name: amount for name, amount in capacity.items()
+            if name not in allocatable or (before.get(name) != amount and allocatable[name] != amount)
+        }  # fmt: skip
 
     async def _renew(self, node: Json) -> None:
         """The node's lease, at most every ten seconds."""

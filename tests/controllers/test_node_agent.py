@@ -116,6 +116,66 @@ def test_a_pod_ends_as_its_annotations_say(kube, code, phase):
     assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == int(code)
 
 
+def test_a_pod_whose_time_is_over_fails(kube):
+    kube.add_node("worker")
+    kube.apply(pod(nodeName="worker", activeDeadlineSeconds=1))
+    failed = kube.wait("pod/p", "phase=Failed")["status"]
+    assert (failed["reason"], failed["message"]) == (
+        "DeadlineExceeded",
+        "Pod was active on the node longer than the specified deadline",
+    )
+    assert failed["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+
+def test_a_pod_is_ready_when_its_readiness_gates_are(kube):
+    kube.add_node("worker")
+    kube.apply(pod(nodeName="worker", readinessGates=[{"conditionType": "example.com/up"}]))
+    waiting = kube.wait("pod/p", lambda obj: conditions(obj).get("ContainersReady") == "True")
+    ready = next(c for c in waiting["status"]["conditions"] if c["type"] == "Ready")
+    assert (ready["status"], ready["reason"], ready["message"]) == (
+        "False",
+        "ReadinessGatesNotReady",
+        'corresponding condition of pod readiness gate "example.com/up" does not exist.',
+    )
+    up = [*waiting["status"]["conditions"], {"type": "example.com/up", "status": "True"}]
+    kube.client().patch("pod/p", {"status": {"conditions": up}}, subresource="status")
+    kube.wait("pod/p", lambda obj: conditions(obj)["Ready"] == "True")
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"os": {"name": "windows"}}, "PodOSNotSupported"),
+        ({"nodeSelector": {"kubernetes.io/os": "windows"}}, "PodOSSelectorNodeLabelDoesNotMatch"),
+    ],
+)
+def test_a_pod_of_another_system_is_rejected(kube, spec, reason):
+    kube.add_node("worker")
+    kube.wait("node/worker", lambda n: "kubernetes.io/os" in n["metadata"].get("labels", {}))
+    kube.apply(pod(nodeName="worker", **spec))
+    failed = kube.wait("pod/p", "phase=Failed")["status"]
+    assert failed["reason"] == reason
+    assert failed["message"].startswith("Pod was rejected: Failed to admit pod as the ")
+
+
+def test_what_a_pod_was_changed_to_is_observed(kube):
+    kube.add_node("worker")
+    kube.apply(pod(nodeName="worker"))
+    kube.wait("pod/p", "phase=Running")
+    kube.client().patch("pod/p", {"spec": {"activeDeadlineSeconds": 3600}})
+    seen = kube.wait("pod/p", lambda obj: obj["status"].get("observedGeneration") == 2)
+    own = [c for c in seen["status"]["conditions"] if c["type"] != "PodScheduled"]
+    assert {c["observedGeneration"] for c in own} == {2}
+
+
+def test_what_a_node_can_give_follows_what_it_has(kube):
+    kube.add_node("worker", capacity={"cpu": "8"})
+    status = {"capacity": {"cpu": "16", "example.com/foo": "3"}}
+    kube.client().patch("node/worker", {"status": status}, subresource="status")
+    node = kube.wait("node/worker", lambda n: n["status"]["allocatable"].get("example.com/foo") == "3")
+    assert node["status"]["allocatable"]["cpu"] == "16"
+
+
 def test_a_deleted_pod_is_gone_once_its_containers_have_stopped(kube):
     kube.add_node("worker")
     kube.apply(pod())
