@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from apiserver.admission.token_audiences import check_audiences
 from apiserver.api import status
 from apiserver.api.fielderrors import go_quote
 from apiserver.authorization.nodes import node_of
@@ -362,27 +363,7 @@ def _account(node: str, attributes: Attributes) -> None:
     if pod["spec"].get("nodeName") != node:
         raise forbidden(attributes, "node requested token bound to a pod scheduled on a different node")
     if ctx.features.enabled("ServiceAccountNodeAudienceRestriction"):
-        _audience(attributes, spec.get("audiences") or [], pod)
-
-
-def _audience(attributes: Attributes, audiences: list[str], pod: Json) -> None:
-    if len(audiences) > 1:
-        raise forbidden(attributes, "node may only request 0 or 1 audiences")
-    audience = audiences[0] if audiences else ""
-    for volume in pod["spec"].get("volumes") or ():
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            token = source.get("serviceAccountToken")
-            if token is not None and token.get("audience", "") == audience:
-                return
-    ctx = attributes.ctx
-    if not ctx.authorize(
-        "request-serviceaccounts-token-audience", "", audience, "", attributes.namespace, attributes.name
-    ):
-        text = (
-            f"audience {go_quote(audience)} not found in pod spec volume, {ctx.user.name} is not authorized to request"
-            " tokens for this audience"
-        )
-        raise forbidden(attributes, text)
+        check_audiences(attributes, spec.get("audiences") or [], pod)
 
 
 _WAYS: Final[dict[tuple[str, str], Callable[[str, Attributes], None]]] = {

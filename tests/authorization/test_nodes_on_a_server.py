@@ -288,3 +288,34 @@ def test_a_node_gets_tokens_of_its_pods_accounts_only(node: Wire, make: Make, na
     assert node.post(token, {"spec": {"boundObjectRef": ref, "audiences": ["driver"]}}).status == 201
     refused = node.post(token, {"spec": {"boundObjectRef": ref, "audiences": ["other"]}})
     assert 'audience "other" not found in pod spec volume, system:node:w1 is not authorized' in refused.json["message"]
+
+
+def test_a_node_gets_tokens_for_the_drivers_of_its_pods_volumes(
+    root: Wire, node: Wire, make: Make, namespace: str
+) -> None:
+    base, driver = f"/api/v1/namespaces/{namespace}", f"{namespace}.example.com"
+    make(f"{base}/serviceaccounts", {"metadata": {"name": "s"}})
+    requests = {"attachRequired": False, "tokenRequests": [{"audience": "vault"}]}
+    make("/apis/storage.k8s.io/v1/csidrivers", {"metadata": {"name": driver}, "spec": requests})
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    bound = {**claim, "storageClassName": "", "volumeName": f"v-{namespace}"}
+    make(f"{base}/persistentvolumeclaims", {"metadata": {"name": "c"}, "spec": bound})
+    volume = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
+    csi = {**volume, "csi": {"driver": driver, "volumeHandle": "h"}}
+
+    def asked(name: str, source: dict[str, Any], audience: str) -> Any:
+        made = make(f"{base}/pods", pod(name, serviceAccountName="s", volumes=[{"name": "v", **source}]))
+        ref = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": made["metadata"]["uid"]}
+        return node.post(f"{base}/serviceaccounts/s/token", {"spec": {"boundObjectRef": ref, "audiences": [audience]}})
+
+    claimed = {"persistentVolumeClaim": {"claimName": "c"}}
+    refused = asked("early", claimed, "vault").json["message"]
+    assert refused.endswith(f'error validating audience "vault": persistentvolume "v-{namespace}" not found')
+    make("/api/v1/persistentvolumes", {"metadata": {"name": f"v-{namespace}"}, "spec": csi})
+    assert asked("claimed", claimed, "vault").status == 201
+    assert asked("inline", {"csi": {"driver": driver}}, "vault").status == 201
+    assert 'audience "other" not found in pod spec volume' in asked("other", claimed, "other").json["message"]
+    template = {"volumeClaimTemplate": {"spec": claim}}
+    named = {"metadata": {"name": "made-v"}, "spec": bound}
+    make(f"{base}/persistentvolumeclaims", named)
+    assert asked("made", {"ephemeral": template}, "vault").status == 201
