@@ -150,6 +150,7 @@ class Process:
             if request_log is not None:
                 server.record_requests(request_log)
             say(self._settings, f"storage     {self._storage()}")
+            server.announced = False
             web = self._web(server, files)
             serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
             await _first(web.ready.wait(), serving)
@@ -174,6 +175,7 @@ class Process:
                     say(self._settings, f"component   {component.name}")
             await self._come_to_rest()
             self._announce(files)
+            server.announced = True
             # What is here stays. Requests leave no cycles, so the collector may look less often than for every 700
             # objects that live.
             gc.collect()

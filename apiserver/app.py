@@ -82,6 +82,8 @@ class Server:
     def __init__(self, settings: Settings, log: RevisionLog, cache: WatchCache) -> None:
         self.settings, self.log, self.cache = settings, log, cache
         self._stopping = False
+        #: Whether those who wait for the server have been told of it, as far as that is anybody's task.
+        self.announced = True
         self._upkeep: list[asyncio.Task[None]] = []
         #: Makes again what the process made at its start besides (`--nodes`).
         self.after_reset: Callable[[], Awaitable[None]] | None = None
@@ -146,15 +148,21 @@ class Server:
         return catalog
 
     def _make_documents(self) -> Documents:
-        health = Health(
-            {
-                "ping": self._ping,
-                "log": self._ping,
-                "etcd": self._storage,
-                "informer-sync": self._ping,
-                "shutdown": self._shutdown,
-            }
-        )
+        checks = {
+            "ping": self._ping,
+            "log": self._ping,
+            "etcd": self._storage,
+            "etcd-readiness": self._storage,
+            "informer-sync": self._ping,
+            # Upstream's names for what a start makes; here it is made before anybody is answered.
+            "poststarthook/start-system-namespaces-controller": self._ping,
+            "poststarthook/scheduling/bootstrap-system-priority-classes": self._ping,
+            "kubeconfig": self._announced,
+            "shutdown": self._shutdown,
+        }
+        if "RBAC" in self.settings.authorization_modes:
+            checks["poststarthook/rbac/bootstrap-roles"] = self._ping
+        health = Health(checks)
         version = version_info(self.settings)
         return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer)
 
@@ -270,6 +278,9 @@ class Server:
 
     async def _ping(self) -> str:
         return ""
+
+    async def _announced(self) -> str:
+        return "" if self.announced else "the kubeconfig is not written yet"
 
     async def _shutdown(self) -> str:
         return "process is shutting down" if self._stopping else ""

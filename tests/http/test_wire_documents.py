@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -100,6 +101,36 @@ def test_health_is_one_word_or_a_line_for_each_check(wire: Wire, kind: str) -> N
     assert lines[-1] == f"{kind} check passed"
     assert "[+]ping excluded: ok" in wire.get(f"/{kind}?verbose&exclude=ping").text
     assert wire.get(f"/{kind}/nope").status == 404
+
+
+def test_checks_have_upstreams_names_and_are_counted(wire: Wire) -> None:
+    def lines() -> list[str]:
+        return wire.get("/metrics/slis").text.splitlines()
+
+    def counted(check: str, kind: str) -> int:
+        start = f'kubernetes_healthchecks_total{{name="{check}",status="success",type="{kind}"}} '
+        return next((int(line.removeprefix(start)) for line in lines() if line.startswith(start)), 0)
+
+    shown = wire.get("/readyz?verbose").text
+    hook = "poststarthook/scheduling/bootstrap-system-priority-classes"
+    for check in ("etcd-readiness", "informer-sync", hook, "shutdown"):
+        assert f"[+]{check} ok\n" in shown
+        assert wire.get(f"/readyz/{check}").text == "ok"
+    assert "informer-sync" not in wire.get("/livez?verbose").text
+    before = counted(hook, "livez")
+    wire.get("/livez")
+    assert counted(hook, "livez") == before + 1
+    assert f'kubernetes_healthcheck{{name="{hook}",type="livez"}} 1' in lines()
+
+
+def test_a_server_is_ready_once_its_kubeconfig_is_written() -> None:
+    with serve() as running:
+        running.server.announced = False
+        answer = running.wire().get("/readyz")
+        assert (answer.status, "[-]kubeconfig failed: reason withheld\n" in answer.text) == (500, True)
+        assert running.wire().get("/livez").text == "ok"
+        running.server.announced = True
+        assert running.wire().get("/readyz").text == "ok"
 
 
 def test_metrics_count_requests_objects_and_gates(wire: Wire) -> None:

@@ -1,4 +1,4 @@
-"""/healthz, /livez and /readyz, as a whole and check by check."""
+"""/healthz, /livez and /readyz, as a whole and check by check, and /metrics/slis, which counts what they found."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from apiserver.api.metrics import Counter, Gauge, text
 from apiserver.api.status import PlainError
 from apiserver.messages import Request, Response
 
@@ -15,7 +16,7 @@ HEALTH: Final = ("healthz", "livez", "readyz")
 _TEXT: Final = "text/plain; charset=utf-8"
 _NO_SNIFF: Final = (("X-Content-Type-Options", "nosniff"),)
 #: What a server must be that is sent requests, and need not be to live.
-_ONLY_READY: Final = frozenset({"informer-sync", "shutdown"})
+_ONLY_READY: Final = frozenset({"etcd-readiness", "informer-sync", "kubeconfig", "shutdown"})
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,19 @@ class Health:
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         self._checks = checks
+        self._last: dict[tuple[str, ...], float] = {}
+        self._counts = Counter(
+            "kubernetes_healthchecks_total", "[STABLE] This metric records the results of all healthcheck.",
+            ("name", "status", "type"),
+        )  # fmt: skip
+        self._results = Gauge(
+            "kubernetes_healthcheck", "[STABLE] This metric records the result of a single healthcheck.",
+            ("name", "type"), lambda: self._last,
+        )  # fmt: skip
+
+    def indicators(self) -> str:
+        """/metrics/slis: how checks that were asked for as a whole went, the last time and altogether."""
+        return text((self._results, self._counts))
 
     def paths(self) -> list[str]:
         """Every path below the three documents."""
@@ -38,9 +52,10 @@ class Health:
         checks = self._of(kind)
         if not rest:
             return await self._all(request, kind, checks)
-        if rest[0] not in checks or len(rest) > 1:
+        check = checks.get("/".join(rest))
+        if check is None:
             raise PlainError(404, "404 page not found")
-        problem = await checks[rest[0]]()
+        problem = await check()
         if problem:
             return Response(500, f"internal server error: {problem}\n".encode(), _TEXT, _NO_SNIFF)
         return Response(200, b"ok", _TEXT, _NO_SNIFF)
@@ -51,7 +66,11 @@ class Health:
         for name, check in checks.items():
             if name in excluded:
                 lines.append(f"[+]{name} excluded: ok\n")
-            elif problem := await check():
+                continue
+            problem = await check()
+            self._last[name, kind] = 0 if problem else 1
+            self._counts.inc(name, "error" if problem else "success", kind)
+            if problem:
                 log.warning("%s check %s failed: %s", kind, name, problem)
                 failed.append(name)
                 lines.append(f"[-]{name} failed: reason withheld\n")
@@ -63,5 +82,5 @@ class Health:
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}\n")
         if failed:
             return Response(500, f"{''.join(lines)}{kind} check failed\n".encode(), _TEXT, _NO_SNIFF)
-        text = f"{''.join(lines)}{kind} check passed\n" if "verbose" in request.params else "ok"
-        return Response(200, text.encode(), _TEXT, _NO_SNIFF)
+        shown = f"{''.join(lines)}{kind} check passed\n" if "verbose" in request.params else "ok"
+        return Response(200, shown.encode(), _TEXT, _NO_SNIFF)

@@ -53,16 +53,16 @@ class Documents:
             if request.method != "GET":
                 raise method_not_allowed()
             return Response(200, orjson.dumps(dict(self._version), option=orjson.OPT_INDENT_2))
-        if path == "metrics":
-            text, content_type = self._metrics(), CONTENT_TYPE
-            return Response(200, text.encode(), content_type)
+        if path in ("metrics", "metrics/slis"):
+            text = self._metrics() if path == "metrics" else self._health.indicators()
+            return Response(200, text.encode(), CONTENT_TYPE)
         if path == "":
             return Response(200, orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2))
         raise PlainError(404, "404 page not found")
 
     def _paths(self) -> list[str]:
-        own = ["/-/", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-        return sorted([*self._discovery.paths(), *own, *self._health.paths()])
+        own = ["/-/", "/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz"]
+        return sorted(["/version", *self._discovery.paths(), *own, *self._health.paths()])
 
     def _discover(self, request: Request, parts: list[str]) -> Response:
         if len(parts) == 1:
