@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from apiserver.admission.plugins import conflicting, select
 from apiserver.api.durations import parse_duration
@@ -25,6 +25,10 @@ from apiserver.messages import User
 from apiserver.serving import parse_runtime_config
 from apiserver.virtualloop import START
 from kubedra import profiles
+
+#: The admission plugin that gives pods what they show to a server who they are. Where access is open nobody asks for
+#: that, and pods should not have to wait for accounts.
+_NEEDS_TOKENS: Final = "ServiceAccount"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,8 @@ def read(arguments: Sequence[str]) -> Settings:
         raise SettingsError(str(error)) from error
     _check(given, tokens)
     enable, disable = _names(given.enable_admission_plugins), _names(given.disable_admission_plugins)
+    if tokens is None and _NEEDS_TOKENS not in enable + disable:
+        disable += (_NEEDS_TOKENS,)
     modes = _modes(given.authorization_mode)
     data_dir = given.data_dir.absolute()
     plugin_dir = given.plugin_dir.absolute() if given.plugin_dir else None

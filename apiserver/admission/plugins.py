@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.limit_ranger import LimitRanger
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
 from apiserver.admission.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
 from apiserver.admission.priority import Priority
+from apiserver.admission.runtime_class import RuntimeClass
+from apiserver.admission.service_accounts import ServiceAccount
 from apiserver.admission.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
 from apiserver.admission.storage_objects import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
@@ -102,6 +105,8 @@ DEFAULT_ON: Final = frozenset(
 
 BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "NamespaceLifecycle": NamespaceLifecycle,
+    "LimitRanger": LimitRanger,
+    "ServiceAccount": ServiceAccount,
     "NodeRestriction": NodeRestriction,
     "TaintNodesByCondition": TaintNodesByCondition,
     "Priority": Priority,
@@ -110,6 +115,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "StorageObjectInUseProtection": StorageObjectInUseProtection,
     "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
     "PodGroupProtection": PodGroupProtection,
+    "RuntimeClass": RuntimeClass,
     "PodTopologyLabels": PodTopologyLabels,
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
     "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,

@@ -113,3 +113,47 @@ def is_extended(name: str) -> bool:
     """Whether a resource name is an extended one: qualified, outside of kubernetes.io, not a quota's name."""
     prefix, slash, _ = name.partition("/")
     return bool(slash) and not ("kubernetes.io" in prefix or prefix.startswith("requests."))
+
+
+# The same as exact amounts, of the specification alone: what limits and quotas are compared with.
+
+Quantities = dict[str, Quantity]
+
+
+def quantities(listed: Mapping[str, Any] | None) -> Quantities:
+    return {name: Quantity.parse(str(text)) for name, text in listed.items()} if listed else {}
+
+
+def pod_quantities(spec: Json, part: str, *, pod_level: bool = True) -> Quantities:
+    """The requests or limits (`part`) of a pod, without its overhead."""
+    total: Quantities = {}
+    for container in spec.get("containers") or ():
+        _sum(total, quantities((container.get("resources") or {}).get(part)))
+    peak: Quantities = {}
+    sidecars: Quantities = {}
+    for container in spec.get("initContainers") or ():
+        own = quantities((container.get("resources") or {}).get(part))
+        if container.get("restartPolicy") == "Always":
+            _sum(total, own)
+            _sum(sidecars, own)
+            own = sidecars
+        else:
+            _sum(own, sidecars)
+        _most(peak, own)
+    _most(total, peak)
+    if pod_level:
+        for name, amount_ in quantities((spec.get("resources") or {}).get(part)).items():
+            if name in ("cpu", "memory") or name.startswith("hugepages-"):
+                total[name] = amount_
+    return total
+
+
+def _sum(total: Quantities, more: Quantities) -> None:
+    for name, amount_ in more.items():
+        total[name] = total[name].add(amount_) if name in total else amount_
+
+
+def _most(total: Quantities, other: Quantities) -> None:
+    for name, amount_ in other.items():
+        if name not in total or amount_.compare(total[name]) > 0:
+            total[name] = amount_

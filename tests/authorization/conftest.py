@@ -26,9 +26,9 @@ _numbers = count(1)
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     tokens = tmp_path_factory.mktemp("authorization") / "tokens.csv"
     tokens.write_text(TOKENS)
-    with serve(
-        f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"
-    ) as server:
+    # No controller makes accounts for pods here.
+    plugins = ("--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount")
+    with serve(f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", *plugins) as server:
         yield server
 
 
