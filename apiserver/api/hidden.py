@@ -45,7 +45,7 @@ def _fields(struct: Struct, gates: frozenset[str]) -> Iterator[Field]:
     for item in struct.declared:
         if item.gate is None or not gates.intersection(item.gate.gates):
             type_ = _type(item.type, gates)
-            yield item if type_ is item.type else item.of_type(type_)
+            yield item if type_ is item.type else item.replaced(type=type_)
 
 
 def _type(type_: Type, gates: frozenset[str]) -> Type:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-__all__ = ["FIXED", "FIXED_UNSHOWN", "Immutable", "Limits"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["FIXED", "FIXED_UNSHOWN", "Immutable", "Limits", "between"]
 
 
 class Immutable(NamedTuple):
@@ -38,25 +41,35 @@ FIXED_UNSHOWN: Final = Immutable(shown=False)
 class Limits:
     """The limits of one field.
 
-    `required`: not empty; a number behind a pointer: given; a text behind a pointer: not empty where it is given.
-    `items` counts at most those of a list or map, `length` at most the bytes of a text, or of a raw value as it was
-    written; `least` and `most` bound a number. `format` names the form of a text, of each text of a list, or of the
-    keys of a map (`apiserver.api.validation.formats`). `unique` is the field in which no two items of a list are equal,
-    "*" the whole item; with `whole`, repeated items come first and are shown as they are, as upstream's generated rules
-    do. `immutable` says when the field may not change. `words` say what is wrong with a number, where upstream says
-    it in its own; `also` is what the reference adds, of a limit that several fields share.
+    `required`: not empty; a number behind a pointer: given; a text behind a pointer: not empty where it is given. As a
+    text it is what upstream adds. `items` counts at most those of a list or map, `length` at most the bytes of a text,
+    or of a raw value as it was written; `least` and `most` bound a number, each number of a list, or an amount.
+    `format` names the form of a text, of each text of a list, or of the keys of a map
+    (`apiserver.api.validation.formats`), `value_format` that of the texts in a map. `values` are those that a text may
+    have, where its type does not enumerate them, or in the order in which errors list them. `empty` says whether an
+    empty value is judged like any other, by default that of a number, and of a text that is always written. `parts`
+    limits fields of the object that the field holds, here alone. `unique` is the field in which no two items of a list
+    are equal, "*" the whole item; with `whole`, repeated items come first and are shown as they are, as upstream's
+    generated rules do. `immutable` says when the field may not change. `words` say what is wrong with a number, where
+    upstream says it in its own, those of too great a number in `most_words` if they are others; `also` is what the
+    reference adds, of a limit that several fields share.
     """
 
-    required: bool = False
+    required: bool | str = False
     items: int | None = None
     length: int | None = None
     least: int | None = None
     most: int | None = None
     format: str = ""
+    value_format: str = ""
+    values: tuple[str, ...] = ()
+    empty: bool | None = None
+    parts: Mapping[str, Limits] | None = None
     unique: str = ""
     whole: bool = False
     immutable: Immutable | None = None
     words: str = ""
+    most_words: str = ""
     also: str = ""
 
     @property
@@ -82,3 +95,9 @@ class Limits:
         )
         fixed = "" if self.immutable is None else str(self.immutable)
         return "; ".join(filter(None, ("" if size is None else str(size), bounds, self.also, fixed)))
+
+
+def between(least: int, most: int, *, required: bool = False, empty: bool | None = None) -> Limits:
+    """The limits of a number in a range, in the words that upstream has for most ranges."""
+    words = f"must be between {least} and {most}, inclusive"
+    return Limits(least=least, most=most, words=words, required=required, empty=empty)

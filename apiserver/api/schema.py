@@ -256,12 +256,11 @@ class Field:
         self.inline, self.default, self.fills, self.strategy, self.atomic = inline, default, fills, strategy, atomic
         self.limits, self.gate, self.ungated, self.doc, self.keep_empty = limits, gate, ungated, doc, keep_empty
 
-    def of_type(self, type: Type) -> Field:
-        """The same field with another type."""
+    def replaced(self, **changed: Any) -> Field:
+        """The same field, but for what is given by its name here."""
         made = object.__new__(Field)
         for slot in Field.__slots__:
-            setattr(made, slot, getattr(self, slot))
-        made.type = type
+            setattr(made, slot, changed.get(slot, getattr(self, slot)))
         return made
 
     def __repr__(self) -> str:
@@ -359,7 +358,9 @@ class Struct:
     def _flatten(fields: tuple[Field, ...]) -> Iterator[tuple[str, Field]]:
         for item in fields:
             if item.inline and isinstance(item.type, Struct):
-                yield from item.type.fields.items()
+                parts = (item.limits.parts if item.limits is not None else None) or {}
+                for name, part in item.type.fields.items():
+                    yield name, part.replaced(limits=parts[name]) if name in parts else part
             else:
                 yield item.name, item
 

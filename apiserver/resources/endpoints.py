@@ -4,36 +4,26 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, go_quote, invalid, not_supported, required
-from apiserver.api.names import dns_label, dns_subdomain, label_key
+from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid, required
+from apiserver.api.networks import ip_family, legacy_ip, parse_address
 from apiserver.api.schema import ListOf
-from apiserver.api.types.core.endpoints import Endpoints, EndpointSubset
+from apiserver.api.types.core.endpoints import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.networks import ip_family, legacy_ip, parse_address
-from apiserver.resources.pods.containervalidation import port_number
+from apiserver.resources.corerules import RULES
 
 Json = dict[str, Any]
 
 _SUBSETS: Final = Path("subsets")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _ADDRESSES: Final = ("addresses", "notReadyAddresses")
 _SHOWN: Final = 3
 #: Who writes endpoints as a mirror of slices need not be told about them.
 _MANAGED_BY: Final = ("endpoints.kubernetes.io/managed-by", "endpoint-controller")
-
-
-def default(obj: Json, now: datetime) -> None:
-    for subset in obj.get("subsets") or ():
-        for port in subset.get("ports") or ():
-            if not port.get("protocol"):
-                port["protocol"] = "TCP"
 
 
 def _special(path: Path, text: str) -> list[FieldError]:
@@ -55,39 +45,13 @@ def _special(path: Path, text: str) -> list[FieldError]:
 
 
 def _address(path: Path, address: Json, strict: bool) -> list[FieldError]:
-    ip, hostname, node = address.get("ip", ""), address.get("hostname", ""), address.get("nodeName")
-    errors = legacy_ip(path / "ip", ip, strict)
-    if hostname:
-        errors += [invalid(path / "hostname", hostname, text) for text in dns_label(hostname)]
-    if node is not None:
-        errors += [invalid(path / "nodeName", node, text) for text in dns_subdomain(node)]
-    return errors + _special(path / "ip", ip)
+    errors = legacy_ip(path / "ip", address.get("ip", ""), strict)
+    return errors + RULES.of(EndpointAddress).errors(path, address) + _special(path / "ip", address.get("ip", ""))
 
 
 def _port(path: Path, port: Json, named: bool) -> list[FieldError]:
-    name, number, protocol, application = (
-        port.get("name", ""),
-        port.get("port", 0),
-        port.get("protocol", ""),
-        port.get("appProtocol"),
-    )
-    errors = (
-        [invalid(path / "name", name, text) for text in dns_label(name)]
-        if name
-        else [required(path / "name")]
-        if named
-        else []
-    )
-    errors += port_number(path / "port", number)
-    if not protocol:
-        errors.append(required(path / "protocol"))
-    elif protocol not in _PROTOCOLS:
-        errors.append(not_supported(path / "protocol", Named(protocol), _PROTOCOLS))
-    return (
-        errors
-        if application is None
-        else errors + [invalid(path / "appProtocol", application, text) for text in label_key(application)]
-    )
+    missing = [required(path / "name")] if named and not port.get("name") else []
+    return missing + RULES.of(EndpointPort).errors(path, port)
 
 
 def _subsets(subsets: list[Json], strict: bool) -> list[FieldError]:
@@ -170,7 +134,6 @@ ENDPOINTS: Final = Resource(
         Version(
             name="v1",
             schema=Endpoints,
-            default=default,
             deprecated=(1, 33),
             successor="discovery.k8s.io/v1 EndpointSlice",
         ),

@@ -17,6 +17,7 @@ from apiserver.api.fielderrors import (
     required,
 )
 from apiserver.api.names import NamePattern, label_key, label_value
+from apiserver.api.networks import cidr_family, legacy_cidr
 from apiserver.api.types.core.nodes import Node, NodeSpec
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
@@ -24,7 +25,6 @@ from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.gating import drop_disabled
-from apiserver.resources.networks import cidr_family, legacy_cidr
 from apiserver.resources.resource_names import quantity_value
 
 Json = dict[str, Any]

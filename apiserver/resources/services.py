@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported, required
 from apiserver.api.names import dns_label, dns_subdomain, label_key, label_value, port_name
+from apiserver.api.networks import ip_family, legacy_ip
 from apiserver.api.types.core.services import Service
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.networks import ip_family, legacy_ip
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from apiserver.api.names import dns_label
 from apiserver.api.schema import Struct, Type
 from apiserver.api.selectors import SelectorError, format_object, from_object
 from apiserver.registry.resource import Column
-from apiserver.resources.pods.scheduling import validate_label_selector
+from apiserver.resources.corerules import validate_label_selector
 from apiserver.resources.resource_names import NEGATIVE
 
 __all__ = [

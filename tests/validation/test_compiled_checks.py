@@ -8,7 +8,20 @@ import pytest
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.limits import Limits
-from apiserver.api.schema import BOOL, INT32, RAW, STRING, ListOf, MapOf, Struct, Type, field, string
+from apiserver.api.schema import (
+    BOOL,
+    INT32,
+    INT_OR_STRING,
+    QUANTITY,
+    RAW,
+    STRING,
+    ListOf,
+    MapOf,
+    Struct,
+    Type,
+    field,
+    string,
+)
 from apiserver.api.types.meta import UID
 from apiserver.api.validation.compile import At, Rules
 
@@ -56,10 +69,46 @@ def texts(errors: list[FieldError]) -> list[str]:
         (ListOf(STRING), {"unique": "*"}, {"f": ["a", "b", "a"]}, ['spec.f[2]: Duplicate value: "a"']),
         (MapOf(STRING), {"items": 1}, {"f": {"a": "", "b": ""}}, ["spec.f: Too many: 2: must have at most 1 item"]),
         (MapOf(STRING), {"required": True}, {}, ["spec.f: Required value"]),
+        (STRING, {"required": "say it"}, {}, ["spec.f: Required value: say it"]),
+        (ListOf(STRING), {"required": "say it"}, {}, ["spec.f: Required value: say it"]),
+        (STRING, {"values": ("b", "a")}, {"f": "c"}, ['spec.f: Unsupported value: "c": supported values: "b", "a"']),
+        (MODE, {"values": ("One", "All")}, {"f": ""}, []),
+        (MODE, {"empty": True}, {}, ['spec.f: Unsupported value: "": supported values: "All", "One"']),
+        (ListOf(MODE), {}, {"f": ["One", "Two"]}, ['spec.f: Unsupported value: "Two": supported values: "All", "One"']),
+        (INT32, {"least": 1, "empty": False}, {"f": 0}, []),
+        (INT32, {"least": 1, "empty": False}, {"f": -1}, ["spec.f: Invalid value: -1: must be greater than or equal to 1"]),
+        (INT32, {"most": 1, "words": "few", "most_words": "many"}, {"f": 2}, ["spec.f: Invalid value: 2: many"]),
+        (ListOf(INT32), {"least": 0}, {"f": [1, -1]}, ["spec.f[1]: Invalid value: -1: must be greater than or equal to 0"]),
+        (QUANTITY, {"least": 0}, {"f": "-1"}, ['spec.f: Invalid value: "-1": must be greater than or equal to 0']),
+        (INT_OR_STRING, {"least": 1, "format": "port-name"}, {"f": 0}, ["spec.f: Invalid value: 0: must be greater than or equal to 1"]),
+        (INT_OR_STRING, {"least": 1, "format": "port-name"}, {"f": "http"}, []),
+        (MapOf(STRING), {"value_format": "label-value"}, {"f": {"a": "x"}}, []),
     ],
 )  # fmt: skip
 def test_a_limit_has_upstreams_words(kind: Type, limits: Json, value: Json, wanted: list[str]) -> None:
     assert found(kind, value, **limits) == wanted
+
+
+def test_the_limits_of_a_place_come_after_those_of_the_type_that_stands_there() -> None:
+    parts = {"note": Limits(required=True)}
+    inner = Struct("x.v1.Inner", (*ITEM.declared, field("note", 2, STRING)))
+    assert found(inner, {"f": {}}, pointer=True, parts=parts) == [
+        "spec.f.name: Required value",
+        "spec.f.note: Required value",
+    ]
+    assert found(inner, {}, pointer=True, parts=parts) == []
+    embedded = Struct("x.v1.Holder", (field("", 1, inner, inline=True, limits=Limits(parts=parts)),))
+    assert texts(Rules().of(embedded).errors(AT, {"name": "a"})) == ["spec.note: Required value"]
+
+
+def test_errors_of_texts_in_a_map_stand_at_the_map_key_by_key() -> None:
+    errors = found(MapOf(STRING), {"f": {"-": "x", "a": "-"}}, format="label-key", value_format="label-value")
+    assert [text.split(": ")[:3] for text in errors] == [
+        ["spec.f", "Invalid value", '"-"'],
+        ["spec.f", "Invalid value", '"-"'],
+    ]
+    assert "name part" in errors[0]
+    assert "name part" not in errors[1]
 
 
 def test_what_is_always_written_has_the_form_of_a_text_also_when_it_is_empty() -> None:
@@ -178,3 +227,16 @@ def test_what_tells_quickly_that_items_fit_is_asked_first() -> None:
     value = {"items": [{"name": "NO"}]}
     assert rules.of(holder).errors(AT, value, True) == []
     assert len(rules.of(holder).errors(AT, value, False)) == 1
+
+
+def test_a_rule_of_a_field_is_asked_where_the_field_is_set() -> None:
+    rule = ("a", lambda at: [invalid(at.path, at.value["a"], "no")])
+    assert texts(outer(rule, by_rules=("b", "items")).errors(AT, {"a": "x"})) == ['spec: Invalid value: "x": no']
+    assert outer(rule, by_rules=("b", "items")).errors(AT, {}) == []
+
+
+def test_steps_that_come_after_the_checks_are_an_error() -> None:
+    rules = Rules()
+    rules.of(ITEM)
+    with pytest.raises(ValueError, match="Item: its checks are made already"):
+        rules.set(ITEM, "name")

@@ -113,13 +113,15 @@ ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
         doc="Which manager has set which fields; kept by the server, for server-side apply."),
 ), doc="ObjectMeta is the metadata that every object has.")
 LabelSelectorRequirement = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", lambda: (
-    field("key", 1, STRING, omit=False, required=True, doc="Key of the label."),
+    field("key", 1, STRING, omit=False, required=True, limits=Limits(format="label-key"),
+        doc="Key of the label."),
     field("operator", 2, LabelSelectorOperator, omit=False, required=True, doc="In, NotIn, Exists or DoesNotExist."),
-    field("values", 3, ListOf(STRING),
+    field("values", 3, ListOf(STRING), limits=Limits(format="label-value"),
         doc="Values to compare with: at least one for In and NotIn, none for Exists and DoesNotExist."),
 ), doc="LabelSelectorRequirement is one condition on a label.")
 LabelSelector = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", lambda: (
-    field("matchLabels", 1, MapOf(STRING), doc="Labels that an object must have with these values."),
+    field("matchLabels", 1, MapOf(STRING), limits=Limits(format="label-key", value_format="label-value"),
+        doc="Labels that an object must have with these values."),
     field("matchExpressions", 2, ListOf(LabelSelectorRequirement), doc="Further conditions on labels."),
 ), atomic=True,
     doc="LabelSelector selects objects by their labels; all conditions must hold, and an empty one selects every "

@@ -6,7 +6,8 @@ crosses fields is a rule in the place where upstream has it, for the order of er
     RULES.of(TYPES.DeviceClaim).errors(path, value, env)
 
 A type's steps are names of its fields, each checked by its type and then below it, and rules. Without steps all fields
-are checked in their order. A rule gets an `At` and may ask for a field itself (`at.field("exactly")`).
+are checked in their order. A rule gets an `At` and may ask for a field itself (`at.field("exactly")`); a rule with the
+name of a field before it, `("exactly", rule)`, takes the place of the field's check where the field is set.
 """
 
 from __future__ import annotations
@@ -14,30 +15,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from apiserver.api.codec import raw_size
 from apiserver.api.fielderrors import (
     FieldError,
     Named,
     Path,
     duplicate,
-    invalid,
     not_supported,
     required,
-    too_long,
     too_many,
 )
 from apiserver.api.limits import Limits
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.formats import FORMATS, Format
+from apiserver.api.validation.scalars import FieldCheck, bounds, detail, says_nothing_unset, scalar_check
 
-__all__ = ["At", "Checks", "Rule", "Rules", "most_bytes", "most_items", "unchanged"]
+__all__ = ["At", "Checks", "Rule", "Rules", "known_values", "most_bytes", "most_items", "unchanged"]
 
 Json = dict[str, Any]
 Errors = list[FieldError]
 
 _NONE: Final = Limits()
-_NUMBERS: Final = ("int32", "int64")
 
 
 class At:
@@ -54,6 +52,13 @@ class At:
         """What is wrong with a field by its type, and below it, where `env` may be another one."""
         errors: Errors = []
         self._checks.fields[name](self.path, self.value, self.old, self.env if env is None else env, errors)
+        return errors
+
+    def fields(self, *names: str) -> Errors:
+        """As `field`, of several."""
+        errors: Errors = []
+        for name in names:
+            self._checks.fields[name](self.path, self.value, self.old, self.env, errors)
         return errors
 
     def items(self, name: str, check: Callable[[Path, Any], Errors]) -> Errors:
@@ -75,9 +80,7 @@ def _nothing_fits(env: Any) -> None:
 
 
 Rule = Callable[[At], Errors]
-#: Checks a field of a value: (path of the value, value, what is stored of it, env, errors to add to).
-FieldCheck = Callable[[Path, Json, Json | None, Any, Errors], None]
-
+Step = str | Rule | tuple[str, Rule]
 
 #: For what the caller knows, what tells quickly that nothing is wrong with a value; None where nothing does.
 Fits = Callable[[Any], Callable[[Any], bool] | None]
@@ -88,11 +91,15 @@ class Checks:
 
     __slots__ = ("_steps", "fields", "fits", "struct")
 
-    def __init__(
-        self, struct: Struct, fields: Mapping[str, FieldCheck], steps: tuple[str | Rule, ...], fits: Fits
-    ) -> None:
+    def __init__(self, struct: Struct, fields: Mapping[str, FieldCheck], steps: tuple[Step, ...], fits: Fits) -> None:
         self.struct, self.fields, self.fits = struct, fields, fits
-        self._steps = tuple((fields[step], None) if isinstance(step, str) else (None, step) for step in steps)
+        self._steps = tuple(map(self._step, steps))
+
+    def _step(self, step: Step) -> tuple[str | None, FieldCheck | None, Rule | None]:
+        """The field without which there is nothing to do, and the check of a field or a rule."""
+        if isinstance(step, str):
+            return step if says_nothing_unset(self.struct.fields[step]) else None, self.fields[step], None
+        return (step[0], None, step[1]) if isinstance(step, tuple) else (None, None, step)
 
     def errors(self, path: Path, value: Json, env: Any = None, old: Json | None = None) -> Errors:
         """All that is wrong with a value, in the order of the steps."""
@@ -100,9 +107,15 @@ class Checks:
         self.add(path, value, old, env, errors)
         return errors
 
+    def at(self, path: Path, value: Json, env: Any = None, old: Json | None = None) -> At:
+        """A value for rules that look at its fields one by one."""
+        return At(self, path, value, old, env)
+
     def add(self, path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
         at = None
-        for check, rule in self._steps:
+        for name, check, rule in self._steps:
+            if name is not None and value.get(name) is None:
+                continue
             if check is not None:
                 check(path, value, old, env, errors)
             elif rule is not None:
@@ -115,7 +128,7 @@ class Rules:
     """Checks by type, with the rules of one group of kinds."""
 
     def __init__(self) -> None:
-        self._steps: dict[Struct, tuple[str | Rule, ...]] = {}
+        self._steps: dict[Struct, tuple[Step, ...]] = {}
         self._by_rules: dict[Struct, tuple[str, ...]] = {}
         self._fits: dict[Struct, Fits] = {}
         self._made: dict[Struct, Checks] = {}
@@ -123,11 +136,15 @@ class Rules:
     def set(
         self,
         struct: Struct,
-        *steps: str | Rule,
+        *steps: Step,
         by_rules: tuple[str, ...] = (),
         fits: Fits | None = None,
     ) -> None:
-        """The steps of a type; `by_rules` are fields that its rules look after."""
+        """The steps of a type; `by_rules` are fields that its rules look after. Raises ValueError when its checks are
+        made already, of which it may be a part.
+        """
+        if struct in self._made:
+            raise ValueError(f"{struct.kind}: its checks are made already")
         self._steps[struct], self._by_rules[struct] = steps, by_rules
         if fits is not None:
             self._fits[struct] = fits
@@ -138,7 +155,8 @@ class Rules:
         if made is None:
             fields = {name: self._field(name, item) for name, item in struct.fields.items() if self._limited(item)}
             steps = self._steps.get(struct, tuple(fields))
-            forgotten = fields.keys() - {*steps, *self._by_rules.get(struct, ())}
+            named = {step[0] if isinstance(step, tuple) else step for step in steps}
+            forgotten = fields.keys() - {*named, *self._by_rules.get(struct, ())}
             if forgotten:
                 raise ValueError(f"{struct.kind}: nothing checks {', '.join(sorted(forgotten))}")
             made = self._made[struct] = Checks(struct, fields, steps, self._fits.get(struct, _nothing_fits))
@@ -146,7 +164,8 @@ class Rules:
 
     def _limited(self, item: Field) -> bool:
         """Whether there is anything to check of a field."""
-        if (item.limits is not None and item.limits.bounds) or (isinstance(item.type, Scalar) and item.type.enum):
+        one = item.type.item if isinstance(item.type, ListOf) else item.type
+        if (item.limits is not None and item.limits.bounds) or (isinstance(one, Scalar) and one.enum):
             return True
         held = item.type
         while isinstance(held, ListOf | MapOf):
@@ -164,35 +183,42 @@ class Rules:
             return self._map(name, kind, limits)
         if isinstance(kind, Struct):
             return self._struct(name, item, kind, limits)
-        if kind.name in _NUMBERS:
-            return _number(name, item, limits)
-        return _raw(name, limits) if kind.name == "raw" else _text(name, item, limits, kind.enum)
+        return scalar_check(name, item, kind, limits)
 
     def _struct(self, name: str, item: Field, kind: Struct, limits: Limits) -> FieldCheck:
         below = self.of(kind) if self._has_checks(kind) else None
+        parts = [
+            self._field(part, kind.fields[part].replaced(limits=its)) for part, its in (limits.parts or {}).items()
+        ]
+        needs = detail(limits)
 
         def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
             value = holder.get(name)
             if value is None:
                 if limits.required:
-                    errors.append(required(path / name))
+                    errors.append(required(path / name, needs))
                 if item.pointer or limits.required:
                     return
                 value = {}
+            before = old.get(name) if old else None
             if below is not None:
-                below.add(path / name, value, old.get(name) if old else None, env, errors)
+                below.add(path / name, value, before, env, errors)
+            for part in parts:
+                part(path / name, value, before, env, errors)
 
         return check
 
     def _list(self, name: str, kind: ListOf, limits: Limits) -> FieldCheck:
         below = self.of(kind.item) if isinstance(kind.item, Struct) and self._has_checks(kind.item) else None
-        form = FORMATS[limits.format] if limits.format else None
+        form, needs = FORMATS[limits.format] if limits.format else None, detail(limits)
+        in_bounds = bounds(limits)
+        known = limits.values or (kind.item.enum if isinstance(kind.item, Scalar) else ())
 
         def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
             items = holder.get(name)
             if not items:
                 if limits.required:
-                    errors.append(required(path / name))
+                    errors.append(required(path / name, needs))
                 return
             if limits.items is not None and len(items) > limits.items:
                 errors.append(too_many(path / name, len(items), limits.items))
@@ -207,6 +233,11 @@ class Rules:
                 at = path / name
                 for index, item in enumerate(items):
                     errors += form.errors(at[index], item)
+            elif in_bounds is not None:
+                for index, item in enumerate(items):
+                    in_bounds(path / name, index, item, errors)
+            elif known:
+                errors += [not_supported(path / name, Named(item), known) for item in items if item not in known]
             if limits.unique and not limits.whole and len(items) > 1:
                 _add_duplicates(kind, limits, path / name, items, errors)
 
@@ -220,26 +251,31 @@ class Rules:
 
     def _map(self, name: str, kind: MapOf, limits: Limits) -> FieldCheck:
         below = self.of(kind.value) if isinstance(kind.value, Struct) and self._has_checks(kind.value) else None
-        form = FORMATS[limits.format] if limits.format else None
+        form, needs = FORMATS[limits.format] if limits.format else None, detail(limits)
+        values = FORMATS[limits.value_format] if limits.value_format else None
 
         def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
             items = holder.get(name)
             if not items:
                 if limits.required:
-                    errors.append(required(path / name))
+                    errors.append(required(path / name, needs))
                 return
             if limits.items is not None and len(items) > limits.items:
                 errors.append(too_many(path / name, len(items), limits.items))
                 return
             fits = None if below is None else below.fits(env)
-            if (form is None or all(map(form.fits, items))) and (
-                below is None or (fits is not None and all(map(fits, items.values())))
+            if (
+                (form is None or all(map(form.fits, items)))
+                and (values is None or all(map(values.fits, items.values())))
+                and (below is None or (fits is not None and all(map(fits, items.values()))))
             ):
                 return
             at = path / name
             for key, item in items.items():
                 if form is not None and not form.fits(key):
                     errors += form.errors(at, key)
+                if values is not None and not values.fits(item):
+                    errors += values.errors(at, item)
                 if below is not None and (fits is None or not fits(item)):
                     below.add(at.key(_truncated(key, form)), item, None, env, errors)
 
@@ -275,72 +311,19 @@ def _truncated(key: str, form: Format | None) -> str:
     return f"{key[: (remaining + 1) // 2]}...{key[len(key) - remaining // 2 :]}"
 
 
-def _text(name: str, item: Field, limits: Limits, enum: tuple[str, ...]) -> FieldCheck:
-    form, longest = FORMATS[limits.format] if limits.format else None, limits.length
-    pointer, always, needed = item.pointer, not item.omit, limits.required
-
-    def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
-        value = holder.get(name)
-        if value is None and pointer:
-            return
-        if not value:
-            if needed:
-                errors.append(required(path / name))
-                return
-            if not (always or pointer):
-                return
-            value = ""
-        if enum and value not in enum:
-            errors.append(not_supported(path / name, Named(value), enum))
-        if longest is not None and len(value) * 4 > longest and len(value.encode()) > longest:
-            errors.append(too_long(path / name, longest))
-        if form is not None and not form.fits(value):
-            errors += form.errors(path / name, value)
-
-    return check
-
-
-def _number(name: str, item: Field, limits: Limits) -> FieldCheck:
-    least, most = limits.least, limits.most
-
-    def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
-        value = holder.get(name)
-        if value is None:
-            if item.pointer:
-                if limits.required:
-                    errors.append(required(path / name))
-                return
-            value = 0
-        if limits.required and not value and not item.pointer:
-            errors.append(required(path / name))
-        elif most is not None and value > most:
-            errors.append(invalid(path / name, value, limits.words or f"must be less than or equal to {most}"))
-        elif least is not None and value < least:
-            errors.append(invalid(path / name, value, limits.words or f"must be greater than or equal to {least}"))
-
-    return check
-
-
-def _raw(name: str, limits: Limits) -> FieldCheck:
-    def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
-        value = holder.get(name)
-        if value is None:
-            if limits.required:
-                errors.append(required(path / name))
-        elif limits.length is not None and raw_size(value) > limits.length:
-            errors.append(too_long(path / name, limits.length))
-        elif not isinstance(value, dict):
-            errors.append(invalid(path / name, "<value omitted>", "must be a valid JSON object"))
-
-    return check
-
-
 def most_items(struct: Struct, name: str) -> int:
     """How many items a list or map of a type may have, for rules that count themselves."""
     limits = struct.fields[name].limits
     assert limits is not None
     assert limits.items is not None
     return limits.items
+
+
+def known_values(struct: Struct, name: str) -> tuple[str, ...]:
+    """As `most_items`: the values that a text may have."""
+    item = struct.fields[name]
+    known = item.limits.values if item.limits is not None else ()
+    return known or (item.type.enum if isinstance(item.type, Scalar) else ())
 
 
 def most_bytes(struct: Struct, name: str) -> int:

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from apiserver.api import names
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required, too_long
+from apiserver.api.networks import legacy_ip
 
-__all__ = ["FORMATS", "Format", "driver_name"]
+__all__ = ["FORMATS", "Format", "driver_name", "no_backsteps"]
 
 IDENTIFIER_LIMIT: Final = 32
 DRIVER_LIMIT: Final = 63
@@ -140,19 +141,65 @@ def _resource_pool_name(path: Path, value: str) -> list[FieldError]:
     return errors
 
 
+def no_backsteps(path: Path, target: str) -> list[FieldError]:
+    """A path without `..`."""
+    return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
+
+
+def _relative_path(path: Path, target: str) -> list[FieldError]:
+    errors = [invalid(path, target, "must be a relative path")] if target.startswith("/") else []
+    return errors + no_backsteps(path, target)
+
+
+def _file_path(path: Path, target: str) -> list[FieldError]:
+    """A relative path inside of a volume."""
+    errors = _relative_path(path, target)
+    if target.startswith("..") and not target.startswith("../"):
+        errors.append(invalid(path, target, "must not start with '..'"))
+    return errors
+
+
+def _search_domain(path: Path, value: str) -> list[FieldError]:
+    """A domain, with a dot at its end or without; the root alone."""
+    name = value.removesuffix(".")
+    return [] if value == "." else _invalid(path, name, names.dns_subdomain_with_underscore(name))
+
+
+_SYSCTL_LENGTH: Final = 253
+_SYSCTL: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+_SYSCTL_PATTERN: Final = re.compile(_SYSCTL, re.ASCII)
+
+
+def _sysctl(path: Path, name: str) -> list[FieldError]:
+    if len(name) <= _SYSCTL_LENGTH and _SYSCTL_PATTERN.match(name):
+        return []
+    return [invalid(path, name, f"must have at most {_SYSCTL_LENGTH} characters and match regex {_SYSCTL}")]
+
+
 FORMATS: Final[dict[str, Format]] = {
     "caseless-subdomain": _by(names.dns_subdomain_caseless),
+    "config-map-key": _by(names.config_map_key),
     "dns-label": _by(names.dns_label, _LABEL_LIMIT),
     "driver-name": _format(_lowered_subdomain),
+    "env-var-name": _by(names.relaxed_env_var_name),
+    "file-path": _format(_file_path),
     "fully-qualified-name": _format(_fully_qualified_name, QUALIFIED_LIMIT),
+    "http-header-name": _by(names.http_header_name),
+    "ip": _format(legacy_ip),
     "label-key": _by(names.label_key),
     "label-value": _by(names.label_value),
     "long-name": _by(names.long_name),
+    "no-backsteps": _format(no_backsteps),
     "path-segment": _by(names.path_segment),
     "pool-name": _format(_pool_name),
+    "port-name": _by(names.port_name),
     "qualified-name": _format(_qualified_name, QUALIFIED_LIMIT),
+    "relative-path": _format(_relative_path),
     "resource-pool-name": _format(_resource_pool_name),
+    "search-domain": _format(_search_domain),
     "short-name": _by(names.short_name),
     "subdomain": _by(names.dns_subdomain),
+    "subdomain-prefix": _by(lambda value: names.object_name("subdomain", value, prefix=True)),
+    "sysctl": _format(_sysctl),
     "uid": _format(_uid),
 }

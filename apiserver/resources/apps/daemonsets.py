@@ -25,7 +25,7 @@ from apiserver.resources.apps.rules import (
 )
 from apiserver.resources.apps.strategy import TEMPLATE, WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.pods.scheduling import validate_label_selector
+from apiserver.resources.corerules import validate_label_selector
 from apiserver.resources.pods.template import template_warnings, validate_template
 from apiserver.resources.workloads import counts, nonnegative, selects_template, template_columns
 

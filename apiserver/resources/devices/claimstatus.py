@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, duplicate, forbidden, invalid
 from apiserver.api.internal import internal
+from apiserver.api.networks import canonical_interface
 from apiserver.api.times import holds_truncated
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At
@@ -19,7 +20,6 @@ from apiserver.resources.devices.access import (
 )
 from apiserver.resources.devices.bindingconditions import binding_conditions
 from apiserver.resources.devices.claimvalidation import RULES, Env, configuration, references, request_reference
-from apiserver.resources.networks import canonical_interface
 from apiserver.resources.nodeselectors import validate_node_selector
 
 if TYPE_CHECKING:

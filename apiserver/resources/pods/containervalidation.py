@@ -18,11 +18,28 @@ from apiserver.api.fielderrors import (
     required,
     too_many,
 )
-from apiserver.api.names import dns_label, http_header_name, port_name
+from apiserver.api.names import dns_label
 from apiserver.api.quantity import Quantity
-from apiserver.resources.pods.environment import validate_env, validate_env_from
+from apiserver.api.schema import Struct
+from apiserver.api.types.core.containers import (
+    Container,
+    ContainerPort,
+    ContainerResizePolicy,
+    ContainerRestartRule,
+    EphemeralContainer,
+    HTTPGetAction,
+    Lifecycle,
+    LifecycleHandler,
+    Probe,
+    SleepAction,
+)
+from apiserver.api.types.core.security import SecurityContext
+from apiserver.api.validation.compile import At, known_values, most_items
+from apiserver.api.validation.formats import FORMATS
+from apiserver.resources.corerules import RULES
+from apiserver.resources.pods.environment import env_from
 from apiserver.resources.pods.mounts import validate_devices, validate_mounts
-from apiserver.resources.pods.security import validate_container_security
+from apiserver.resources.pods.security import CONTAINER_SECURITY
 from apiserver.resources.resource_names import (
     HUGEPAGES,
     is_extended,
@@ -37,7 +54,6 @@ from apiserver.resources.resource_names import (
 __all__ = [
     "PodFacts",
     "container_resource_name",
-    "port_number",
     "validate_container",
     "validate_lifecycle",
     "validate_probes",
@@ -46,11 +62,8 @@ __all__ = [
 ]
 
 Json = dict[str, Any]
-
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
-_MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
-_NEGATIVE: Final = "must be greater than or equal to 0"
+_ACTIONS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_WINDOWS_SIGNALS: Final = ("SIGKILL", "SIGTERM")
 _PROBE_NUMBERS: Final = (
     "initialDelaySeconds",
     "timeoutSeconds",
@@ -61,150 +74,87 @@ _PROBE_NUMBERS: Final = (
 
 
 class PodFacts:
-    """What a container's rules must know of its pod: volumes by name, names of claims, the grace period, how pods
-    restart, whose users they have.
+    """What the rules of parts of a pod must know of all of it: its spec and metadata, the volumes that can be mounted,
+    by name (as soon as they have been looked at), names of claims, the grace period, how pods restart, whose users they
+    have.
     """
 
-    __slots__ = ("claims", "grace_period", "host_users", "restart_policy", "volumes")
+    __slots__ = ("claims", "grace_period", "host_users", "metadata", "restart_policy", "spec", "volumes")
 
-    def __init__(self, spec: Json, volumes: dict[str, Json]) -> None:
-        self.volumes = volumes
+    def __init__(self, spec: Json, metadata: Json) -> None:
+        self.spec, self.metadata = spec, metadata
+        self.volumes: dict[str, Json] = {}
         self.claims = {claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")}
         self.grace_period: int = spec.get("terminationGracePeriodSeconds", 0)
         self.restart_policy: str = spec.get("restartPolicy", "")
         self.host_users = spec.get("hostUsers") is not False
 
 
-def validate_container(path: Path, container: Json, facts: PodFacts) -> list[FieldError]:
+def validate_container(path: Path, container: Json, facts: PodFacts, kind: Struct = Container) -> list[FieldError]:
     """What containers of every kind have in common."""
-    name = container.get("name", "")
-    errors = [invalid(path / "name", name, text) for text in dns_label(name)] if name else [required(path / "name")]
-    if not container.get("image"):
-        errors.append(required(path / "image"))
-    policy = container.get("terminationMessagePolicy", "")
-    if not policy:
-        errors.append(required(path / "terminationMessagePolicy"))
-    elif policy not in _MESSAGE_POLICIES:
-        errors.append(not_supported(path / "terminationMessagePolicy", Named(policy), _MESSAGE_POLICIES))
-    if container.get("ports"):
-        errors += _ports(path / "ports", container["ports"])
-    if container.get("env"):
-        errors += validate_env(path / "env", container["env"])
-    if container.get("envFrom"):
-        errors += validate_env_from(path / "envFrom", container["envFrom"])
-    if container.get("volumeMounts"):
-        errors += validate_mounts(path / "volumeMounts", container, facts.volumes)
-    if container.get("volumeDevices"):
-        errors += validate_devices(path / "volumeDevices", container, facts.volumes)
-    pull = container.get("imagePullPolicy", "")
-    if not pull:
-        errors.append(required(path / "imagePullPolicy"))
-    elif pull not in _PULL_POLICIES:
-        errors.append(not_supported(path / "imagePullPolicy", Named(pull), _PULL_POLICIES))
-    if container.get("resources"):
-        errors += validate_resources(path / "resources", container["resources"], facts.claims)
-    if container.get("resizePolicy"):
-        errors += _resize_policy(path / "resizePolicy", container["resizePolicy"], facts.restart_policy)
-    if container.get("securityContext"):
-        errors += validate_container_security(
-            path / "securityContext", container["securityContext"], host_users=facts.host_users
-        )
-    return errors
+    return RULES.of(kind).errors(path, container, facts)
 
 
-def port_number(path: Path, number: int) -> list[FieldError]:
-    return [] if 1 <= number <= 65535 else [invalid(path, number, "must be between 1 and 65535, inclusive")]
-
-
-def _port(path: Path, port: Any) -> list[FieldError]:
-    """A port by number or name."""
-    if isinstance(port, str):
-        return [invalid(path, port, text) for text in port_name(port)]
-    return port_number(path, port or 0)
-
-
-def _ports(path: Path, ports: list[Json]) -> list[FieldError]:
+def _ports(at: At) -> list[FieldError]:
     errors: list[FieldError] = []
     names: set[str] = set()
-    for index, port in enumerate(ports):
-        at = path[index]
-        name, protocol = port.get("name", ""), port.get("protocol", "")
+    for index, port in enumerate(at.value.get("ports") or ()):
+        here, name = RULES.of(ContainerPort).at((at.path / "ports")[index], port), port.get("name", "")
+        wrong = here.field("name")
+        if not wrong and name in names:
+            wrong = [duplicate(here.path / "name", name)]
         if name:
-            texts = port_name(name)
-            errors += [invalid(at / "name", name, text) for text in texts]
-            if not texts and name in names:
-                errors.append(duplicate(at / "name", name))
             names.add(name)
-        errors += (
-            port_number(at / "containerPort", port["containerPort"])
-            if port.get("containerPort")
-            else [required(at / "containerPort")]
-        )
-        if port.get("hostPort"):
-            errors += port_number(at / "hostPort", port["hostPort"])
-        if not protocol:
-            errors.append(required(at / "protocol"))
-        elif protocol not in _PROTOCOLS:
-            errors.append(not_supported(at / "protocol", Named(protocol), _PROTOCOLS))
+        errors += wrong + here.fields("containerPort", "hostPort", "protocol")
     return errors
+
+
+def _env_from(at: At) -> list[FieldError]:
+    return env_from(at.path / "envFrom", at.value["envFrom"])
+
+
+def _mounts(at: At) -> list[FieldError]:
+    return validate_mounts(at.path / "volumeMounts", at.value, at.env.volumes)
+
+
+def _devices(at: At) -> list[FieldError]:
+    return validate_devices(at.path / "volumeDevices", at.value, at.env.volumes)
+
+
+def _resources(at: At) -> list[FieldError]:
+    return validate_resources(at.path / "resources", at.value["resources"], at.env.claims)
 
 
 # --- probes and hooks
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _http(path: Path, action: Json) -> list[FieldError]:
-    errors = [] if action.get("path") else [required(path / "path")]
-    errors += _port(path / "port", action.get("port"))
-    scheme = action.get("scheme", "")
-    if scheme not in ("HTTP", "HTTPS"):
-        errors.append(not_supported(path / "scheme", Named(scheme), ("HTTP", "HTTPS")))
-    for header in action.get("httpHeaders") or ():
-        errors += [
-            invalid(path / "httpHeaders", header.get("name", ""), text)
-            for text in http_header_name(header.get("name", ""))
-        ]
+def _http(at: At) -> list[FieldError]:
+    """(Headers are judged as a list, as upstream has it.)"""
+    errors = at.fields("path", "port", "scheme")
+    for header in at.value.get("httpHeaders") or ():
+        errors += FORMATS["http-header-name"].errors(at.path / "httpHeaders", header.get("name", ""))
     return errors
 
 
-def _sleep(path: Path, action: Json, grace_period: int) -> list[FieldError]:
-    seconds = action.get("seconds", 0)
-    if 0 <= seconds <= grace_period:
+def _sleep(at: At) -> list[FieldError]:
+    """At most as long as the pod has to end."""
+    seconds, most = at.value.get("seconds", 0), at.env.grace_period
+    if 0 <= seconds <= most:
         return []
-    return [
-        invalid(path, seconds, f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})")
-    ]
+    return [invalid(at.path, seconds, f"must be non-negative and less than terminationGracePeriodSeconds ({most})")]
 
 
-def _handler(path: Path, handler: Json, grace_period: int) -> list[FieldError]:
+def _handler(at: At) -> list[FieldError]:
     """Exactly one kind of action."""
     errors: list[FieldError] = []
-    chosen = 0
-    for name in ("exec", "httpGet", "tcpSocket", "grpc", "sleep"):
-        action = handler.get(name)
-        if action is None:
-            continue
-        chosen += 1
-        if chosen > 1:
-            errors.append(forbidden(path / name, "may not specify more than 1 handler type"))
-        elif name == "exec":
-            errors += [] if action.get("command") else [required(path / name / "command")]
-        elif name == "httpGet":
-            errors += _http(path / name, action)
-        elif name == "sleep":
-            errors += _sleep(path / name, action, grace_period)
+    chosen = [name for name in _ACTIONS if at.value.get(name) is not None]
+    for position, name in enumerate(chosen):
+        if position:
+            errors.append(forbidden(at.path / name, "may not specify more than 1 handler type"))
         else:
-            errors += _port(path / name / "port", action.get("port"))
-    return errors if chosen else [*errors, required(path, "must specify a handler type")]
-
-
-def _probe(path: Path, probe: Json, grace_period: int) -> list[FieldError]:
-    errors = _handler(path, probe, grace_period)
-    errors += [invalid(path / field, probe[field], _NEGATIVE) for field in _PROBE_NUMBERS if probe.get(field, 0) < 0]
-    own = probe.get("terminationGracePeriodSeconds")
-    if own is not None and own <= 0:
-        errors.append(invalid(path / "terminationGracePeriodSeconds", own, "must be greater than 0"))
-    return errors
+            errors += at.field(name)
+    return errors if chosen else [required(at.path, "must specify a handler type")]
 
 
 def validate_probes(path: Path, container: Json, facts: PodFacts) -> list[FieldError]:
@@ -214,7 +164,7 @@ def validate_probes(path: Path, container: Json, facts: PodFacts) -> list[FieldE
         if probe is None:
             continue
         at = path / name
-        errors += _probe(at, probe, facts.grace_period)
+        errors += RULES.of(Probe).errors(at, probe, facts)
         if name == "readinessProbe":
             if probe.get("terminationGracePeriodSeconds") is not None:
                 own = probe["terminationGracePeriodSeconds"]
@@ -225,12 +175,18 @@ def validate_probes(path: Path, container: Json, facts: PodFacts) -> list[FieldE
 
 
 def validate_lifecycle(path: Path, lifecycle: Json, facts: PodFacts, operating_system: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for name in ("postStart", "preStop"):
-        if lifecycle.get(name) is not None:
-            errors += _handler(path / name, lifecycle[name], facts.grace_period)
-    if lifecycle.get("stopSignal") is not None and not operating_system:
+    at = RULES.of(Lifecycle).at(path, lifecycle, facts)
+    errors = at.fields("postStart", "preStop")
+    signal = lifecycle.get("stopSignal")
+    if signal is None:
+        return errors
+    if not operating_system:
         errors.append(forbidden(path / "stopSignal", "may not be set for containers with empty `spec.os.name`"))
+    elif operating_system == "windows":
+        if signal not in _WINDOWS_SIGNALS:
+            errors.append(not_supported(path / "stopSignal", Named(signal), _WINDOWS_SIGNALS))
+    elif operating_system == "linux":
+        errors += at.field("stopSignal")
     return errors
 
 
@@ -324,21 +280,22 @@ def _claims(path: Path, claims: list[Json], known: set[str]) -> list[FieldError]
     return errors
 
 
-def _resize_policy(path: Path, policies: list[Json], restart_policy: str) -> list[FieldError]:
+def _resize_policy(at: At) -> list[FieldError]:
+    """What a change of a resource does, once for each. (Everything is said of the list, as upstream has it.)"""
     errors: list[FieldError] = []
     seen: set[str] = set()
-    for policy in policies:
+    path = at.path / "resizePolicy"
+    resources, ways = (known_values(ContainerResizePolicy, name) for name in ("resourceName", "restartPolicy"))
+    for policy in at.value.get("resizePolicy") or ():
         name, how = policy.get("resourceName", ""), policy.get("restartPolicy", "")
         if name in seen:
             errors.append(duplicate(path, Named(name)))
         seen.add(name)
-        if name not in ("cpu", "memory"):
-            errors.append(not_supported(path, Named(name), ("cpu", "memory")) if name else required(path))
-        if how not in ("NotRequired", "RestartContainer"):
-            errors.append(
-                not_supported(path, Named(how), ("NotRequired", "RestartContainer")) if how else required(path)
-            )
-        if restart_policy == "Never" and how != "NotRequired":
+        if name not in resources:
+            errors.append(not_supported(path, Named(name), resources) if name else required(path))
+        if how not in ways:
+            errors.append(not_supported(path, Named(how), ways) if how else required(path))
+        if at.env.restart_policy == "Never" and how != "NotRequired":
             errors.append(invalid(path, Named(how), "must be 'NotRequired' when `restartPolicy` is 'Never'"))
     return errors
 
@@ -350,27 +307,36 @@ def _resize_policy(path: Path, policies: list[Json], restart_policy: str) -> lis
 def validate_restart_policy(path: Path, container: Json) -> list[FieldError]:
     """A container's own restart policy and its rules by exit code."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
-    errors: list[FieldError] = []
+    if policy is None and not rules:
+        return []
+    at = RULES.of(Container).at(path, container)
+    errors = at.field("restartPolicy")
     if policy is None:
-        if not rules:
-            return []
         errors.append(required(path / "restartPolicy", "must specify restartPolicy when restart rules are used"))
-    elif policy not in ("Always", "Never", "OnFailure"):
-        errors.append(not_supported(path / "restartPolicy", Named(policy), ("Always", "Never", "OnFailure")))
-    if len(rules) > 20:
-        errors.append(too_many(path / "restartPolicyRules", len(rules), 20))
+    most = most_items(Container, "restartPolicyRules")
+    if len(rules) > most:
+        errors.append(too_many(path / "restartPolicyRules", len(rules), most))
+    checks = RULES.of(ContainerRestartRule)
     for index, rule in enumerate(rules):
-        at = (path / "restartPolicyRules")[index]
-        action, codes = rule.get("action", ""), rule.get("exitCodes")
-        if action not in ("Restart", "RestartAllContainers"):
-            errors.append(not_supported(at / "action", Named(action), ("Restart", "RestartAllContainers")))
-        if codes is None:
-            errors.append(required(at / "exitCodes", "must be specified"))
-            continue
-        if codes.get("operator") not in ("In", "NotIn"):
-            errors.append(
-                not_supported(at / "exitCodes" / "operator", Named(codes.get("operator", "")), ("In", "NotIn"))
-            )
-        if len(codes.get("values") or ()) > 255:
-            errors.append(too_many(at / "exitCodes" / "values", len(codes["values"]), 255))
+        errors += checks.errors((path / "restartPolicyRules")[index], rule)
     return errors
+
+
+_CONTAINER: Final = (
+    "name", "image", "terminationMessagePolicy", ("ports", _ports), "env", ("envFrom", _env_from),
+    ("volumeMounts", _mounts), ("volumeDevices", _devices), "imagePullPolicy", ("resources", _resources),
+    ("resizePolicy", _resize_policy), "securityContext",
+)  # fmt: skip
+#: Looked at by what has the container: it depends on which of its containers that is.
+_BY_RULES: Final = (
+    "restartPolicy", "restartPolicyRules", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"
+)  # fmt: skip
+RULES.set(ContainerPort, by_rules=("name", "containerPort", "hostPort", "protocol"))
+RULES.set(HTTPGetAction, _http, by_rules=("path", "port", "scheme"))
+RULES.set(SleepAction, _sleep)
+RULES.set(LifecycleHandler, _handler, by_rules=_ACTIONS)
+RULES.set(Lifecycle, by_rules=("postStart", "preStop", "stopSignal"))
+RULES.set(Probe, _handler, *_PROBE_NUMBERS, "terminationGracePeriodSeconds", by_rules=_ACTIONS)
+RULES.set(SecurityContext, *CONTAINER_SECURITY)
+RULES.set(Container, *_CONTAINER, by_rules=_BY_RULES)
+RULES.set(EphemeralContainer, *_CONTAINER, by_rules=_BY_RULES)

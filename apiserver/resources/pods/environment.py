@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid, not_found, not_supported, required
-from apiserver.api.names import config_map_key, dns_label, dns_subdomain, label_key, object_name, relaxed_env_var_name
 from apiserver.api.quantity import Quantity
+from apiserver.api.types.core.containers import EnvFromSource, EnvVar, EnvVarSource
+from apiserver.api.types.core.references import FileKeySelector, ObjectFieldSelector, ResourceFieldSelector
+from apiserver.api.validation.compile import At
+from apiserver.api.validation.formats import FORMATS
+from apiserver.resources.corerules import RULES
 
-__all__ = [
-    "VOLUME_FIELDS",
-    "no_backsteps",
-    "validate_env",
-    "validate_env_from",
-    "validate_field_reference",
-    "validate_resource_field",
-]
+__all__ = ["VOLUME_FIELDS", "env_from", "validate_file_volumes"]
 
 Json = dict[str, Any]
 
@@ -51,6 +48,8 @@ _RESOURCES: Final = (
 )
 _HUGE: Final = ("requests.hugepages-", "limits.hugepages-")
 _SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+#: What rules of a source know besides: the fields of the pod that can be shown; that no container need be named.
+_WHAT_ENV_SHOWS: Final[dict[str, Any]] = {"fieldRef": ENV_FIELDS, "resourceFieldRef": False}
 _NONE: Final = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 _BYTES: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 _UNIT_OF: Final = {
@@ -61,68 +60,19 @@ _UNIT_OF: Final = {
 }
 
 
-def no_backsteps(path: Path, target: str) -> list[FieldError]:
-    return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
-
-
-def validate_env(path: Path, variables: list[Json]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, variable in enumerate(variables):
-        at = path[index]
-        name = variable.get("name", "")
-        errors += (
-            [invalid(at / "name", name, text) for text in relaxed_env_var_name(name)]
-            if name
-            else [required(at / "name")]
-        )
-        if variable.get("valueFrom") is not None:
-            errors += _value_from(at / "valueFrom", variable)
-    return errors
-
-
-def _value_from(path: Path, variable: Json) -> list[FieldError]:
-    source = variable["valueFrom"]
-    errors: list[FieldError] = []
+def _value_from(at: At) -> list[FieldError]:
+    """Where a variable has its value from: one place, and only without a value."""
+    source = at.value["valueFrom"]
+    here = RULES.of(EnvVarSource).at(at.path / "valueFrom", source)
     chosen = [name for name in _SOURCES if source.get(name) is not None]
-    for name in chosen:
-        at = path / name
-        if name == "fieldRef":
-            errors += validate_field_reference(at, source[name], ENV_FIELDS)
-        elif name == "resourceFieldRef":
-            errors += validate_resource_field(at, source[name], volume=False)
-        elif name == "fileKeyRef":
-            errors += _file_key(at, source[name])
-        else:
-            errors += _key(at, source[name])
+    errors = [error for name in chosen for error in here.field(name, _WHAT_ENV_SHOWS.get(name))]
     if not chosen:
-        errors.append(invalid(path, "", _NONE))
-    elif variable.get("value"):
-        errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
+        errors.append(invalid(here.path, "", _NONE))
+    elif at.value.get("value"):
+        errors.append(invalid(here.path, "", "may not be specified when `value` is not empty"))
     elif len(chosen) > 1:
-        errors.append(invalid(path, "", "may not have more than one field specified at a time"))
+        errors.append(invalid(here.path, "", "may not have more than one field specified at a time"))
     return errors
-
-
-def _key(path: Path, reference: Json) -> list[FieldError]:
-    """A key of a ConfigMap or Secret."""
-    name, key = reference.get("name", ""), reference.get("key", "")
-    errors = [invalid(path / "name", name, text) for text in dns_subdomain(name)]
-    return errors + (
-        [invalid(path / "key", key, text) for text in config_map_key(key)] if key else [required(path / "key")]
-    )
-
-
-def _file_key(path: Path, reference: Json) -> list[FieldError]:
-    key, volume, file = (reference.get(field, "") for field in ("key", "volumeName", "path"))
-    errors = (
-        [invalid(path / "key", key, text) for text in relaxed_env_var_name(key)] if key else [required(path / "key")]
-    )
-    errors += (
-        [invalid(path / "volumeName", volume, text) for text in dns_label(volume)]
-        if volume
-        else [required(path / "volumeName")]
-    )
-    return errors + (no_backsteps(path / "path", file) if file else [required(path / "path")])
 
 
 def validate_file_volumes(root: Path, spec: Json) -> list[FieldError]:
@@ -144,43 +94,36 @@ def validate_file_volumes(root: Path, spec: Json) -> list[FieldError]:
     return errors
 
 
-def validate_field_reference(path: Path, reference: Json, supported: tuple[str, ...]) -> list[FieldError]:
-    """A field of the pod itself, one annotation or label by subscript."""
-    field = reference.get("fieldPath", "")
-    if not reference.get("apiVersion"):
-        return [required(path / "apiVersion")]
-    if not field:
-        return [required(path / "fieldPath")]
+def _field_reference(at: At) -> list[FieldError]:
+    """A field of the pod itself, one annotation or label by subscript. (`env` are the fields that can be shown.)"""
+    if missing := at.field("apiVersion") or at.field("fieldPath"):
+        return missing
+    path, field, version = at.path, at.value["fieldPath"], at.value["apiVersion"]
     base, bracket, rest = field.partition("['")
     subscripted = bool(bracket) and rest.endswith("']")
     known = base in ("metadata.annotations", "metadata.labels") if subscripted else field in _CONVERTIBLE
-    if reference["apiVersion"] != "v1" or not known:
-        what = (
-            f"field label not supported: {field}"
-            if reference["apiVersion"] == "v1"
-            else f"unsupported pod version: {reference['apiVersion']}"
-        )
+    if version != "v1" or not known:
+        what = f"field label not supported: {field}" if version == "v1" else f"unsupported pod version: {version}"
         if subscripted and not known:
             what = f"field label does not support subscript: {field}"
         return [invalid(path / "fieldPath", field, f"error converting fieldPath: {what}")]
     if subscripted:
         key = rest.removesuffix("']")
         shown = key.lower() if base == "metadata.annotations" else key
-        return [invalid(path, shown, text) for text in label_key(shown)]
-    return [] if field in supported else [not_supported(path / "fieldPath", field, supported)]
+        return FORMATS["label-key"].errors(path, shown)
+    return [] if field in at.env else [not_supported(path / "fieldPath", field, at.env)]
 
 
-def validate_resource_field(path: Path, reference: Json, volume: bool) -> list[FieldError]:
-    """Requests or limits of a container."""
-    resource = reference.get("resource", "")
-    errors: list[FieldError] = []
-    if volume and not reference.get("containerName"):
-        errors.append(required(path / "containerName"))
-    elif not resource:
-        errors.append(required(path / "resource"))
-    elif resource not in _RESOURCES and not resource.startswith(_HUGE):
-        errors.append(not_supported(path / "resource", resource, _RESOURCES))
-    return errors + _divisor(path, resource, reference.get("divisor", "0"))
+def _resource_field(at: At) -> list[FieldError]:
+    """Requests or limits of a container, which a volume must name (`env`)."""
+    resource = at.value.get("resource", "")
+    if at.env and not at.value.get("containerName"):
+        errors = [required(at.path / "containerName")]
+    else:
+        errors = at.field("resource")
+        if resource and resource not in _RESOURCES and not resource.startswith(_HUGE):
+            errors.append(not_supported(at.path / "resource", resource, _RESOURCES))
+    return errors + _divisor(at.path, resource, at.value.get("divisor", "0"))
 
 
 def _divisor(path: Path, resource: str, divisor: str) -> list[FieldError]:
@@ -204,24 +147,21 @@ def _divisor(path: Path, resource: str, divisor: str) -> list[FieldError]:
     ]
 
 
-def validate_env_from(path: Path, sources: list[Json]) -> list[FieldError]:
+def env_from(path: Path, sources: list[Json]) -> list[FieldError]:
+    """Sources of many variables at once. (That there must be one of two is said of the list, as upstream has it.)"""
     errors: list[FieldError] = []
     for index, source in enumerate(sources):
-        at = path[index]
-        prefix = source.get("prefix", "")
-        if prefix:
-            errors += [invalid(at / "prefix", prefix, text) for text in relaxed_env_var_name(prefix)]
+        errors += RULES.of(EnvFromSource).errors(path[index], source)
         chosen = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
-        for field in chosen:
-            name = source[field].get("name", "")
-            if name:
-                errors += [
-                    invalid(at / field / "name", name, text) for text in object_name("subdomain", name, prefix=True)
-                ]
-            else:
-                errors.append(required(at / field / "name"))
         if not chosen:
             errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(chosen) > 1:
             errors.append(invalid(path, "", "may not have more than one field specified at a time"))
     return errors
+
+
+RULES.set(EnvVarSource, by_rules=_SOURCES)
+RULES.set(EnvVar, "name", ("valueFrom", _value_from))
+RULES.set(ObjectFieldSelector, _field_reference, by_rules=("apiVersion", "fieldPath"))
+RULES.set(ResourceFieldSelector, _resource_field, by_rules=("resource",))
+RULES.set(FileKeySelector, "key", "volumeName", "path")

@@ -18,10 +18,10 @@ from apiserver.api.fielderrors import (
     too_long,
 )
 from apiserver.api.names import dns_label, dns_subdomain, label_key
+from apiserver.api.networks import ip_family, legacy_ip
 from apiserver.api.quantity import Quantity
 from apiserver.api.types.core.pods import PodStatus
 from apiserver.api.validation.changes import changes
-from apiserver.resources.networks import ip_family, legacy_ip
 from apiserver.resources.pods.updates import annotation_updates
 from apiserver.resources.resource_names import is_native
 

@@ -16,13 +16,14 @@ from apiserver.api.fielderrors import (
     not_found,
     not_supported,
     required,
-    too_long,
 )
 from apiserver.api.internal import internal
-from apiserver.api.names import dns_label, dns_subdomain, dns_subdomain_with_underscore, label_key, label_value
 from apiserver.api.quantity import Quantity
-from apiserver.api.types.core.pods import PodResourceClaim
-from apiserver.resources.networks import legacy_ip
+from apiserver.api.types.core.containers import EphemeralContainer
+from apiserver.api.types.core.pods import PodDNSConfig, PodOS, PodResourceClaim, PodSchedulingGroup, PodSpec
+from apiserver.api.types.core.security import PodSecurityContext
+from apiserver.api.validation.compile import At, known_values
+from apiserver.resources.corerules import RULES
 from apiserver.resources.pods import qos
 from apiserver.resources.pods.containervalidation import (
     PodFacts,
@@ -34,8 +35,8 @@ from apiserver.resources.pods.containervalidation import (
 )
 from apiserver.resources.pods.defaults import containers
 from apiserver.resources.pods.environment import validate_file_volumes
-from apiserver.resources.pods.scheduling import validate_affinity, validate_gates, validate_spread, validate_tolerations
-from apiserver.resources.pods.security import validate_pod_security
+from apiserver.resources.pods.scheduling import validate_gates, validate_spread
+from apiserver.resources.pods.security import POD_SECURITY
 from apiserver.resources.pods.volumes import validate_volumes
 from apiserver.resources.resource_names import is_hugepage
 
@@ -48,9 +49,13 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _ANNOTATIONS: Final = Path("metadata.annotations")
+_MOST_NAMESERVERS: Final = 3
+_MOST_SEARCHES: Final = 32
+#: Of all search paths, with a space between them.
+_MOST_CHARACTERS: Final = 2048
+_TWO_CLAIMS: Final = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+_NO_CLAIM: Final = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
 MIRROR: Final = "kubernetes.io/config.mirror"
-_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
-_DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 _EPHEMERAL_FORBIDDEN: Final = (
     "ports",
@@ -109,67 +114,50 @@ def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTA
 
 def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC) -> list[FieldError]:
     """`root` is where the spec stands: in a pod, or in the template of one (whose `metadata` says nothing)."""
-    errors: list[FieldError] = []
-    if spec.get("terminationGracePeriodSeconds") is None:
-        errors.append(required(root / "terminationGracePeriodSeconds"))
-    volumes, found = (
-        validate_volumes(root / "volumes", spec["volumes"], metadata.get("name", ""))
-        if spec.get("volumes")
-        else ({}, [])
-    )
-    errors += found
-    if spec.get("resourceClaims"):
-        errors += _resource_claims(
-            root / "resourceClaims", spec["resourceClaims"], MIRROR in (metadata.get("annotations") or {})
-        )
-    facts = PodFacts(spec, volumes)
-    errors += _containers(spec, facts, root)
-    if spec.get("initContainers"):
-        errors += _init_containers(spec, facts, root)
-    if spec.get("ephemeralContainers"):
-        errors += _ephemeral_containers(spec, facts, root)
-    if spec.get("resources") is not None:
-        errors += _pod_resources(spec, root, facts.claims)
-    errors += _policies(spec, root)
-    for key, value in (spec.get("nodeSelector") or {}).items():
-        errors += [invalid(root / "nodeSelector", key, text) for text in label_key(key)]
-        errors += [invalid(root / "nodeSelector", value, text) for text in label_value(value)]
-    if spec.get("securityContext"):
-        errors += validate_pod_security(root / "securityContext", spec["securityContext"], spec)
-    if spec.get("affinity") is not None:
-        errors += validate_affinity(root / "affinity", spec["affinity"])
-    errors += _dns(spec, root)
-    for index, gate in enumerate(spec.get("readinessGates") or ()):
-        kind = gate.get("conditionType", "")
-        errors += [invalid((root / "readinessGates")[index] / "conditionType", kind, text) for text in label_key(kind)]
-    if spec.get("schedulingGates"):
-        errors += validate_gates(root / "schedulingGates", spec["schedulingGates"])
-    if spec.get("topologySpreadConstraints"):
-        errors += validate_spread(root / "topologySpreadConstraints", spec["topologySpreadConstraints"])
-    return errors + _names(spec, root) + _rest(spec, root) + validate_file_volumes(root, spec)
+    return RULES.of(PodSpec).errors(root, spec, PodFacts(spec, metadata))
+
+
+def _volumes(at: At) -> list[FieldError]:
+    volumes = at.value.get("volumes")
+    if not volumes:
+        return []
+    at.env.volumes, errors = validate_volumes(at.path / "volumes", volumes, at.env.metadata.get("name", ""))
+    return errors
+
+
+def _gates(at: At) -> list[FieldError]:
+    return validate_gates(at.path / "schedulingGates", at.value.get("schedulingGates") or [])
+
+
+def _spread(at: At) -> list[FieldError]:
+    return validate_spread(at.path / "topologySpreadConstraints", at.value.get("topologySpreadConstraints") or [])
+
+
+def _file_volumes(at: At) -> list[FieldError]:
+    return validate_file_volumes(at.path, at.value)
 
 
 # --- containers
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError]:
-    path = root / "containers"
-    if not spec.get("containers"):
-        return [required(path)]
+def _containers(at: At) -> list[FieldError]:
+    if not at.value.get("containers"):
+        return at.field("containers")
+    spec, facts, path = at.value, at.env, at.path / "containers"
     errors: list[FieldError] = []
     names: set[str] = set()
     system = (spec.get("os") or {}).get("name", "")
     for index, container in enumerate(spec["containers"]):
-        at = path[index]
-        errors += validate_container(at, container, facts)
+        here = path[index]
+        errors += validate_container(here, container, facts)
         if container.get("name", "") in names:
-            errors.append(duplicate(at / "name", container["name"]))
+            errors.append(duplicate(here / "name", container["name"]))
         names.add(container.get("name", ""))
         if container.get("lifecycle") is not None:
-            errors += validate_lifecycle(at / "lifecycle", container["lifecycle"], facts, system)
-        errors += validate_probes(at, container, facts) + validate_restart_policy(at, container)
-    return errors + _host_ports(path, spec["containers"]) + _host_network(spec, root)
+            errors += validate_lifecycle(here / "lifecycle", container["lifecycle"], facts, system)
+        errors += validate_probes(here, container, facts) + validate_restart_policy(here, container)
+    return errors + _host_ports(path, spec["containers"]) + _host_network(spec, at.path)
 
 
 def _host_ports(path: Path, listed: list[Json]) -> list[FieldError]:
@@ -197,25 +185,25 @@ def _host_network(spec: Json, root: Path) -> list[FieldError]:
     ]  # fmt: skip
 
 
-def _init_containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError]:
-    path = root / "initContainers"
+def _init_containers(at: At) -> list[FieldError]:
+    spec, facts, path = at.value, at.env, at.path / "initContainers"
     errors: list[FieldError] = []
     names = {container.get("name", "") for container in spec.get("containers") or ()}
     system = (spec.get("os") or {}).get("name", "")
-    for index, container in enumerate(spec["initContainers"]):
-        at = path[index]
-        errors += validate_container(at, container, facts) + validate_restart_policy(at, container)
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        here = path[index]
+        errors += validate_container(here, container, facts) + validate_restart_policy(here, container)
         if container.get("name", "") in names:
-            errors.append(duplicate(at / "name", container.get("name", "")))
+            errors.append(duplicate(here / "name", container.get("name", "")))
         names.add(container.get("name", ""))
         errors += _host_ports(path, [container])
         if container.get("restartPolicy") == "Always":
             if container.get("lifecycle") is not None:
-                errors += validate_lifecycle(at / "lifecycle", container["lifecycle"], facts, system)
-            errors += validate_probes(at, container, facts)
+                errors += validate_lifecycle(here / "lifecycle", container["lifecycle"], facts, system)
+            errors += validate_probes(here, container, facts)
             continue
         errors += [
-            forbidden(at / field, _NOT_SIDECAR)
+            forbidden(here / field, _NOT_SIDECAR)
             for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
             if container.get(field) is not None
         ]
@@ -223,42 +211,42 @@ def _init_containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError
             if policy.get("restartPolicy") == "RestartContainer":
                 detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
                 errors.append(
-                    invalid((at / "resizePolicy")[position] / "restartPolicy", Named("RestartContainer"), detail)
+                    invalid((here / "resizePolicy")[position] / "restartPolicy", Named("RestartContainer"), detail)
                 )
     return errors
 
 
-def _ephemeral_containers(spec: Json, facts: PodFacts, root: Path) -> list[FieldError]:
-    path = root / "ephemeralContainers"
+def _ephemeral_containers(at: At) -> list[FieldError]:
+    spec, facts, path = at.value, at.env, at.path / "ephemeralContainers"
     errors: list[FieldError] = []
     others = {container.get("name", "") for container in containers(spec, ephemeral=False)}
     names = set(others)
-    for index, container in enumerate(spec["ephemeralContainers"]):
-        at = path[index]
-        errors += validate_container(at, container, facts)
+    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
+        here = path[index]
+        errors += validate_container(here, container, facts, EphemeralContainer)
         if container.get("name", "") in names:
-            errors.append(duplicate(at / "name", container.get("name", "")))
+            errors.append(duplicate(here / "name", container.get("name", "")))
         names.add(container.get("name", ""))
         target = container.get("targetContainerName", "")
         if target and target not in others:
-            errors.append(not_found(at / "targetContainerName", target))
+            errors.append(not_found(here / "targetContainerName", target))
         said = [
             field
             for field in _EPHEMERAL_FORBIDDEN
             if (container.get(field) if field == "resources" else container.get(field) is not None)
         ]
-        errors += [forbidden(at / field, _EPHEMERAL) for field in said]
+        errors += [forbidden(here / field, _EPHEMERAL) for field in said]
         for position, mount in enumerate(container.get("volumeMounts") or ()):
             errors += [
-                forbidden((at / "volumeMounts")[position] / field, _EPHEMERAL)
+                forbidden((here / "volumeMounts")[position] / field, _EPHEMERAL)
                 for field in ("subPath", "subPathExpr")
                 if mount.get(field)
             ]
     return errors
 
 
-def _pod_resources(spec: Json, root: Path, claims: set[str]) -> list[FieldError]:
-    path, resources = root / "resources", spec["resources"]
+def _pod_resources(at: At) -> list[FieldError]:
+    spec, path, resources = at.value, at.path / "resources", at.value["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
         return [forbidden(path, "may not be set for a windows pod")]
     errors = (
@@ -266,7 +254,7 @@ def _pod_resources(spec: Json, root: Path, claims: set[str]) -> list[FieldError]
         if resources.get("claims")
         else []
     )
-    errors += validate_resources(path, resources, claims, pod_level=True)
+    errors += validate_resources(path, resources, at.env.claims, pod_level=True)
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, amount in qos.aggregate(spec, "requests").items():
         if name in requests and amount.compare(Quantity.parse(requests[name])) > 0:
@@ -279,8 +267,8 @@ def _pod_resources(spec: Json, root: Path, claims: set[str]) -> list[FieldError]
     for index, container in enumerate(spec.get("containers") or ()):
         for name, text in ((container.get("resources") or {}).get("limits") or {}).items():
             if name in limits and Quantity.parse(text).compare(Quantity.parse(limits[name])) > 0:
-                at = (path / "containers")[index].key(name) / "limits"
-                errors.append(invalid(at, text, f"must be less than or equal to pod limits of {limits[name]}"))
+                here = (path / "containers")[index].key(name) / "limits"
+                errors.append(invalid(here, text, f"must be less than or equal to pod limits of {limits[name]}"))
     return errors
 
 
@@ -288,35 +276,26 @@ def _pod_resources(spec: Json, root: Path, claims: set[str]) -> list[FieldError]
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _resource_claims(path: Path, claims: list[Json], mirror: bool) -> list[FieldError]:
+def _resource_claims(at: At) -> list[FieldError]:
     errors: list[FieldError] = []
     names: set[str] = set()
-    for index, claim in enumerate(claims):
-        at = path[index]
+    mirror = MIRROR in (at.env.metadata.get("annotations") or {})
+    for index, claim in enumerate(at.value.get("resourceClaims") or ()):
         if mirror:
             errors.append(forbidden(Path("[]"), "static pods do not support resource claims"))
             continue
-        name, claim_name, template = (
-            claim.get("name", ""),
-            claim.get("resourceClaimName"),
-            claim.get("resourceClaimTemplateName"),
-        )
-        if not name:
-            errors.append(required(at / "name"))
-        elif name in names:
-            errors.append(duplicate(at / "name", name))
+        here = RULES.of(PodResourceClaim).at((at.path / "resourceClaims")[index], claim)
+        name = claim.get("name", "")
+        if name in names:
+            errors.append(duplicate(here.path / "name", name))
         else:
-            errors += [invalid(at / "name", name, text) for text in dns_label(name)]
-            names.add(name)
-        if claim_name is not None and template is not None:
-            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.append(invalid(at, internal(PodResourceClaim, claim), detail))
-        if claim_name is None and template is None:
-            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            errors.append(invalid(at, internal(PodResourceClaim, claim), detail))
-        for field, value in (("resourceClaimName", claim_name), ("resourceClaimTemplateName", template)):
-            if value is not None:
-                errors += [invalid(at / field, value, text) for text in dns_subdomain(value)]
+            errors += here.field("name")
+            names.update([name] if name else [])
+        chosen = [field for field in _CLAIM_SOURCES if claim.get(field) is not None]
+        if len(chosen) != 1:
+            detail = _TWO_CLAIMS if chosen else _NO_CLAIM
+            errors.append(invalid(here.path, internal(PodResourceClaim, claim), detail))
+        errors += here.fields(*_CLAIM_SOURCES)
     return errors
 
 
@@ -324,118 +303,80 @@ def _resource_claims(path: Path, claims: list[Json], mirror: bool) -> list[Field
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _one_of(path: Path, value: str, supported: tuple[str, ...]) -> list[FieldError]:
-    if not value:
-        return [required(path)]
-    return [] if value in supported else [not_supported(path, Named(value), supported)]
-
-
-def _policies(spec: Json, root: Path) -> list[FieldError]:
-    return _one_of(root / "restartPolicy", spec.get("restartPolicy", ""), _RESTART_POLICIES) + _one_of(
-        root / "dnsPolicy", spec.get("dnsPolicy", ""), _DNS_POLICIES
-    )
-
-
-def _dns(spec: Json, root: Path) -> list[FieldError]:
-    path, config = root / "dnsConfig", spec.get("dnsConfig")
-    if spec.get("dnsPolicy") == "None":
+def _dns(at: At) -> list[FieldError]:
+    """The resolver's configuration, which must say something where the policy takes it from nowhere else."""
+    path, config = at.path / "dnsConfig", at.value.get("dnsConfig")
+    if at.value.get("dnsPolicy") == "None":
         if config is None:
             return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
         if not config.get("nameservers"):
             return [required(path / "nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None")]
-    if config is None:
-        return []
-    servers, searches = config.get("nameservers") or [], config.get("searches") or []
-    errors = (
-        [invalid(path / "nameservers", servers, "must not have more than 3 nameservers")] if len(servers) > 3 else []
-    )
-    for index, server in enumerate(servers):
-        errors += legacy_ip((path / "nameservers")[index], server)
-    if len(searches) > 32:
-        errors.append(invalid(path / "searches", searches, "must not have more than 32 search paths"))
-    if len(" ".join(searches)) > 2048:
-        errors.append(
-            invalid(
-                path / "searches",
-                searches,
-                "must not have more than 2048 characters (including spaces) in the search list",
-            )
-        )
-    for index, search in enumerate(searches):
-        name = search.removesuffix(".")
-        errors += (
-            [invalid((path / "searches")[index], name, text) for text in dns_subdomain_with_underscore(name)]
-            if search != "."
-            else []
-        )
-    for index, option in enumerate(config.get("options") or ()):
-        if not option.get("name"):
-            errors.append(required((path / "options")[index], "must not be empty"))
-    return errors
+    return at.field("dnsConfig")
 
 
-def _names(spec: Json, root: Path) -> list[FieldError]:
-    """Fields that name something."""
-    errors: list[FieldError] = []
-    for field, check in (("serviceAccountName", dns_subdomain), ("nodeName", dns_subdomain)):
-        errors += [invalid(root / field, spec[field], text) for text in check(spec[field])] if spec.get(field) else []
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= 2147483647:
-        errors.append(invalid(root / "activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive"))
-    for field in ("hostname", "subdomain"):
-        errors += (
-            [invalid(root / field, spec[field], text) for text in dns_label(spec[field])] if spec.get(field) else []
-        )
-    if spec.get("tolerations"):
-        errors += validate_tolerations(root / "tolerations", spec["tolerations"])
-    for index, alias in enumerate(spec.get("hostAliases") or ()):
-        at = (root / "hostAliases")[index]
-        errors += legacy_ip(at / "ip", alias.get("ip", ""))
-        for position, name in enumerate(alias.get("hostnames") or ()):
-            errors += [invalid((at / "hostnames")[position], name, text) for text in dns_subdomain(name)]
-    if spec.get("priorityClassName"):
-        errors += [
-            invalid(root / "priorityClassName", spec["priorityClassName"], text)
-            for text in dns_subdomain(spec["priorityClassName"])
-        ]
-    if spec.get("runtimeClassName") is not None:
-        errors += [
-            invalid(root / "runtimeClassName", spec["runtimeClassName"], text)
-            for text in dns_subdomain(spec["runtimeClassName"])
-        ]
-    return errors
+def _dns_config(at: At) -> list[FieldError]:
+    path, servers, searches = at.path, at.value.get("nameservers") or [], at.value.get("searches") or []
+    errors = []
+    if len(servers) > _MOST_NAMESERVERS:
+        detail = f"must not have more than {_MOST_NAMESERVERS} nameservers"
+        errors.append(invalid(path / "nameservers", servers, detail))
+    errors += at.field("nameservers")
+    if len(searches) > _MOST_SEARCHES:
+        errors.append(invalid(path / "searches", searches, f"must not have more than {_MOST_SEARCHES} search paths"))
+    if len(" ".join(searches)) > _MOST_CHARACTERS:
+        detail = f"must not have more than {_MOST_CHARACTERS} characters (including spaces) in the search list"
+        errors.append(invalid(path / "searches", searches, detail))
+    errors += at.field("searches")
+    return errors + [
+        required((path / "options")[index], "must not be empty")
+        for index, option in enumerate(at.value.get("options") or ())
+        if not option.get("name")
+    ]
 
 
-def _rest(spec: Json, root: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
-    override = spec.get("hostnameOverride")
-    if override is not None:
-        at = root / "hostnameOverride"
-        if spec.get("setHostnameAsFQDN"):
-            errors.append(forbidden(at, "may not be specified when setHostnameAsFQDN is true"))
-        if spec.get("hostNetwork"):
-            errors.append(forbidden(at, "may not be specified when hostNetwork is true"))
-        if len(override) > 64:
-            errors.append(too_long(at, 64))
-        errors += [invalid(at, override, text) for text in dns_subdomain(override)]
-    if spec.get("preemptionPolicy") is not None:
-        errors += _one_of(root / "preemptionPolicy", spec["preemptionPolicy"], ("PreemptLowerPriority", "Never"))
-    if spec.get("overhead"):
-        errors += validate_resources(root / "overhead", {"limits": spec["overhead"]}, set())
-    system = spec.get("os")
-    if system is not None:
-        name = system.get("name", "")
-        if not name:
-            errors.append(required(root / "os" / "name"))
-        elif name not in ("linux", "windows"):
-            errors.append(not_supported(root / "os", Named(name), ("linux", "windows")))
-    group = spec.get("schedulingGroup")
-    if group is not None:
-        name = group.get("podGroupName")
-        at = root / "schedulingGroup" / "podGroupName"
-        errors += (
-            [invalid(at, None, "must specify one of: `podGroupName`")]
-            if name is None
-            else [invalid(at, name, text) for text in dns_subdomain(name)]
-        )
-    return errors
+def _hostname(at: At) -> list[FieldError]:
+    """A host name of its own, which only a pod in a network of its own can have."""
+    errors = [
+        forbidden(at.path / "hostnameOverride", f"may not be specified when {field} is true")
+        for field in ("setHostnameAsFQDN", "hostNetwork")
+        if at.value.get(field)
+    ]
+    return errors + at.field("hostnameOverride")
+
+
+def _overhead(at: At) -> list[FieldError]:
+    amounts = at.value.get("overhead")
+    return validate_resources(at.path / "overhead", {"limits": amounts}, set()) if amounts else []
+
+
+def _system(at: At) -> list[FieldError]:
+    """(That a system is not known is said of the object around its name, as upstream has it.)"""
+    name, known = at.value.get("name", ""), known_values(PodOS, "name")
+    if not name:
+        return [required(at.path / "name")]
+    return [] if name in known else [not_supported(at.path, Named(name), known)]
+
+
+def _group(at: At) -> list[FieldError]:
+    if at.value.get("podGroupName") is None:
+        return [invalid(at.path / "podGroupName", None, "must specify one of: `podGroupName`")]
+    return at.field("podGroupName")
+
+
+_CLAIM_SOURCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
+RULES.set(PodResourceClaim, by_rules=("name", *_CLAIM_SOURCES))
+RULES.set(PodDNSConfig, _dns_config, by_rules=("nameservers", "searches"))
+RULES.set(PodOS, _system, by_rules=("name",))
+RULES.set(PodSchedulingGroup, _group, by_rules=("podGroupName",))
+RULES.set(PodSecurityContext, *POD_SECURITY, by_rules=("sysctls",))
+RULES.set(
+    PodSpec,
+    "terminationGracePeriodSeconds", ("volumes", _volumes), ("resourceClaims", _resource_claims), _containers,
+    ("initContainers", _init_containers), ("ephemeralContainers", _ephemeral_containers), ("resources", _pod_resources),
+    "restartPolicy", "dnsPolicy", "nodeSelector", "securityContext", "affinity", _dns, "readinessGates",
+    ("schedulingGates", _gates), ("topologySpreadConstraints", _spread), "serviceAccountName", "nodeName",
+    "activeDeadlineSeconds", "hostname", "subdomain", "tolerations", "hostAliases", "priorityClassName",
+    "runtimeClassName", ("hostnameOverride", _hostname), "preemptionPolicy", ("overhead", _overhead), "os",
+    "schedulingGroup", _file_volumes,
+    by_rules=("containers", "dnsConfig"),
+)  # fmt: skip

@@ -17,7 +17,7 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.apps.rules import at_most_100_percent, int_or_percent
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.pods.scheduling import validate_label_selector
+from apiserver.resources.corerules import validate_label_selector
 from apiserver.resources.workloads import count_generation, nonnegative
 
 __all__ = ["POD_DISRUPTION_BUDGETS"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.api.names import dns_subdomain, label_key, label_value, path_segment
+from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported, required
+from apiserver.api.names import dns_subdomain, path_segment
+from apiserver.resources.corerules import validate_label_selector
 
 __all__ = ["GROUP", "validate_aggregation", "validate_binding", "validate_rules"]
 
@@ -57,42 +58,10 @@ def validate_aggregation(aggregation: Json | None, *, any_value: bool = False) -
         return [required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
     errors: list[FieldError] = []
     for index, selector in enumerate(selectors):
-        found = selector_errors(selector, path[index], any_value=any_value)
+        found = validate_label_selector(path[index], selector, any_value=any_value)
         errors += found
         if found:
             errors.append(invalid(path[index], None, "invalid label selector."))
-    return errors
-
-
-def selector_errors(selector: Json, path: Path, *, any_value: bool = False) -> list[FieldError]:
-    """A metav1.LabelSelector."""
-    errors: list[FieldError] = []
-    for key, value in (selector.get("matchLabels") or {}).items():
-        errors += [invalid(path / "matchLabels", key, text) for text in label_key(key)]
-        errors += [invalid(path / "matchLabels", value, text) for text in label_value(value)]
-    for index, expression in enumerate(selector.get("matchExpressions") or ()):
-        errors += _expression(expression, (path / "matchExpressions")[index], any_value=any_value)
-    return errors
-
-
-def _expression(expression: Json, path: Path, *, any_value: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator, values = expression.get("operator", ""), expression.get("values") or []
-    if operator in _WITH_VALUES:
-        if not values:
-            errors.append(required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in _WITHOUT_VALUES:
-        if values:
-            errors.append(
-                forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-            )
-    else:
-        errors.append(invalid(path / "operator", Named(operator), "not a valid selector operator"))
-    key = expression.get("key", "")
-    errors += [invalid(path / "key", key, text) for text in label_key(key)]
-    if not any_value:
-        for index, value in enumerate(values):
-            errors += [invalid((path / "values")[index], value, text) for text in label_value(value)]
     return errors
 
 

@@ -13,7 +13,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
-from apiserver.resources.pods.scheduling import validate_label_selector
+from apiserver.resources.corerules import validate_label_selector
 from apiserver.resources.pods.warnings import OLD_LABELS
 from apiserver.resources.resource_names import nonnegative
 

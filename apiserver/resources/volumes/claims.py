@@ -14,9 +14,9 @@ from apiserver.registry.dropped import DroppedField
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.corerules import validate_label_selector
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.pods.defaults import default_claim_spec, round_amounts
-from apiserver.resources.pods.scheduling import validate_label_selector
 from apiserver.resources.volumes.claimspec import validate_claim_spec
 from apiserver.resources.volumes.claimupdates import recovers, validate_claim_status, validate_claim_update
 from apiserver.resources.volumes.columns import amount_text, class_text, modes_text, phase_text, unset

@@ -4,13 +4,16 @@ ValidatePersistentVolumeClaimSpec).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.api.fielderrors import FieldError, Path, invalid, required
-from apiserver.api.names import dns_label, dns_subdomain
 from apiserver.api.quantity import Quantity
-from apiserver.resources.pods.scheduling import validate_label_selector
-from apiserver.resources.volumes.persistentspec import access_modes, class_name, positive, volume_mode
+from apiserver.api.types.core.references import TypedLocalObjectReference, TypedObjectReference
+from apiserver.api.types.core.volumes import PersistentVolumeClaimSpec
+from apiserver.api.validation.compile import At
+from apiserver.api.validation.formats import FORMATS
+from apiserver.resources.corerules import RULES
+from apiserver.resources.volumes.persistentspec import access_modes, positive
 
 __all__ = ["validate_claim_spec"]
 
@@ -19,30 +22,26 @@ Json = dict[str, Any]
 _STORAGE: Final = "storage"
 
 
-def _source(path: Path, source: Json, any_group: bool) -> list[FieldError]:
+class _Env(NamedTuple):
+    """What rules know besides a spec. `any_group`: the stored claim has groups of data sources that are wrong."""
+
+    any_group: bool
+
+
+def _source(at: At) -> list[FieldError]:
     """What a new volume is filled from, by reference."""
-    errors = [required(path / field) for field in ("name", "kind") if not source.get(field)]
-    group, kind = source.get("apiGroup") or "", source.get("kind", "")
+    errors, group, kind = at.fields("name", "kind"), at.value.get("apiGroup") or "", at.value.get("kind", "")
     if not group and kind != "PersistentVolumeClaim":
-        errors.append(invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
-    if group and not any_group:
-        errors += [invalid(path / "apiGroup", group, text) for text in dns_subdomain(group)]
-    namespace = source.get("namespace")
-    return (
-        errors + [invalid(path / "namespace", namespace, text) for text in dns_label(namespace)]
-        if namespace
-        else errors
-    )
+        errors.append(invalid(at.path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+    if group and not at.env.any_group:
+        errors += FORMATS["subdomain"].errors(at.path / "apiGroup", group)
+    return errors
 
 
-def _sources(path: Path, spec: Json, any_group: bool) -> list[FieldError]:
+def _sources(at: At) -> list[FieldError]:
     """The two fields say the same, unless the source lies in another namespace, which only one of them can say."""
-    errors: list[FieldError] = []
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source is not None:
-        errors += _source(path / "dataSource", source, any_group)
-    if reference is not None:
-        errors += _source(path / "dataSourceRef", reference, any_group)
+    path, source, reference = at.path, at.value.get("dataSource"), at.value.get("dataSourceRef")
+    errors = at.fields("dataSource", "dataSourceRef")
     if source is None or reference is None:
         return errors
     if reference.get("namespace"):
@@ -58,18 +57,25 @@ def validate_claim_spec(
 ) -> list[FieldError]:  # fmt: skip
     """`attributes_class` on: the field volumeAttributesClassName counts. `any_selector`, `any_group`: the stored claim
     has values of labels, or groups of data sources, that are wrong and may stay."""
+    at = RULES.of(PersistentVolumeClaimSpec).at(path, spec, _Env(any_group))
     modes = spec.get("accessModes") or []
-    errors = [] if modes else [required(path / "accessModes", "at least 1 access mode is required")]
+    errors = [] if modes else at.field("accessModes")
     if not any_selector:
-        errors += validate_label_selector(path / "selector", spec.get("selector"))
-    errors += access_modes(path / "accessModes", modes)
+        errors += at.field("selector")
+    errors += access_modes(at) if modes else []
     amount = ((spec.get("resources") or {}).get("requests") or {}).get(_STORAGE)
-    at = (path / "resources").key(_STORAGE)
-    errors += [required(at)] if amount is None else positive(at, Quantity.parse(amount))
-    if spec.get("storageClassName"):
-        errors += class_name(path / "storageClassName", spec["storageClassName"])
-    errors += volume_mode(path / "volumeMode", spec.get("volumeMode"))
-    errors += _sources(path, spec, any_group)
-    if spec.get("volumeAttributesClassName") and attributes_class:
-        errors += class_name(path / "volumeAttributesClassName", spec["volumeAttributesClassName"])
-    return errors
+    size = (path / "resources").key(_STORAGE)
+    errors += [required(size)] if amount is None else positive(size, Quantity.parse(amount))
+    errors += at.fields("storageClassName", "volumeMode") + _sources(at)
+    return errors + at.field("volumeAttributesClassName") if attributes_class else errors
+
+
+RULES.set(TypedLocalObjectReference, _source, by_rules=("name", "kind"))
+RULES.set(TypedObjectReference, _source, "namespace", by_rules=("name", "kind"))
+RULES.set(
+    PersistentVolumeClaimSpec,
+    by_rules=(
+        "accessModes", "selector", "storageClassName", "volumeMode", "dataSource", "dataSourceRef",
+        "volumeAttributesClassName",
+    ),
+)  # fmt: skip

@@ -7,38 +7,58 @@ from __future__ import annotations
 import posixpath
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.api.names import dns_subdomain
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
 from apiserver.api.quantity import Quantity
+from apiserver.api.types.core.persistentvolumes import PersistentVolumeSpec
+from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
+from apiserver.api.types.core.volumes import PersistentVolumeAccessMode
+from apiserver.api.validation.compile import At
+from apiserver.resources.corerules import RULES
 from apiserver.resources.nodeselectors import validate_node_selector
-from apiserver.resources.volumes.sources import OWN_PATHS, SECOND_PATHS, persistent_sources
+from apiserver.resources.volumes.sources import SECOND_PATHS, source_errors
 
-__all__ = ["access_modes", "class_name", "positive", "validate_spec", "volume_mode", "whole"]
+__all__ = ["access_modes", "positive", "validate_spec", "whole"]
 
 Json = dict[str, Any]
 
 _STORAGE: Final = "storage"
-_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
-_MODES: Final = ("Block", "Filesystem")
 _INLINE: Final = "may not be specified in the context of inline volumes"
+#: Sources in upstream's order, which decides what the second one of a volume is told.
+_ORDER: Final = (
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+)
 _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 
 
-def access_modes(path: Path, modes: list[str]) -> list[FieldError]:
-    """Known modes; the one of a single pod stands alone."""
-    errors = [not_supported(path, Named(mode), _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
-    if "ReadWriteOncePod" in modes and any(mode in _ACCESS_MODES and mode != "ReadWriteOncePod" for mode in modes):
-        errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
+def access_modes(at: At) -> list[FieldError]:
+    """Modes of a claim or a volume; the one of a single pod stands alone."""
+    modes, known = at.value.get("accessModes") or (), PersistentVolumeAccessMode.enum
+    errors = at.field("accessModes")
+    if "ReadWriteOncePod" in modes and any(mode in known and mode != "ReadWriteOncePod" for mode in modes):
+        detail = "may not use ReadWriteOncePod with other access modes"
+        errors.append(forbidden(at.path / "accessModes", detail))
     return errors
-
-
-def class_name(path: Path, name: str) -> list[FieldError]:
-    return [invalid(path, name, text) for text in dns_subdomain(name)]
-
-
-def volume_mode(path: Path, mode: str | None) -> list[FieldError]:
-    return [] if mode is None or mode in _MODES else [not_supported(path, Named(mode), _MODES)]
 
 
 def positive(path: Path, amount: Quantity) -> list[FieldError]:
@@ -69,28 +89,29 @@ def _inline(path: Path, spec: Json) -> list[FieldError]:
     return errors
 
 
-def _reclaim_policy(path: Path, policy: str, inline: bool) -> list[FieldError]:
-    if inline:
-        return (
-            [] if policy in ("", "Retain") else [forbidden(path, "may only be Retain in the context of inline volumes")]
-        )
-    return [] if not policy or policy in _RECLAIM_POLICIES else [not_supported(path, Named(policy), _RECLAIM_POLICIES)]
+def _reclaim_policy(at: At, inline: bool) -> list[FieldError]:
+    if not inline:
+        return at.field("persistentVolumeReclaimPolicy")
+    if at.value.get("persistentVolumeReclaimPolicy", "") in ("", "Retain"):
+        return []
+    return [forbidden(at.path / "persistentVolumeReclaimPolicy", "may only be Retain in the context of inline volumes")]
 
 
-def _node_affinity(path: Path, affinity: Json | None, inline: bool, label_values: bool) -> list[FieldError]:
+def _node_affinity(at: At, inline: bool, label_values: bool) -> list[FieldError]:
+    affinity = at.value.get("nodeAffinity")
     if affinity is None:
         return []
     if inline:
-        return [forbidden(path, _INLINE)]
+        return [forbidden(at.path / "nodeAffinity", _INLINE)]
     if affinity.get("required") is None:
-        return [required(path / "required", "must specify required node constraints")]
-    return validate_node_selector(path / "required", affinity["required"], label_values)
+        return at.field("nodeAffinity")
+    return validate_node_selector(at.path / "nodeAffinity" / "required", affinity["required"], label_values)
 
 
 def _sources(path: Path, spec: Json, name: str, inline: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     chosen = 0
-    for field, check in persistent_sources(name).items():
+    for field in _ORDER:
         source = spec.get(field)
         if source is None:
             continue
@@ -99,7 +120,7 @@ def _sources(path: Path, spec: Json, name: str, inline: bool) -> list[FieldError
             errors.append(forbidden(path / SECOND_PATHS.get(field, field), _MORE_THAN_ONE))
             continue
         chosen += 1
-        errors += check(path / OWN_PATHS.get(field, field), source)
+        errors += source_errors(PersistentVolumeSource, field, path, source, name)
         if field == "local" and (inline or spec.get("nodeAffinity") is None):
             errors.append(required(path / "nodeAffinity", "Local volume requires node affinity"))
     if not chosen:
@@ -112,28 +133,17 @@ def _sources(path: Path, spec: Json, name: str, inline: bool) -> list[FieldError
     return errors
 
 
-def _classes(path: Path, spec: Json, inline: bool, attributes_class: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
-    name, mode, attributes = (
-        spec.get("storageClassName", ""),
-        spec.get("volumeMode"),
-        spec.get("volumeAttributesClassName"),
-    )
-    if name:
-        errors += (
-            [forbidden(path / "storageClassName", _INLINE)] if inline else class_name(path / "storageClassName", name)
-        )
-    if inline and mode not in (None, "Filesystem"):
-        errors.append(
-            forbidden(
-                path / "volumeMode", "may not specify volumeMode other than Filesystem in the context of inline volumes"
-            )
-        )
-    elif not inline:
-        errors += volume_mode(path / "volumeMode", mode)
-    if attributes is not None and attributes_class:
-        at = path / "volumeAttributesClassName"
-        errors += class_name(at, attributes) if attributes else [required(at, "an empty string is disallowed")]
+def _classes(at: At, inline: bool, attributes_class: bool) -> list[FieldError]:
+    spec, path = at.value, at.path
+    if not inline:
+        errors = at.fields("storageClassName", "volumeMode")
+    else:
+        errors = [forbidden(path / "storageClassName", _INLINE)] if spec.get("storageClassName") else []
+        if spec.get("volumeMode") not in (None, "Filesystem"):
+            detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+            errors.append(forbidden(path / "volumeMode", detail))
+    if spec.get("volumeAttributesClassName") is not None and attributes_class:
+        errors += at.field("volumeAttributesClassName")
         if spec.get("csi") is None:
             errors.append(required(path / "csi", "has to be specified when using volumeAttributesClassName"))
     return errors
@@ -151,14 +161,12 @@ def validate_spec(
     """`name` is the volume's; `inline` as in a VolumeAttachment. `label_values` off: the stored volume selects nodes by
     invalid labels;
     `attributes_class` on: the field of that name counts."""
-    modes = spec.get("accessModes") or []
-    errors = _inline(path, spec) if inline else []
-    errors += [] if modes else [required(path / "accessModes")]
-    errors += access_modes(path / "accessModes", modes)
+    at = RULES.of(PersistentVolumeSpec).at(path, spec)
+    errors = (_inline(path, spec) if inline else []) + access_modes(at)
     if not inline:
         errors += _capacity(path / "capacity", spec.get("capacity") or {})
-    errors += _reclaim_policy(
-        path / "persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy", ""), inline
-    )
-    errors += _node_affinity(path / "nodeAffinity", spec.get("nodeAffinity"), inline, label_values)
-    return errors + _sources(path, spec, name, inline) + _classes(path, spec, inline, attributes_class)
+    errors += _reclaim_policy(at, inline) + _node_affinity(at, inline, label_values)
+    return errors + _sources(path, spec, name, inline) + _classes(at, inline, attributes_class)
+
+
+RULES.set(PersistentVolumeSpec, by_rules=tuple(PersistentVolumeSpec.fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits, between
 from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct, field, gated, string
 from apiserver.api.types.core.references import (
     ConfigMapKeySelector,
@@ -13,6 +14,9 @@ from apiserver.api.types.core.references import (
 )
 from apiserver.api.types.core.resources import ResourceRequirements
 from apiserver.api.types.core.security import SecurityContext
+
+_PORTS = "must be between 1 and 65535, inclusive"
+_SOURCE_NAME = Limits(required=True, format="subdomain-prefix")
 
 Protocol = string("v1.Protocol", "SCTP", "TCP", "UDP")
 RecursiveReadOnlyMode = string("v1.RecursiveReadOnlyMode")
@@ -48,7 +52,7 @@ EnvVarSource = Struct("io.k8s.api.core.v1.EnvVarSource", lambda: (
         doc="A variable of a file in an emptyDir volume, which an init container wrote."),
 ), doc="EnvVarSource says where the value of an environment variable comes from; exactly one field is set.")
 EnvVar = Struct("io.k8s.api.core.v1.EnvVar", lambda: (
-    field("name", 1, STRING, omit=False, required=True,
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="env-var-name"),
         doc="Name of the variable; any printable ASCII characters but `=`."),
     field("value", 2, STRING,
         doc="The value; `$(NAME)` is replaced with an earlier variable, and `$$` stands for a dollar sign. Empty when "
@@ -67,41 +71,50 @@ SecretEnvSource = Struct("io.k8s.api.core.v1.SecretEnvSource", lambda: (
         doc="True when the container may start without the Secret; false when not set."),
 ), doc="SecretEnvSource names a Secret that all variables are taken from.")
 EnvFromSource = Struct("io.k8s.api.core.v1.EnvFromSource", lambda: (
-    field("prefix", 1, STRING, doc="Text that is put in front of every key to make the variable's name."),
-    field("configMapRef", 2, ConfigMapEnvSource, pointer=True, doc="The ConfigMap whose keys become variables."),
-    field("secretRef", 3, SecretEnvSource, pointer=True, doc="The Secret whose keys become variables."),
+    field("prefix", 1, STRING, limits=Limits(format="env-var-name"),
+        doc="Text that is put in front of every key to make the variable's name."),
+    field("configMapRef", 2, ConfigMapEnvSource, pointer=True, limits=Limits(parts={"name": _SOURCE_NAME}),
+        doc="The ConfigMap whose keys become variables."),
+    field("secretRef", 3, SecretEnvSource, pointer=True, limits=Limits(parts={"name": _SOURCE_NAME}),
+        doc="The Secret whose keys become variables."),
 ), doc="EnvFromSource turns every key of a ConfigMap or Secret into a variable.")
 ContainerPort = Struct("io.k8s.api.core.v1.ContainerPort", lambda: (
-    field("name", 1, STRING,
+    field("name", 1, STRING, limits=Limits(format="port-name"),
         doc="Name by which services and probes may refer to the port: at most 15 characters, unique in the pod."),
-    field("hostPort", 2, INT32,
+    field("hostPort", 2, INT32, limits=between(1, 65535, empty=False),
         doc="Port of the node that is forwarded to this one, 1 to 65535; with hostNetwork it must be equal to "
             "containerPort."),
-    field("containerPort", 3, INT32, omit=False, required=True, doc="Port in the pod, 1 to 65535."),
-    field("protocol", 4, Protocol, default="TCP", doc="TCP (the default), UDP or SCTP."),
+    field("containerPort", 3, INT32, omit=False, required=True, limits=between(1, 65535, required=True),
+        doc="Port in the pod, 1 to 65535."),
+    field("protocol", 4, Protocol, default="TCP", limits=Limits(required=True),
+        doc="TCP (the default), UDP or SCTP."),
     field("hostIP", 5, STRING, doc="Address of the node to which hostPort is bound; all of them when empty."),
 ), doc="ContainerPort documents a port that a container listens on.")
 VolumeMount = Struct("io.k8s.api.core.v1.VolumeMount", lambda: (
-    field("name", 1, STRING, omit=False, required=True, doc="Name of the volume in the pod's spec.volumes."),
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Name of the volume in the pod's spec.volumes."),
     field("readOnly", 2, BOOL, doc="True to mount the volume read-only; false when not set."),
     field("recursiveReadOnly", 7, RecursiveReadOnlyMode, pointer=True,
+        limits=Limits(values=("Disabled", "Enabled", "IfPossible")),
         doc="Whether mounts below a read-only one are read-only, too: Disabled (the default), IfPossible or Enabled."),
-    field("mountPath", 3, STRING, omit=False, required=True,
+    field("mountPath", 3, STRING, omit=False, required=True, limits=Limits(required=True),
         doc="Where the volume appears in the container; it must not contain `:`."),
-    field("subPath", 4, STRING, doc="Path in the volume that is mounted; its root when empty."),
+    field("subPath", 4, STRING, limits=Limits(format="relative-path"),
+        doc="Path in the volume that is mounted; its root when empty."),
     field("mountPropagation", 5, MountPropagationMode, pointer=True,
         doc="Whether later mounts are passed on: None (the default), HostToContainer, or Bidirectional for privileged "
             "containers."),
-    field("subPathExpr", 6, STRING,
+    field("subPathExpr", 6, STRING, limits=Limits(format="relative-path"),
         doc="Like subPath, with `$(NAME)` replaced with environment variables; not allowed together with subPath."),
 ), doc="VolumeMount puts a volume into a container's filesystem.")
 VolumeDevice = Struct("io.k8s.api.core.v1.VolumeDevice", lambda: (
-    field("name", 1, STRING, omit=False, required=True,
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True),
         doc="Name of a volume that is a PersistentVolumeClaim with volumeMode Block."),
-    field("devicePath", 2, STRING, omit=False, required=True, doc="Path of the device file in the container."),
+    field("devicePath", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Path of the device file in the container."),
 ), doc="VolumeDevice puts a volume as a raw block device into a container.")
 ExecAction = Struct("io.k8s.api.core.v1.ExecAction", lambda: (
-    field("command", 1, ListOf(STRING),
+    field("command", 1, ListOf(STRING), limits=Limits(required=True),
         doc="Program and arguments, run without a shell in the root directory; exit code 0 means success."),
 ), doc="ExecAction runs a command in a container.")
 HTTPHeader = Struct("io.k8s.api.core.v1.HTTPHeader", lambda: (
@@ -109,19 +122,26 @@ HTTPHeader = Struct("io.k8s.api.core.v1.HTTPHeader", lambda: (
     field("value", 2, STRING, omit=False, required=True, doc="Value of the header."),
 ), doc="HTTPHeader is a header of a request.")
 HTTPGetAction = Struct("io.k8s.api.core.v1.HTTPGetAction", lambda: (
-    field("path", 1, STRING, fills="/", doc="Path of the request; / when not set."),
-    field("port", 2, INT_OR_STRING, omit=False, required=True, doc="Port of the container, as a number or by name."),
+    field("path", 1, STRING, fills="/", limits=Limits(required=True),
+        doc="Path of the request; / when not set."),
+    field("port", 2, INT_OR_STRING, omit=False, required=True,
+        limits=Limits(least=1, most=65535, words=_PORTS, format="port-name"),
+        doc="Port of the container, as a number or by name."),
     field("host", 3, STRING,
         doc="Host to connect to; the pod's address when not set. For a virtual host set the header Host instead."),
-    field("scheme", 4, URIScheme, fills="HTTP", doc="HTTP (the default) or HTTPS; certificates are not verified."),
+    field("scheme", 4, URIScheme, fills="HTTP", limits=Limits(empty=True),
+        doc="HTTP (the default) or HTTPS; certificates are not verified."),
     field("httpHeaders", 5, ListOf(HTTPHeader), doc="Headers of the request; a name may be repeated."),
 ), doc="HTTPGetAction sends a GET request; an answer from 200 to 399 is success.")
 TCPSocketAction = Struct("io.k8s.api.core.v1.TCPSocketAction", lambda: (
-    field("port", 1, INT_OR_STRING, omit=False, required=True, doc="Port of the container, as a number or by name."),
+    field("port", 1, INT_OR_STRING, omit=False, required=True,
+        limits=Limits(least=1, most=65535, words=_PORTS, format="port-name"),
+        doc="Port of the container, as a number or by name."),
     field("host", 2, STRING, doc="Host to connect to; the pod's address when not set."),
 ), doc="TCPSocketAction opens a connection; that it can be opened is success.")
 GRPCAction = Struct("io.k8s.api.core.v1.GRPCAction", lambda: (
-    field("port", 1, INT32, omit=False, required=True, doc="Port of the gRPC server, 1 to 65535."),
+    field("port", 1, INT32, omit=False, required=True, limits=between(1, 65535),
+        doc="Port of the gRPC server, 1 to 65535."),
     field("service", 2, STRING, omit=False, pointer=True, default="",
         doc="Service name in the health request; empty when not set, which asks for the server as a whole."),
 ), doc="GRPCAction asks the standard gRPC health service.")
@@ -137,16 +157,19 @@ ProbeHandler = Struct("io.k8s.api.core.v1.ProbeHandler", lambda: (
 ), doc="ProbeHandler is the check that a probe makes; exactly one field is set.")
 Probe = Struct("io.k8s.api.core.v1.Probe", lambda: (
     field("", 1, ProbeHandler, inline=True),
-    field("initialDelaySeconds", 2, INT32,
+    field("initialDelaySeconds", 2, INT32, limits=Limits(least=0),
         doc="Seconds between the start of the container and the first check; 0 when not set."),
-    field("timeoutSeconds", 3, INT32, fills=1, doc="Seconds after which a check counts as failed; 1 when not set."),
-    field("periodSeconds", 4, INT32, fills=10, doc="Seconds from one check to the next; 10 when not set."),
-    field("successThreshold", 5, INT32, fills=1,
+    field("timeoutSeconds", 3, INT32, fills=1, limits=Limits(least=0),
+        doc="Seconds after which a check counts as failed; 1 when not set."),
+    field("periodSeconds", 4, INT32, fills=10, limits=Limits(least=0),
+        doc="Seconds from one check to the next; 10 when not set."),
+    field("successThreshold", 5, INT32, fills=1, limits=Limits(least=0),
         doc="Successes in a row that are needed after a failure; 1 when not set, and always 1 for liveness and startup "
             "probes."),
-    field("failureThreshold", 6, INT32, fills=3,
+    field("failureThreshold", 6, INT32, fills=3, limits=Limits(least=0),
         doc="Failures in a row after which the probe as a whole has failed; 3 when not set."),
     field("terminationGracePeriodSeconds", 7, INT64, pointer=True,
+        limits=Limits(least=1, words="must be greater than 0"),
         doc="Seconds to shut down after this probe has failed, at least 1; the pod's own period when not set. Not for "
             "readiness probes."),
 ), doc="Probe checks a container again and again.")
@@ -170,28 +193,35 @@ Lifecycle = Struct("io.k8s.api.core.v1.Lifecycle", lambda: (
             "spec.os.name."),
 ), doc="Lifecycle has what is done when a container starts and stops.")
 ContainerResizePolicy = Struct("io.k8s.api.core.v1.ContainerResizePolicy", lambda: (
-    field("resourceName", 1, ResourceName, omit=False, required=True, doc="The resource: cpu or memory."),
+    field("resourceName", 1, ResourceName, omit=False, required=True, limits=Limits(values=("cpu", "memory")),
+        doc="The resource: cpu or memory."),
     field("restartPolicy", 2, ResourceResizeRestartPolicy, omit=False, required=True,
+        limits=Limits(values=("NotRequired", "RestartContainer")),
         doc="NotRequired (the default) changes it while the container runs, RestartContainer restarts the container."),
 ), doc="ContainerResizePolicy says what a change of a resource does to a running container.")
 ContainerRestartRuleOnExitCodes = Struct("io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes", lambda: (
     field("operator", 1, ContainerRestartRuleOnExitCodesOperator, required=True,
+        limits=Limits(empty=True, values=("In", "NotIn")),
         doc="In for the listed exit codes, NotIn for all others."),
-    field("values", 2, ListOf(INT32, "set"), doc="Exit codes, 0 to 255; at most 255 of them."),
+    field("values", 2, ListOf(INT32, "set"), limits=Limits(items=255),
+        doc="Exit codes, 0 to 255; at most 255 of them."),
 ), doc="ContainerRestartRuleOnExitCodes selects exit codes.")
 ContainerRestartRule = Struct("io.k8s.api.core.v1.ContainerRestartRule", lambda: (
     field("action", 1, ContainerRestartRuleAction, required=True,
+        limits=Limits(empty=True, values=("Restart", "RestartAllContainers")),
         doc="Restart to start the container again, RestartAllContainers to start all containers of the pod again."),
-    field("exitCodes", 2, ContainerRestartRuleOnExitCodes, pointer=True, doc="Exit codes for which the rule holds."),
+    field("exitCodes", 2, ContainerRestartRuleOnExitCodes, pointer=True, limits=Limits(required="must be specified"),
+        doc="Exit codes for which the rule holds."),
 ), doc="ContainerRestartRule says what follows certain ends of a container.")
 
 
 def _container(*, resizable: bool = True) -> tuple[Field, ...]:
     """What every container has. `resizable`: a resize policy is a use of the gate that it has."""
     return (
-        field("name", 1, STRING, omit=False, required=True,
+        field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="dns-label"),
             doc="Name of the container: a DNS label, unique in the pod, and fixed once the pod exists."),
-        field("image", 2, STRING, doc="Reference of the image to run."),
+        field("image", 2, STRING, limits=Limits(required=True),
+            doc="Reference of the image to run."),
         field("command", 3, ListOf(STRING),
             doc="Program to run instead of the image's entry point; `$(NAME)` is replaced with environment variables."),
         field("args", 4, ListOf(STRING),
@@ -210,9 +240,11 @@ def _container(*, resizable: bool = True) -> tuple[Field, ...]:
             gate=gated("InPlacePodVerticalScaling", "object", counts=resizable),
             doc="What a change of each resource means for the running container."),
         field("restartPolicy", 24, ContainerRestartPolicy, pointer=True,
+            limits=Limits(values=("Always", "Never", "OnFailure")),
             doc="When the container is restarted: Always, OnFailure or Never; the pod's policy when not set. Always "
                 "makes an init container a sidecar."),
         field("restartPolicyRules", 25, ListOf(ContainerRestartRule), gate=gated("ContainerRestartRules", "rule"),
+            limits=Limits(items=20),
             doc="Rules by exit code that come before restartPolicy, the first match counts; at most 20. They need a "
                 "restartPolicy."),
         field("volumeMounts", 9, ListOf(VolumeMount, "map", ("mountPath",), merge_key="mountPath"),
@@ -229,9 +261,10 @@ def _container(*, resizable: bool = True) -> tuple[Field, ...]:
         field("terminationMessagePath", 13, STRING, fills="/dev/termination-log",
             doc="File from which the container's last message is read; /dev/termination-log when not set."),
         field("terminationMessagePolicy", 20, TerminationMessagePolicy, fills="File",
+            limits=Limits(required=True, values=("File", "FallbackToLogsOnError")),
             doc="File (the default) reads only terminationMessagePath, FallbackToLogsOnError uses the end of the log "
                 "when that is empty."),
-        field("imagePullPolicy", 14, PullPolicy,
+        field("imagePullPolicy", 14, PullPolicy, limits=Limits(required=True),
             doc="Always, IfNotPresent or Never; when not set, Always for the tag latest or none, else IfNotPresent."),
         field("securityContext", 15, SecurityContext, pointer=True,
             doc="Security settings of the container; each takes the place of the pod's."),

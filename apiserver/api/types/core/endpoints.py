@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits, between
 from apiserver.api.schema import INT32, STRING, ListOf, Struct, field
 from apiserver.api.types.core.containers import Protocol
 from apiserver.api.types.core.references import ObjectReference
@@ -10,15 +11,20 @@ from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 EndpointAddress = Struct("io.k8s.api.core.v1.EndpointAddress", lambda: (
     field("ip", 1, STRING, omit=False, required=True,
         doc="IPv4 or IPv6 address; loopback, link-local and multicast addresses are not allowed."),
-    field("hostname", 3, STRING, doc="Host name of the endpoint, for records in DNS."),
-    field("nodeName", 4, STRING, pointer=True, doc="Node on which the endpoint is."),
+    field("hostname", 3, STRING, limits=Limits(format="dns-label"),
+        doc="Host name of the endpoint, for records in DNS."),
+    field("nodeName", 4, STRING, pointer=True, limits=Limits(format="subdomain"),
+        doc="Node on which the endpoint is."),
     field("targetRef", 2, ObjectReference, pointer=True, doc="Object that the address belongs to, usually a pod."),
 ), atomic=True, doc="EndpointAddress is one address behind a service.")
 EndpointPort = Struct("io.k8s.api.core.v1.EndpointPort", lambda: (
-    field("name", 1, STRING, doc="Name of the service's port; may be empty if there is only one."),
-    field("port", 2, INT32, omit=False, required=True, doc="Port number of the endpoint."),
-    field("protocol", 3, Protocol, doc="TCP (the default), UDP or SCTP."),
-    field("appProtocol", 4, STRING, pointer=True,
+    field("name", 1, STRING, limits=Limits(format="dns-label"),
+        doc="Name of the service's port; may be empty if there is only one."),
+    field("port", 2, INT32, omit=False, required=True, limits=between(1, 65535),
+        doc="Port number of the endpoint."),
+    field("protocol", 3, Protocol, fills="TCP", limits=Limits(required=True),
+        doc="TCP (the default), UDP or SCTP."),
+    field("appProtocol", 4, STRING, pointer=True, limits=Limits(format="label-key"),
         doc="Protocol that is spoken on the port, such as http or kubernetes.io/h2c."),
 ), atomic=True, doc="EndpointPort is one port behind a service.")
 EndpointSubset = Struct("io.k8s.api.core.v1.EndpointSubset", lambda: (

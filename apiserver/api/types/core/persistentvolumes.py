@@ -21,20 +21,20 @@ PersistentVolumeClaimModifyVolumeStatus = string("v1.PersistentVolumeClaimModify
 PersistentVolumeClaimPhase = string("v1.PersistentVolumeClaimPhase", "Bound", "Lost", "Pending")
 
 VolumeNodeAffinity = Struct("io.k8s.api.core.v1.VolumeNodeAffinity", lambda: (
-    field("required", 1, NodeSelector, pointer=True,
+    field("required", 1, NodeSelector, pointer=True, limits=Limits(required="must specify required node constraints"),
         doc="Nodes from which the volume can be reached; pods with it are placed on one of them."),
 ), doc="VolumeNodeAffinity says from which nodes a volume can be reached.")
 PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda: (
     field("capacity", 1, ResourceList, doc="Size of the volume, under the key storage."),
     field("", 2, PersistentVolumeSource, inline=True),
-    field("accessModes", 3, ListOf(PersistentVolumeAccessMode),
+    field("accessModes", 3, ListOf(PersistentVolumeAccessMode), limits=Limits(required=True),
         doc="Ways in which the volume can be mounted: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod."),
     field("claimRef", 4, ObjectReference.as_granular(), pointer=True,
         doc="Claim that the volume is bound to, or reserved for while it has no uid."),
     field("persistentVolumeReclaimPolicy", 5, PersistentVolumeReclaimPolicy,
         doc="What becomes of the volume when its claim is deleted: Retain (the default), Delete, or Recycle, which is "
             "deprecated."),
-    field("storageClassName", 6, STRING,
+    field("storageClassName", 6, STRING, limits=Limits(format="subdomain"),
         doc="StorageClass that the volume belongs to; it can only be claimed by that name. Empty for none."),
     field("mountOptions", 7, ListOf(STRING),
         doc="Options for mount, such as ro; they are not checked, and mounting fails if one is wrong."),
@@ -43,6 +43,7 @@ PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda:
     field("nodeAffinity", 9, VolumeNodeAffinity, pointer=True,
         doc="Nodes from which the volume can be reached; all nodes when not set."),
     field("volumeAttributesClassName", 10, STRING, pointer=True, gate=gated("VolumeAttributesClass", "place"),
+        limits=Limits(required="an empty string is disallowed", format="subdomain"),
         doc="VolumeAttributesClass whose parameters the volume has; empty or not set for none."),
 ), doc="PersistentVolumeSpec describes a volume and the rules for its use; it has exactly one source.")
 PersistentVolumeStatus = Struct("io.k8s.api.core.v1.PersistentVolumeStatus", lambda: (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.api.limits import FIXED, Limits
+from apiserver.api.limits import FIXED, Limits, between
 from apiserver.api.schema import (
     BOOL,
     EVERY_GATE,
@@ -38,43 +38,49 @@ PodQOSClass = string("v1.PodQOSClass", "BestEffort", "Burstable", "Guaranteed")
 PodResizeStatus = string("v1.PodResizeStatus")
 
 HostAlias = Struct("io.k8s.api.core.v1.HostAlias", lambda: (
-    field("ip", 1, STRING, omit=False, required=True, doc="Address that the names resolve to."),
-    field("hostnames", 2, ListOf(STRING), doc="Names for the address."),
+    field("ip", 1, STRING, omit=False, required=True, limits=Limits(format="ip"),
+        doc="Address that the names resolve to."),
+    field("hostnames", 2, ListOf(STRING), limits=Limits(format="subdomain"),
+        doc="Names for the address."),
 ), doc="HostAlias is a line of the pod's hosts file.")
 PodDNSConfigOption = Struct("io.k8s.api.core.v1.PodDNSConfigOption", lambda: (
     field("name", 1, STRING, doc="Name of the option, such as ndots."),
     field("value", 2, STRING, pointer=True, doc="Value of the option; not set for options that have none."),
 ), doc="PodDNSConfigOption is one option of the resolver.")
 PodDNSConfig = Struct("io.k8s.api.core.v1.PodDNSConfig", lambda: (
-    field("nameservers", 1, ListOf(STRING),
+    field("nameservers", 1, ListOf(STRING), limits=Limits(format="ip"),
         doc="Addresses of further name servers, three at most in all; with the policy None at least one."),
-    field("searches", 2, ListOf(STRING), doc="Further domains in which short names are looked up."),
+    field("searches", 2, ListOf(STRING), limits=Limits(format="search-domain"),
+        doc="Further domains in which short names are looked up."),
     field("options", 3, ListOf(PodDNSConfigOption),
         doc="Further options; one of the same name takes the place of that of dnsPolicy."),
 ), doc="PodDNSConfig adds to what dnsPolicy makes of the resolver's configuration.")
 PodReadinessGate = Struct("io.k8s.api.core.v1.PodReadinessGate", lambda: (
-    field("conditionType", 1, PodConditionType, omit=False, required=True,
+    field("conditionType", 1, PodConditionType, omit=False, required=True, limits=Limits(format="label-key"),
         doc="Type of the condition in the pod's status, set by another controller."),
 ), doc="PodReadinessGate names a condition that must be true for the pod to be ready.")
 PodOS = Struct("io.k8s.api.core.v1.PodOS", lambda: (
-    field("name", 1, OSName, omit=False, required=True, doc="linux or windows."),
+    field("name", 1, OSName, omit=False, required=True, limits=Limits(values=("linux", "windows")),
+        doc="linux or windows."),
 ), doc="PodOS is the operating system of a pod.")
 PodSchedulingGate = Struct("io.k8s.api.core.v1.PodSchedulingGate", lambda: (
     field("name", 1, STRING, omit=False, required=True,
         doc="Name of the gate; the controller that set it removes it when the pod may be scheduled."),
 ), doc="PodSchedulingGate holds a pod back from scheduling.")
 PodResourceClaim = Struct("io.k8s.api.core.v1.PodResourceClaim", lambda: (
-    field("name", 1, STRING, omit=False, required=True,
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="dns-label"),
         doc="Name by which containers refer to the claim: a DNS label, unique in the pod."),
-    field("resourceClaimName", 3, STRING, pointer=True, doc="An existing ResourceClaim of the pod's namespace."),
-    field("resourceClaimTemplateName", 4, STRING, pointer=True,
+    field("resourceClaimName", 3, STRING, pointer=True, limits=Limits(format="subdomain"),
+        doc="An existing ResourceClaim of the pod's namespace."),
+    field("resourceClaimTemplateName", 4, STRING, pointer=True, limits=Limits(format="subdomain"),
         doc="A ResourceClaimTemplate of the pod's namespace, from which a claim is made for this pod and deleted with "
             "it."),
 ),
     doc="PodResourceClaim gives a pod access to a claim, directly or made from a template; exactly one of the two is "
         "set.")
 PodSchedulingGroup = Struct("io.k8s.api.core.v1.PodSchedulingGroup", lambda: (
-    field("podGroupName", 1, STRING, pointer=True, doc="PodGroup of the pod's namespace that the pod belongs to."),
+    field("podGroupName", 1, STRING, pointer=True, limits=Limits(format="subdomain"),
+        doc="PodGroup of the pod's namespace that the pod belongs to."),
 ), doc="PodSchedulingGroup says with which other pods a pod is scheduled.")
 PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
     field("volumes", 1, ListOf(Volume, "map", ("name",), merge_key="name", strategy="merge,retainKeys"),
@@ -83,26 +89,30 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
         doc="Containers that run to their end, one after the other, before the others start; those with restartPolicy "
             "Always keep on running."),
     field("containers", 2, ListOf(Container, "map", ("name",), merge_key="name"), omit=False, required=True,
+        limits=Limits(required=True),
         doc="Containers of the pod, at least one; the list is fixed once the pod exists."),
     field("ephemeralContainers", 34, ListOf(EphemeralContainer, "map", ("name",), merge_key="name"),
         doc="Containers added to the running pod for debugging, through the subresource ephemeralcontainers."),
     field("restartPolicy", 3, RestartPolicy, fills="Always",
+        limits=Limits(required=True, values=("Always", "OnFailure", "Never")),
         doc="When containers that have ended are restarted: Always (the default), OnFailure or Never."),
-    field("terminationGracePeriodSeconds", 4, INT64, pointer=True, fills=30,
+    field("terminationGracePeriodSeconds", 4, INT64, pointer=True, fills=30, limits=Limits(required=True),
         doc="Seconds between the stop signal and the kill when the pod is deleted; 30 when not set. 0 kills "
             "immediately."),
-    field("activeDeadlineSeconds", 5, INT64, pointer=True,
+    field("activeDeadlineSeconds", 5, INT64, pointer=True, limits=between(1, 2147483647),
         doc="Seconds after its start at which the pod is failed and its containers are killed; no limit when not set."),
     field("dnsPolicy", 6, DNSPolicy, fills="ClusterFirst",
+        limits=Limits(required=True, values=("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")),
         doc="Where the resolver is taken from: ClusterFirst (the default), ClusterFirstWithHostNet, Default (that of "
             "the node) or None."),
-    field("nodeSelector", 7, MapOf(STRING, atomic=True),
+    field("nodeSelector", 7, MapOf(STRING, atomic=True), limits=Limits(format="label-key", value_format="label-value"),
         doc="Labels that a node must have, all of them, for the pod to be placed on it."),
-    field("serviceAccountName", 8, STRING, doc="ServiceAccount that the pod runs as; default when not set."),
+    field("serviceAccountName", 8, STRING, limits=Limits(format="subdomain"),
+        doc="ServiceAccount that the pod runs as; default when not set."),
     field("serviceAccount", 9, STRING, doc="Deprecated name of serviceAccountName; the two are kept equal."),
     field("automountServiceAccountToken", 21, BOOL, pointer=True,
         doc="Whether a token of the service account is mounted; as the account says when not set."),
-    field("nodeName", 10, STRING,
+    field("nodeName", 10, STRING, limits=Limits(format="subdomain"),
         doc="Node that the pod runs on. The scheduler sets it; one that is set at creation bypasses the scheduler."),
     field("hostNetwork", 11, BOOL,
         doc="True to use the node's network instead of one of the pod's own; false when not set."),
@@ -116,8 +126,9 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
         doc="Security settings for all containers and for volumes."),
     field("imagePullSecrets", 15, ListOf(LocalObjectReference, "map", ("name",), merge_key="name"),
         doc="Secrets of the namespace with credentials for registries of the pod's images."),
-    field("hostname", 16, STRING, doc="Host name in the pod; the pod's name when not set."),
-    field("subdomain", 17, STRING,
+    field("hostname", 16, STRING, limits=Limits(format="dns-label"),
+        doc="Host name in the pod; the pod's name when not set."),
+    field("subdomain", 17, STRING, limits=Limits(format="dns-label"),
         doc="When set, the pod's full name is HOSTNAME.SUBDOMAIN.NAMESPACE.svc.DOMAIN; otherwise it has none."),
     field("affinity", 18, Affinity, pointer=True,
         doc="Rules that draw the pod to nodes and other pods, or keep it away."),
@@ -126,7 +137,7 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
     field("tolerations", 22, ListOf(Toleration), doc="Taints of nodes that the pod tolerates."),
     field("hostAliases", 23, ListOf(HostAlias, "map", ("ip",), merge_key="ip"),
         doc="Lines that are added to the pod's hosts file."),
-    field("priorityClassName", 24, STRING,
+    field("priorityClassName", 24, STRING, limits=Limits(format="subdomain"),
         doc="PriorityClass from which the priority is taken; the cluster's default class when not set."),
     field("priority", 25, INT32, pointer=True,
         doc="Priority of the pod, filled in from the class. Pods with a greater one are scheduled first and may "
@@ -134,11 +145,12 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
     field("dnsConfig", 26, PodDNSConfig, pointer=True, doc="What is added to the resolver's configuration."),
     field("readinessGates", 28, ListOf(PodReadinessGate),
         doc="Conditions that must be true, besides ready containers, for the pod to be ready."),
-    field("runtimeClassName", 29, STRING, pointer=True,
+    field("runtimeClassName", 29, STRING, pointer=True, limits=Limits(format="subdomain"),
         doc="RuntimeClass that runs the pod; the node's default handler when not set."),
     field("enableServiceLinks", 30, BOOL, pointer=True,
         doc="Whether containers get environment variables for the services of the namespace; true when not set."),
     field("preemptionPolicy", 31, PreemptionPolicy, pointer=True,
+        limits=Limits(required=True, values=("PreemptLowerPriority", "Never")),
         doc="Whether the pod may take the place of pods with a lower priority: PreemptLowerPriority (the default) or "
             "Never."),
     field("overhead", 32, ResourceList,
@@ -164,6 +176,7 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
         gate=gated("PodLevelResources", members=("requests", "limits")), ungated=EVERY_GATE,
         doc="Resources of the pod as a whole, shared by its containers: cpu, memory and huge pages."),
     field("hostnameOverride", 41, STRING, pointer=True, gate="HostnameOverride",
+        limits=Limits(length=64, format="subdomain"),
         doc="Host name in the pod instead of the one from name, hostname and subdomain; at most 64 characters. Not "
             "with hostNetwork."),
     field("schedulingGroup", 43, PodSchedulingGroup, pointer=True, gate="GenericWorkload",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits, between
 from apiserver.api.schema import BOOL, INT64, STRING, ListOf, Struct, field, gated, string
+
+#: Of a user or group.
+_ID = between(0, 2147483647)
 
 SeccompProfileType = string("v1.SeccompProfileType", "Localhost", "RuntimeDefault", "Unconfined")
 AppArmorProfileType = string("v1.AppArmorProfileType", "Localhost", "RuntimeDefault", "Unconfined")
@@ -31,6 +35,7 @@ WindowsSecurityContextOptions = Struct("io.k8s.api.core.v1.WindowsSecurityContex
 ), doc="WindowsSecurityContextOptions has the settings for containers of Windows.")
 SeccompProfile = Struct("io.k8s.api.core.v1.SeccompProfile", lambda: (
     field("type", 1, SeccompProfileType, omit=False, required=True,
+        limits=Limits(required="type is required when seccompProfile is set"),
         doc="RuntimeDefault for the container runtime's profile, Localhost for a file on the node, Unconfined for "
             "none."),
     field("localhostProfile", 2, STRING, pointer=True,
@@ -39,13 +44,14 @@ SeccompProfile = Struct("io.k8s.api.core.v1.SeccompProfile", lambda: (
 ), doc="SeccompProfile says which system calls are allowed.")
 AppArmorProfile = Struct("io.k8s.api.core.v1.AppArmorProfile", lambda: (
     field("type", 1, AppArmorProfileType, omit=False, required=True,
+        limits=Limits(required="type is required when appArmorProfile is set"),
         doc="RuntimeDefault for the container runtime's profile, Localhost for one that is loaded on the node, "
             "Unconfined for none."),
-    field("localhostProfile", 2, STRING, pointer=True,
+    field("localhostProfile", 2, STRING, pointer=True, limits=Limits(length=4095),
         doc="Name of the profile that is loaded on the node; needed for Localhost, else not allowed."),
 ), doc="AppArmorProfile says which AppArmor profile confines a container.")
 Sysctl = Struct("io.k8s.api.core.v1.Sysctl", lambda: (
-    field("name", 1, STRING, omit=False, required=True,
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="sysctl"),
         doc="Name of the kernel parameter, such as net.core.somaxconn."),
     field("value", 2, STRING, omit=False, required=True, doc="Value that it is set to."),
 ), doc="Sysctl is a kernel parameter of a pod.")
@@ -62,18 +68,18 @@ PodSecurityContext = Struct("io.k8s.api.core.v1.PodSecurityContext", lambda: (
             "Windows."),
     field("windowsOptions", 8, WindowsSecurityContextOptions, pointer=True,
         doc="Settings for Windows, used where a container has none of its own. Not allowed on Linux."),
-    field("runAsUser", 2, INT64, pointer=True,
+    field("runAsUser", 2, INT64, pointer=True, limits=_ID,
         doc="User id that processes start with; the image's user when not set. Not allowed on Windows."),
-    field("runAsGroup", 6, INT64, pointer=True,
+    field("runAsGroup", 6, INT64, pointer=True, limits=_ID,
         doc="Primary group id that processes start with; the runtime's choice when not set. Not allowed on Windows."),
     field("runAsNonRoot", 3, BOOL, pointer=True, doc="True to refuse to start a container that would run as user 0."),
-    field("supplementalGroups", 4, ListOf(INT64),
+    field("supplementalGroups", 4, ListOf(INT64), limits=_ID,
         doc="Further group ids of the first process of each container. Not allowed on Windows."),
     field("supplementalGroupsPolicy", 12, SupplementalGroupsPolicy, pointer=True,
         gate=gated("SupplementalGroupsPolicy", "object"),
         doc="Merge (the default) adds the groups that the image gives the user, Strict takes only those named in the "
             "pod."),
-    field("fsGroup", 5, INT64, pointer=True,
+    field("fsGroup", 5, INT64, pointer=True, limits=_ID,
         doc="Group id that owns the files of volumes that support it; processes get the group, too. Not allowed on "
             "Windows."),
     field("sysctls", 7, ListOf(Sysctl), doc="Kernel parameters that are set for the pod. Not allowed on Windows."),
@@ -85,6 +91,7 @@ PodSecurityContext = Struct("io.k8s.api.core.v1.PodSecurityContext", lambda: (
     field("appArmorProfile", 11, AppArmorProfile, pointer=True,
         doc="AppArmor profile of containers that do not name one themselves. Not allowed on Windows."),
     field("seLinuxChangePolicy", 13, PodSELinuxChangePolicy, pointer=True, gate="SELinuxChangePolicy",
+        limits=Limits(values=("Recursive",)),
         doc="How volumes get their SELinux label: MountOption while mounting where possible (the default), Recursive "
             "file by file."),
 ), doc="PodSecurityContext has security settings for all containers of a pod and for its volumes.")
@@ -98,10 +105,10 @@ SecurityContext = Struct("io.k8s.api.core.v1.SecurityContext", lambda: (
         doc="SELinux label of the container, instead of the pod's. Not allowed on Windows."),
     field("windowsOptions", 10, WindowsSecurityContextOptions, pointer=True,
         doc="Settings for Windows, instead of the pod's. Not allowed on Linux."),
-    field("runAsUser", 4, INT64, pointer=True,
+    field("runAsUser", 4, INT64, pointer=True, limits=_ID,
         doc="User id that the process starts with; the pod's, or else the image's when not set. Not allowed on "
             "Windows."),
-    field("runAsGroup", 8, INT64, pointer=True,
+    field("runAsGroup", 8, INT64, pointer=True, limits=_ID,
         doc="Primary group id that the process starts with; the pod's when not set. Not allowed on Windows."),
     field("runAsNonRoot", 5, BOOL, pointer=True,
         doc="True to refuse to start the container if it would run as user 0; the pod's setting when not set."),

@@ -19,6 +19,8 @@ from apiserver.api.schema import (
 )
 from apiserver.api.types.core.containers import PullPolicy
 from apiserver.api.types.core.references import (
+    FILE_MODE,
+    NAME_NEEDED,
     KeyToPath,
     LocalObjectReference,
     ObjectFieldSelector,
@@ -50,6 +52,9 @@ from apiserver.api.types.core.volumesources import (
 )
 from apiserver.api.types.meta import LabelSelector, ObjectMeta
 
+_TOO_SHORT = "may not specify a duration less than 10 minutes"
+_TOO_LONG = "may not specify a duration larger than 2^32 seconds"
+
 StorageMedium = string("v1.StorageMedium")
 PersistentVolumeAccessMode = string("v1.PersistentVolumeAccessMode", "ReadOnlyMany", "ReadWriteMany",
     "ReadWriteOnce", "ReadWriteOncePod")
@@ -59,6 +64,7 @@ HostPathType = string("v1.HostPathType", "", "BlockDevice", "CharDevice", "Direc
 
 CSIVolumeSource = Struct("io.k8s.api.core.v1.CSIVolumeSource", lambda: (
     field("driver", 1, STRING, omit=False, required=True,
+        limits=Limits(required=True, length=63, format="driver-name"),
         doc="Name of the CSI driver, which must support the mode Ephemeral."),
     field("readOnly", 2, BOOL, pointer=True, doc="True to mount the volume read-only; false when not set."),
     field("fsType", 3, STRING, pointer=True,
@@ -77,27 +83,27 @@ ClusterTrustBundleProjection = Struct("io.k8s.api.core.v1.ClusterTrustBundleProj
     field("path", 4, STRING, omit=False, required=True, doc="Path of the file, relative to the root of the volume."),
 ), doc="ClusterTrustBundleProjection writes certificates of trusted authorities into a file.")
 ConfigMapProjection = Struct("io.k8s.api.core.v1.ConfigMapProjection", lambda: (
-    field("", 1, LocalObjectReference, inline=True),
+    field("", 1, LocalObjectReference, inline=True, limits=NAME_NEEDED),
     field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
     field("optional", 4, BOOL, pointer=True,
         doc="True when the pod may start without the ConfigMap or the keys; false when not set."),
 ), doc="ConfigMapProjection writes keys of a ConfigMap into files.")
 ConfigMapVolumeSource = Struct("io.k8s.api.core.v1.ConfigMapVolumeSource", lambda: (
-    field("", 1, LocalObjectReference, inline=True),
+    field("", 1, LocalObjectReference, inline=True, limits=NAME_NEEDED),
     field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
-    field("defaultMode", 3, INT32, pointer=True, fills=0o644,
+    field("defaultMode", 3, INT32, pointer=True, fills=0o644, limits=FILE_MODE,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
     field("optional", 4, BOOL, pointer=True,
         doc="True when the pod may start without the ConfigMap or the keys; false when not set."),
 ), doc="ConfigMapVolumeSource is a directory with the keys of a ConfigMap as files, which follow its changes.")
 DownwardAPIVolumeFile = Struct("io.k8s.api.core.v1.DownwardAPIVolumeFile", lambda: (
-    field("path", 1, STRING, omit=False, required=True,
+    field("path", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="file-path"),
         doc="Path of the file, relative to the root of the volume; it must not contain `..`."),
     field("fieldRef", 2, ObjectFieldSelector, pointer=True,
         doc="Field of the pod's metadata whose value becomes the content."),
     field("resourceFieldRef", 3, ResourceFieldSelector, pointer=True,
         doc="Request or limit of a container whose value becomes the content."),
-    field("mode", 4, INT32, pointer=True,
+    field("mode", 4, INT32, pointer=True, limits=FILE_MODE,
         doc="Permission bits of the file, 0 to 0777 (511 in decimal); the volume's defaultMode when not set."),
 ), doc="DownwardAPIVolumeFile is a file with a fact about the pod; either fieldRef or resourceFieldRef is set.")
 DownwardAPIProjection = Struct("io.k8s.api.core.v1.DownwardAPIProjection", lambda: (
@@ -105,7 +111,7 @@ DownwardAPIProjection = Struct("io.k8s.api.core.v1.DownwardAPIProjection", lambd
 ), doc="DownwardAPIProjection writes facts about the pod into files.")
 DownwardAPIVolumeSource = Struct("io.k8s.api.core.v1.DownwardAPIVolumeSource", lambda: (
     field("items", 1, ListOf(DownwardAPIVolumeFile), doc="The files."),
-    field("defaultMode", 2, INT32, pointer=True, fills=0o644,
+    field("defaultMode", 2, INT32, pointer=True, fills=0o644, limits=FILE_MODE,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
 ), doc="DownwardAPIVolumeSource is a directory with facts about the pod as files.")
 EmptyDirVolumeSource = Struct("io.k8s.api.core.v1.EmptyDirVolumeSource", lambda: (
@@ -117,6 +123,7 @@ EmptyDirVolumeSource = Struct("io.k8s.api.core.v1.EmptyDirVolumeSource", lambda:
 ), doc="EmptyDirVolumeSource is a directory that begins empty and lives as long as the pod.")
 PersistentVolumeClaimSpec = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSpec", lambda: (
     field("accessModes", 1, ListOf(PersistentVolumeAccessMode),
+        limits=Limits(required="at least 1 access mode is required"),
         doc="Ways in which the volume must be mountable: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, "
             "ReadWriteOncePod."),
     field("selector", 4, LabelSelector, pointer=True,
@@ -124,7 +131,7 @@ PersistentVolumeClaimSpec = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSpec
     field("resources", 2, VolumeResourceRequirements, omit=False,
         doc="Size that the volume must have; the request may grow later where the StorageClass allows expansion."),
     field("volumeName", 3, STRING, doc="Volume to which the claim is bound; set to ask for that one."),
-    field("storageClassName", 5, STRING, pointer=True,
+    field("storageClassName", 5, STRING, pointer=True, limits=Limits(format="subdomain", empty=False),
         doc="StorageClass of the volume; the default class when not set, no class and no dynamic volume when empty."),
     field("volumeMode", 6, PersistentVolumeMode, pointer=True, fills="Filesystem", limits=Limits(immutable=FIXED),
         doc="Filesystem (the default) to mount a directory, Block for a raw device."),
@@ -134,6 +141,7 @@ PersistentVolumeClaimSpec = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSpec
         doc="Like dataSource, for any kind that a populator handles; for one in the same namespace the two are kept "
             "equal."),
     field("volumeAttributesClassName", 9, STRING, pointer=True, gate=gated("VolumeAttributesClass", "place"),
+        limits=Limits(format="subdomain", empty=False),
         doc="VolumeAttributesClass whose parameters the volume gets; unlike the StorageClass it may be changed."),
 ), doc="PersistentVolumeClaimSpec says which storage is wanted.")
 PersistentVolumeClaimTemplate = Struct("io.k8s.api.core.v1.PersistentVolumeClaimTemplate", lambda: (
@@ -142,29 +150,34 @@ PersistentVolumeClaimTemplate = Struct("io.k8s.api.core.v1.PersistentVolumeClaim
 ), doc="PersistentVolumeClaimTemplate is the pattern of the claim that is made for a pod.")
 EphemeralVolumeSource = Struct("io.k8s.api.core.v1.EphemeralVolumeSource", lambda: (
     field("volumeClaimTemplate", 1, PersistentVolumeClaimTemplate, pointer=True, ungated=EVERY_GATE,
+        limits=Limits(required=True),
         doc="Pattern of the claim; its name is the pod's and the volume's name with `-` between them."),
 ), doc="EphemeralVolumeSource is a volume with a claim of its own, which lives as long as the pod.")
 GitRepoVolumeSource = Struct("io.k8s.api.core.v1.GitRepoVolumeSource", lambda: (
-    field("repository", 1, STRING, omit=False, required=True, doc="Address of the repository."),
+    field("repository", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Address of the repository."),
     field("revision", 2, STRING, doc="Commit to check out."),
-    field("directory", 3, STRING,
+    field("directory", 3, STRING, limits=Limits(format="relative-path"),
         doc="Directory in the volume for the clone; the volume itself for `.`, the repository's name when empty. It "
             "must not contain `..`."),
 ), doc="GitRepoVolumeSource is a clone of a git repository; it is disabled, an init container does the same.")
 HostPathVolumeSource = Struct("io.k8s.api.core.v1.HostPathVolumeSource", lambda: (
-    field("path", 1, STRING, omit=False, required=True, doc="Path on the node."),
+    field("path", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="no-backsteps"),
+        doc="Path on the node."),
     field("type", 2, HostPathType, pointer=True, fills="",
         doc="What must be there or is made: Directory, DirectoryOrCreate, File, FileOrCreate, Socket, CharDevice or "
             "BlockDevice; not checked when empty."),
 ), doc="HostPathVolumeSource is a file, directory or device of the node itself.")
 ImageVolumeSource = Struct("io.k8s.api.core.v1.ImageVolumeSource", lambda: (
-    field("reference", 1, STRING, doc="Reference of the image, as for containers."),
-    field("pullPolicy", 2, PullPolicy,
+    field("reference", 1, STRING, limits=Limits(required=True),
+        doc="Reference of the image, as for containers."),
+    field("pullPolicy", 2, PullPolicy, limits=Limits(empty=True),
         doc="When the image is pulled: Always, IfNotPresent or Never; Always for the tag latest or none, else "
             "IfNotPresent, when not set."),
 ), doc="ImageVolumeSource is the content of an OCI image or artifact, mounted read-only.")
 PersistentVolumeClaimVolumeSource = Struct("io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource", lambda: (
-    field("claimName", 1, STRING, omit=False, required=True, doc="PersistentVolumeClaim of the pod's namespace."),
+    field("claimName", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="PersistentVolumeClaim of the pod's namespace."),
     field("readOnly", 2, BOOL, doc="True to mount the volume read-only for all containers; false when not set."),
 ), doc="PersistentVolumeClaimVolumeSource is the volume that a claim is bound to.")
 PodCertificateProjection = Struct("io.k8s.api.core.v1.PodCertificateProjection", lambda: (
@@ -183,7 +196,7 @@ PodCertificateProjection = Struct("io.k8s.api.core.v1.PodCertificateProjection",
         doc="Further facts for the signer, which are copied into the request; each key has a domain as its prefix."),
 ), doc="PodCertificateProjection makes a key for the pod and gets a certificate for it, which is renewed in time.")
 SecretProjection = Struct("io.k8s.api.core.v1.SecretProjection", lambda: (
-    field("", 1, LocalObjectReference, inline=True),
+    field("", 1, LocalObjectReference, inline=True, limits=NAME_NEEDED),
     field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
     field("optional", 4, BOOL, pointer=True,
         doc="True when the pod may start without the Secret or the keys; false when not set."),
@@ -192,8 +205,10 @@ ServiceAccountTokenProjection = Struct("io.k8s.api.core.v1.ServiceAccountTokenPr
     field("audience", 1, STRING,
         doc="Who the token is for; a receiver must refuse tokens for others. The API server when empty."),
     field("expirationSeconds", 2, INT64, pointer=True, fills=3600,
+        limits=Limits(least=600, most=1 << 32, words=_TOO_SHORT, most_words=_TOO_LONG),
         doc="Lifetime of the token in seconds, at least 600; 3600 (1 hour) when not set."),
-    field("path", 3, STRING, omit=False, required=True, doc="Path of the file, relative to the root of the volume."),
+    field("path", 3, STRING, omit=False, required=True, limits=Limits(format="file-path", empty=False),
+        doc="Path of the file, relative to the root of the volume."),
 ), doc="ServiceAccountTokenProjection writes a token of the pod's service account into a file, renewed in time.")
 VolumeProjection = Struct("io.k8s.api.core.v1.VolumeProjection", lambda: (
     field("secret", 1, SecretProjection, pointer=True, doc="Keys of a Secret."),
@@ -209,13 +224,14 @@ VolumeProjection = Struct("io.k8s.api.core.v1.VolumeProjection", lambda: (
 ProjectedVolumeSource = Struct("io.k8s.api.core.v1.ProjectedVolumeSource", lambda: (
     field("sources", 1, ListOf(VolumeProjection), omit=False,
         doc="Where the files come from; their paths must not collide."),
-    field("defaultMode", 2, INT32, pointer=True, fills=0o644,
+    field("defaultMode", 2, INT32, pointer=True, fills=0o644, limits=FILE_MODE,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
 ), doc="ProjectedVolumeSource is one directory with files from several sources.")
 SecretVolumeSource = Struct("io.k8s.api.core.v1.SecretVolumeSource", lambda: (
-    field("secretName", 1, STRING, doc="Secret of the pod's namespace."),
+    field("secretName", 1, STRING, limits=Limits(required=True),
+        doc="Secret of the pod's namespace."),
     field("items", 2, ListOf(KeyToPath), doc="Keys and their paths; when empty every key becomes a file of its name."),
-    field("defaultMode", 3, INT32, pointer=True, fills=0o644,
+    field("defaultMode", 3, INT32, pointer=True, fills=0o644, limits=FILE_MODE,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
     field("optional", 4, BOOL, pointer=True,
         doc="True when the pod may start without the Secret or the keys; false when not set."),
@@ -262,7 +278,7 @@ VolumeSource = Struct("io.k8s.api.core.v1.VolumeSource", lambda: (
         doc="The content of an OCI image or artifact."),
 ), doc="VolumeSource is where a volume's content comes from; exactly one field is set.")
 Volume = Struct("io.k8s.api.core.v1.Volume", lambda: (
-    field("name", 1, STRING, omit=False, required=True,
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="dns-label"),
         doc="Name by which containers refer to the volume: a DNS label, unique in the pod."),
     field("", 2, VolumeSource, inline=True),
 ), doc="Volume is a directory or device that containers of a pod can use.")

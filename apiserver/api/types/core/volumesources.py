@@ -1,13 +1,18 @@
 """Volume sources of core/v1 that name a storage system: disks of clouds, network filesystems, block devices.
 
 Where a persistent volume has the same source with another reference to its secret, the fields stand in a function of
-the reference's type.
+the reference's type, and of what it `needs`.
 """
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits
 from apiserver.api.schema import BOOL, INT32, STRING, Field, ListOf, MapOf, Struct, field, string
-from apiserver.api.types.core.references import LocalObjectReference
+from apiserver.api.types.core.references import NAME_NEEDED, LocalObjectReference
+
+_BYTE = "must be between 0 and 255, inclusive"
+#: (0 is the whole disk.)
+_PARTITION = "must be between 1 and 255, inclusive"
 
 AzureDataDiskCachingMode = string("v1.AzureDataDiskCachingMode", "None", "ReadOnly", "ReadWrite")
 AzureDataDiskKind = string("v1.AzureDataDiskKind", "Dedicated", "Managed", "Shared")
@@ -15,7 +20,7 @@ AzureDataDiskKind = string("v1.AzureDataDiskKind", "Dedicated", "Managed", "Shar
 
 def cephfs_fields(secret: Struct) -> tuple[Field, ...]:
     return (
-        field("monitors", 1, ListOf(STRING), omit=False, required=True,
+        field("monitors", 1, ListOf(STRING), omit=False, required=True, limits=Limits(required=True),
             doc="Addresses of the Ceph monitors, at least one."),
         field("path", 2, STRING, doc="Directory of the filesystem to mount; / when not set."),
         field("user", 3, STRING, doc="Ceph user; admin when not set."),
@@ -27,18 +32,20 @@ def cephfs_fields(secret: Struct) -> tuple[Field, ...]:
     )
 
 
-def cinder_fields(secret: Struct) -> tuple[Field, ...]:
+def cinder_fields(secret: Struct, needs: Limits) -> tuple[Field, ...]:
     return (
-        field("volumeID", 1, STRING, omit=False, required=True, doc="Identity of the Cinder volume."),
+        field("volumeID", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+            doc="Identity of the Cinder volume."),
         field("fsType", 2, STRING, doc="Filesystem on the volume, such as ext4 or xfs; ext4 when not set."),
         field("readOnly", 3, BOOL, doc="True to mount the volume read-only; false when not set."),
-        field("secretRef", 4, secret, pointer=True, doc="Secret with parameters for OpenStack."),
+        field("secretRef", 4, secret, pointer=True, limits=needs, doc="Secret with parameters for OpenStack."),
     )
 
 
 def flex_fields(secret: Struct) -> tuple[Field, ...]:
     return (
-        field("driver", 1, STRING, omit=False, required=True, doc="Name of the FlexVolume driver, as vendor/name."),
+        field("driver", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+            doc="Name of the FlexVolume driver, as vendor/name."),
         field("fsType", 2, STRING, doc="Filesystem on the volume; the driver decides when not set."),
         field("secretRef", 3, secret, pointer=True, doc="Secret whose keys and values are handed to the driver."),
         field("readOnly", 4, BOOL, doc="True to mount the volume read-only; false when not set."),
@@ -46,12 +53,14 @@ def flex_fields(secret: Struct) -> tuple[Field, ...]:
     )
 
 
-def iscsi_fields(secret: Struct) -> tuple[Field, ...]:
+def iscsi_fields(secret: Struct, needs: Limits | None = None) -> tuple[Field, ...]:
     return (
-        field("targetPortal", 1, STRING, omit=False, required=True,
+        field("targetPortal", 1, STRING, omit=False, required=True, limits=Limits(required=True),
             doc="Address of the target, with a port unless it is 3260."),
-        field("iqn", 2, STRING, omit=False, required=True, doc="Qualified name of the target."),
-        field("lun", 3, INT32, omit=False, required=True, doc="Number of the logical unit at the target, 0 to 255."),
+        field("iqn", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+            doc="Qualified name of the target."),
+        field("lun", 3, INT32, omit=False, required=True, limits=Limits(least=0, most=255, words=_BYTE),
+            doc="Number of the logical unit at the target, 0 to 255."),
         field("iscsiInterface", 4, STRING, default="default",
             doc="Name of the initiator's interface; default when not set."),
         field("fsType", 5, STRING, doc="Filesystem on the volume, such as ext4 or xfs; ext4 when not set."),
@@ -61,7 +70,8 @@ def iscsi_fields(secret: Struct) -> tuple[Field, ...]:
             doc="True to authenticate with CHAP when targets are discovered; false when not set."),
         field("chapAuthSession", 11, BOOL,
             doc="True to authenticate with CHAP when the session is opened; false when not set."),
-        field("secretRef", 10, secret, pointer=True, doc="Secret with the names and passwords for CHAP."),
+        field("secretRef", 10, secret, pointer=True, limits=needs,
+            doc="Secret with the names and passwords for CHAP."),
         field("initiatorName", 12, STRING, pointer=True,
             doc="Qualified name of the initiator; that of the node when not set."),
     )
@@ -69,9 +79,10 @@ def iscsi_fields(secret: Struct) -> tuple[Field, ...]:
 
 def rbd_fields(secret: Struct) -> tuple[Field, ...]:
     return (
-        field("monitors", 1, ListOf(STRING), omit=False, required=True,
+        field("monitors", 1, ListOf(STRING), omit=False, required=True, limits=Limits(required=True),
             doc="Addresses of the Ceph monitors, at least one."),
-        field("image", 2, STRING, omit=False, required=True, doc="Name of the RADOS image."),
+        field("image", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+            doc="Name of the RADOS image."),
         field("fsType", 3, STRING, doc="Filesystem on the volume, such as ext4 or xfs; ext4 when not set."),
         field("pool", 4, STRING, default="rbd", doc="RADOS pool of the image; rbd when not set."),
         field("user", 5, STRING, default="admin", doc="Ceph user; admin when not set."),
@@ -84,8 +95,10 @@ def rbd_fields(secret: Struct) -> tuple[Field, ...]:
 
 def scaleio_fields(secret: Struct) -> tuple[Field, ...]:
     return (
-        field("gateway", 1, STRING, omit=False, required=True, doc="Address of the ScaleIO API gateway."),
-        field("system", 2, STRING, omit=False, required=True, doc="Name of the storage system."),
+        field("gateway", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+            doc="Address of the ScaleIO API gateway."),
+        field("system", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+            doc="Name of the storage system."),
         field("secretRef", 3, secret, omit=False, pointer=True, required=True,
             doc="Secret with the user's name and password."),
         field("sslEnabled", 4, BOOL, doc="True to talk to the gateway with TLS; false when not set."),
@@ -93,50 +106,58 @@ def scaleio_fields(secret: Struct) -> tuple[Field, ...]:
         field("storagePool", 6, STRING, doc="Storage pool in the protection domain."),
         field("storageMode", 7, STRING, default="ThinProvisioned",
             doc="ThickProvisioned or ThinProvisioned (the default)."),
-        field("volumeName", 8, STRING, doc="Name of an existing ScaleIO volume."),
+        field("volumeName", 8, STRING, limits=Limits(required=True),
+            doc="Name of an existing ScaleIO volume."),
         field("fsType", 9, STRING, default="xfs", doc="Filesystem on the volume; xfs when not set."),
         field("readOnly", 10, BOOL, doc="True to mount the volume read-only; false when not set."),
     )
 
 
-def storageos_fields(secret: Struct) -> tuple[Field, ...]:
+def storageos_fields(secret: Struct, needs: Limits) -> tuple[Field, ...]:
     return (
-        field("volumeName", 1, STRING, doc="Name of the StorageOS volume, unique in its namespace."),
-        field("volumeNamespace", 2, STRING,
+        field("volumeName", 1, STRING, limits=Limits(required=True, format="dns-label"),
+            doc="Name of the StorageOS volume, unique in its namespace."),
+        field("volumeNamespace", 2, STRING, limits=Limits(format="dns-label"),
             doc="Namespace of the volume in StorageOS; the pod's namespace when not set."),
         field("fsType", 3, STRING, doc="Filesystem on the volume, such as ext4 or xfs; ext4 when not set."),
         field("readOnly", 4, BOOL, doc="True to mount the volume read-only; false when not set."),
-        field("secretRef", 5, secret, pointer=True, doc="Secret with the credentials for the StorageOS API."),
+        field("secretRef", 5, secret, pointer=True, limits=needs,
+            doc="Secret with the credentials for the StorageOS API."),
     )
 
 
 def azure_file_fields() -> tuple[Field, ...]:
     return (
-        field("secretName", 1, STRING, omit=False, required=True,
+        field("secretName", 1, STRING, omit=False, required=True, limits=Limits(required=True),
             doc="Secret with the name and key of the storage account."),
-        field("shareName", 2, STRING, omit=False, required=True, doc="Name of the file share."),
+        field("shareName", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+            doc="Name of the file share."),
         field("readOnly", 3, BOOL, doc="True to mount the volume read-only; false when not set."),
     )
 
 
 def glusterfs_fields() -> tuple[Field, ...]:
     return (
-        field("endpoints", 1, STRING, omit=False, required=True,
+        field("endpoints", 1, STRING, omit=False, required=True, limits=Limits(required=True),
             doc="Name of the Endpoints object that lists the servers."),
-        field("path", 2, STRING, omit=False, required=True, doc="Name of the Gluster volume."),
+        field("path", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+            doc="Name of the Gluster volume."),
         field("readOnly", 3, BOOL, doc="True to mount the volume read-only; false when not set."),
     )
 
 
 AWSElasticBlockStoreVolumeSource = Struct("io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource", lambda: (
-    field("volumeID", 1, STRING, omit=False, required=True, doc="Identity of the disk, such as vol-0123456789abcdef0."),
+    field("volumeID", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Identity of the disk, such as vol-0123456789abcdef0."),
     field("fsType", 2, STRING, doc="Filesystem on the volume, such as ext4 or xfs; ext4 when not set."),
-    field("partition", 3, INT32, doc="Number of the partition to mount, 1 to 255; 0 or not set for the whole disk."),
+    field("partition", 3, INT32, limits=Limits(least=0, most=255, words=_PARTITION),
+        doc="Number of the partition to mount, 1 to 255; 0 or not set for the whole disk."),
     field("readOnly", 4, BOOL, doc="True to mount the volume read-only; false when not set."),
 ), doc="AWSElasticBlockStoreVolumeSource is a disk of Amazon's EBS; the CSI driver ebs.csi.aws.com serves it.")
 AzureDiskVolumeSource = Struct("io.k8s.api.core.v1.AzureDiskVolumeSource", lambda: (
-    field("diskName", 1, STRING, omit=False, required=True, doc="Name of the disk."),
-    field("diskURI", 2, STRING, omit=False, required=True,
+    field("diskName", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Name of the disk."),
+    field("diskURI", 2, STRING, omit=False, required=True, limits=Limits(required=True),
         doc="Address of the disk in its storage account, or the resource id of a managed disk."),
     field("cachingMode", 3, AzureDataDiskCachingMode, pointer=True, default="ReadWrite",
         doc="How the host caches the disk: None, ReadOnly or ReadWrite (the default)."),
@@ -154,7 +175,7 @@ CephFSVolumeSource = Struct("io.k8s.api.core.v1.CephFSVolumeSource",
     lambda: cephfs_fields(LocalObjectReference),
     doc="CephFSVolumeSource is a directory of CephFS; nodes since 1.31 cannot mount it.")
 CinderVolumeSource = Struct("io.k8s.api.core.v1.CinderVolumeSource",
-    lambda: cinder_fields(LocalObjectReference),
+    lambda: cinder_fields(LocalObjectReference, NAME_NEEDED),
     doc="CinderVolumeSource is a volume of OpenStack's Cinder; the CSI driver cinder.csi.openstack.org serves it.")
 FCVolumeSource = Struct("io.k8s.api.core.v1.FCVolumeSource", lambda: (
     field("targetWWNs", 1, ListOf(STRING), doc="World wide names of the targets."),
@@ -171,9 +192,11 @@ FlockerVolumeSource = Struct("io.k8s.api.core.v1.FlockerVolumeSource", lambda: (
     field("datasetUUID", 2, STRING, doc="Identity of the dataset."),
 ), doc="FlockerVolumeSource is a dataset of Flocker, which is no longer supported; exactly one field is set.")
 GCEPersistentDiskVolumeSource = Struct("io.k8s.api.core.v1.GCEPersistentDiskVolumeSource", lambda: (
-    field("pdName", 1, STRING, omit=False, required=True, doc="Name of the persistent disk."),
+    field("pdName", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Name of the persistent disk."),
     field("fsType", 2, STRING, doc="Filesystem on the volume, such as ext4 or xfs; ext4 when not set."),
-    field("partition", 3, INT32, doc="Number of the partition to mount, 1 to 255; 0 or not set for the whole disk."),
+    field("partition", 3, INT32, limits=Limits(least=0, most=255, words=_PARTITION),
+        doc="Number of the partition to mount, 1 to 255; 0 or not set for the whole disk."),
     field("readOnly", 4, BOOL, doc="True to mount the volume read-only; false when not set."),
 ), doc="GCEPersistentDiskVolumeSource is a disk of Google Cloud; the CSI driver pd.csi.storage.gke.io serves it.")
 GlusterfsVolumeSource = Struct("io.k8s.api.core.v1.GlusterfsVolumeSource", glusterfs_fields,
@@ -181,27 +204,34 @@ GlusterfsVolumeSource = Struct("io.k8s.api.core.v1.GlusterfsVolumeSource", glust
 ISCSIVolumeSource = Struct("io.k8s.api.core.v1.ISCSIVolumeSource",
     lambda: iscsi_fields(LocalObjectReference), doc="ISCSIVolumeSource is a block device behind iSCSI.")
 NFSVolumeSource = Struct("io.k8s.api.core.v1.NFSVolumeSource", lambda: (
-    field("server", 1, STRING, omit=False, required=True, doc="Host name or address of the server."),
-    field("path", 2, STRING, omit=False, required=True, doc="Absolute path of the exported directory."),
+    field("server", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Host name or address of the server."),
+    field("path", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Absolute path of the exported directory."),
     field("readOnly", 3, BOOL, doc="True to mount the volume read-only; false when not set."),
 ), doc="NFSVolumeSource is a directory that an NFS server exports.")
 PhotonPersistentDiskVolumeSource = Struct("io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource", lambda: (
-    field("pdID", 1, STRING, omit=False, required=True, doc="Identity of the disk."),
+    field("pdID", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Identity of the disk."),
     field("fsType", 2, STRING, doc="Filesystem on the volume, such as ext4 or xfs; ext4 when not set."),
 ), doc="PhotonPersistentDiskVolumeSource is a disk of Photon Controller, which is no longer supported.")
 PortworxVolumeSource = Struct("io.k8s.api.core.v1.PortworxVolumeSource", lambda: (
-    field("volumeID", 1, STRING, omit=False, required=True, doc="Identity of the Portworx volume."),
+    field("volumeID", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Identity of the Portworx volume."),
     field("fsType", 2, STRING, doc="Filesystem on the volume: ext4 or xfs; ext4 when not set."),
     field("readOnly", 3, BOOL, doc="True to mount the volume read-only; false when not set."),
 ), doc="PortworxVolumeSource is a volume of Portworx; the CSI driver pxd.portworx.com serves it.")
 QuobyteVolumeSource = Struct("io.k8s.api.core.v1.QuobyteVolumeSource", lambda: (
     field("registry", 1, STRING, omit=False, required=True,
+        limits=Limits(required="must be a host:port pair or multiple pairs separated by commas"),
         doc="Addresses of the Quobyte registries, host:port, separated by commas."),
-    field("volume", 2, STRING, omit=False, required=True, doc="Name of the Quobyte volume."),
+    field("volume", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Name of the Quobyte volume."),
     field("readOnly", 3, BOOL, doc="True to mount the volume read-only; false when not set."),
     field("user", 4, STRING, doc="User that the volume is mounted as; the service account's user when not set."),
     field("group", 5, STRING, doc="Group that the volume is mounted as; none when not set."),
-    field("tenant", 6, STRING, doc="Tenant that owns the volume; set for volumes that were provisioned dynamically."),
+    field("tenant", 6, STRING, limits=Limits(length=64),
+        doc="Tenant that owns the volume; set for volumes that were provisioned dynamically."),
 ), doc="QuobyteVolumeSource is a volume of Quobyte, which is no longer supported.")
 RBDVolumeSource = Struct("io.k8s.api.core.v1.RBDVolumeSource",
     lambda: rbd_fields(LocalObjectReference),
@@ -210,10 +240,11 @@ ScaleIOVolumeSource = Struct("io.k8s.api.core.v1.ScaleIOVolumeSource",
     lambda: scaleio_fields(LocalObjectReference),
     doc="ScaleIOVolumeSource is a volume of ScaleIO, which is no longer supported.")
 StorageOSVolumeSource = Struct("io.k8s.api.core.v1.StorageOSVolumeSource",
-    lambda: storageos_fields(LocalObjectReference),
+    lambda: storageos_fields(LocalObjectReference, NAME_NEEDED),
     doc="StorageOSVolumeSource is a volume of StorageOS, which is no longer supported.")
 VsphereVirtualDiskVolumeSource = Struct("io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource", lambda: (
-    field("volumePath", 1, STRING, omit=False, required=True, doc="Path of the disk in its datastore."),
+    field("volumePath", 1, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Path of the disk in its datastore."),
     field("fsType", 2, STRING, doc="Filesystem on the volume, such as ext4 or xfs; ext4 when not set."),
     field("storagePolicyName", 3, STRING, doc="Name of the storage policy."),
     field("storagePolicyID", 4, STRING, doc="Identity of the storage policy."),

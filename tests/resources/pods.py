@@ -1,0 +1,18 @@
+"""Pods for tests of their rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def pod(container: Json | None = None, **spec: Any) -> Json:
+    """A pod with one container."""
+    return {"spec": {"containers": [{"name": "c", "image": "img:1", **(container or {})}], **spec}}
+
+
+def errors(judge: Any, obj: Json) -> list[str]:
+    """What is wrong with a new pod."""
+    found: list[str] = judge.create("pods", obj)[1]
+    return found
