@@ -95,17 +95,17 @@ def deduplicate_owners(metadata: Json, warnings: list[str], after_admission: boo
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return
-    kept: list[Json] = []
+    kept: dict[frozenset[tuple[str, Any]], Json] = {}
     repeated: list[str] = []
     for owner in owners:
-        if owner in kept:
+        key = frozenset(owner.items())
+        if key in kept:
             repeated.append(owner.get("uid", ""))
-        else:
-            kept.append(owner)
+        kept.setdefault(key, owner)
     if repeated:
         text = _DUPLICATE_AFTER_ADMISSION if after_admission else _DUPLICATE_OWNERS
         warnings.append(text.format(", ".join(repeated)))
-        metadata["ownerReferences"] = kept
+        metadata["ownerReferences"] = list(kept.values())
 
 
 # Validation

@@ -5,17 +5,28 @@ Elements are known by their merge key, scalars by themselves.
 
 from __future__ import annotations
 
+import math
+from operator import itemgetter
 from typing import Any
 
+import orjson
+
+from apiserver.api.nesting import Folded, dumps
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_type
 
-__all__ = ["by_presence", "element_key", "ordered", "same"]
+__all__ = ["by_presence", "element_key", "identity", "ordered", "same"]
 
 
 def same(left: Any, right: Any) -> bool:
     """Equality of scalars in which 1, 1.0 and true differ."""
     return type(left) is type(right) and bool(left == right)
+
+
+def identity(value: Any) -> tuple[type, Any]:
+    """What is equal for values that are the `same`, and can be looked up."""
+    scalar = not isinstance(value, dict | list | Folded)
+    return type(value), value if scalar else dumps(value, orjson.OPT_SORT_KEYS)
 
 
 def element_key(element: Any, key_name: str) -> Any:
@@ -36,11 +47,11 @@ def by_presence(values: list[Any], listed: list[Any], key_name: str) -> tuple[li
         if key_name
         else listed
     )
+    known = {identity(name) for name in names}
     ours: list[Any] = []
     theirs: list[Any] = []
     for value in values:
-        key = element_key(value, key_name)
-        (ours if any(same(key, name) for name in names) else theirs).append(value)
+        (ours if identity(element_key(value, key_name)) in known else theirs).append(value)
     return ours, theirs
 
 
@@ -53,9 +64,10 @@ def ordered(
     ours = _sorted(ours, our_order, key_name, keyed=keyed)
     theirs = _sorted(theirs, their_order, key_name, keyed=keyed)
     out: list[Any] = []
+    places = _places(their_order, key_name)
     left, right = 0, 0
     while left < len(theirs) and right < len(ours):
-        before, after = _place(their_order, theirs[left], key_name), _place(their_order, ours[right], key_name)
+        before, after = _place(places, theirs[left], key_name), _place(places, ours[right], key_name)
         if 0 <= before < after:
             out.append(theirs[left])
             left += 1
@@ -75,19 +87,31 @@ def _sorted(values: list[Any], order: list[Any], key_name: str, *, keyed: bool) 
             element_key(value, key_name)
         deleted = [value for value in values if value.get("$patch") == "delete"]
         values = [value for value in values if value.get("$patch") != "delete"]
-    places = [_place(order, value, key_name) for value in values]
-    out: list[tuple[int, Any]] = []
-    for place, value in zip(places, values, strict=True):
-        at = len(out)
-        while at and not (place >= 0 and out[at - 1][0] >= 0 and out[at - 1][0] <= place):
-            at -= 1
-        out.insert(at, (place, value))
-    return [value for _, value in out] + deleted
+    named = _places(order, key_name)
+    # An element that is not named stands before all that were there: those from the least of their places on.
+    least: float = math.inf
+    ranked: list[tuple[float, int, int, Any]] = []
+    for number, value in enumerate(values):
+        place = _place(named, value, key_name)
+        if place < 0:
+            ranked.append((least, 0, -number, value))
+        else:
+            least = min(least, place)
+            ranked.append((place, 1, number, value))
+    return [value for *_, value in sorted(ranked, key=itemgetter(0, 1, 2))] + deleted
 
 
-def _place(order: list[Any], value: Any, key_name: str) -> int:
-    key = value.get(key_name) if key_name and isinstance(value, dict) else value
-    for place, other in enumerate(order):
-        if same(key, other.get(key_name) if key_name and isinstance(other, dict) else other):
-            return place
-    return -1
+def _places(order: list[Any], key_name: str) -> dict[tuple[type, Any], int]:
+    """The first place of each element that an order names."""
+    found: dict[tuple[type, Any], int] = {}
+    for place, element in enumerate(order):
+        found.setdefault(_known_by(element, key_name), place)
+    return found
+
+
+def _place(places: dict[tuple[type, Any], int], value: Any, key_name: str) -> int:
+    return places.get(_known_by(value, key_name), -1)
+
+
+def _known_by(value: Any, key_name: str) -> tuple[type, Any]:
+    return identity(value.get(key_name) if key_name and isinstance(value, dict) else value)

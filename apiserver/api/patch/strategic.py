@@ -13,12 +13,13 @@ otherwise.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from apiserver.api.nesting import rebuilt
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_text, go_type
-from apiserver.api.patch.ordering import by_presence, element_key, ordered, same
+from apiserver.api.patch.ordering import by_presence, element_key, identity, ordered, same
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, go_name
 
 __all__ = ["strategic_merge_patch"]
@@ -175,6 +176,7 @@ def _merge_list(original: list[Any], patch: list[Any], item: Type, key_name: str
 def _special_elements(original: list[Any], patch: list[Any], key_name: str) -> tuple[list[Any], list[Any]]:
     """Carry out elements with a directive; what is left of both lists."""
     plain: list[Any] = []
+    gone = set()
     replace = False
     for element in patch:
         if DIRECTIVE not in element:
@@ -182,14 +184,15 @@ def _special_elements(original: list[Any], patch: list[Any], key_name: str) -> t
             continue
         directive = element[DIRECTIVE]
         if directive == "delete":
-            wanted = element_key(element, key_name)
-            original = [item for item in original if not (key_name in _element(item) and same(item[key_name], wanted))]
+            gone.add(identity(element_key(element, key_name)))
         elif directive == "replace":
             replace = True
         elif directive == "merge":
             raise PatchError("merging lists cannot yet be specified in the patch", 500)
         else:
             raise _unknown_directive(directive, element)
+    if gone:
+        original = [item for item in original if not (key_name in _element(item) and identity(item[key_name]) in gone)]
     return (plain, []) if replace else (original, plain)
 
 
@@ -201,12 +204,13 @@ def _element(value: Any) -> Json:
 
 def _merge_elements(original: list[Any], patch: list[Any], item: Type, key_name: str) -> list[Any]:
     out = list(original)
+    places: dict[Any, int] = {}
+    for at, other in enumerate(out):
+        if key_name in _element(other):
+            places.setdefault(identity(other[key_name]), at)
     for element in patch:
-        wanted = element_key(element, key_name)
-        at = next(
-            (at for at, other in enumerate(out) if key_name in _element(other) and same(other[key_name], wanted)), None
-        )
-        if at is None:
+        at = places.setdefault(identity(element_key(element, key_name)), len(out))
+        if at == len(out):
             out.append(element)
         else:
             out[at] = _merge_map(out[at], element, item)
@@ -216,15 +220,21 @@ def _merge_elements(original: list[Any], patch: list[Any], item: Type, key_name:
 def _distinct(values: list[Any]) -> list[Any]:
     """Each scalar once; a repeated one gives its place to the last, as upstream's algorithm happens to do."""
     values = list(values)
+    places: dict[Any, list[int]] = {}
+    for at, value in enumerate(values):
+        places.setdefault(identity(value), []).append(at)  # a heap: they ascend
     first = 0
     while first < len(values):
-        other = first + 1
-        while other < len(values):
-            if same(values[first], values[other]):
-                values[other] = values[-1]
-                values.pop()
-            else:
-                other += 1
+        known = identity(values[first])
+        heap = places[known]
+        while heap:
+            at = heappop(heap)
+            if at <= first or at >= len(values) or identity(values[at]) != known:
+                continue  # it has moved since
+            last = values.pop()
+            if at < len(values):
+                values[at] = last
+                heappush(places[identity(last)], at)
         first += 1
     return values
 

@@ -21,7 +21,7 @@ from apiserver.api.nesting import copied
 from apiserver.api.status import StatusError
 from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import Form, written
-from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, without
+from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, union_of, without
 from apiserver.registry.fields.walk import NamelessItem, compare
 
 __all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_strictly", "encode"]
@@ -228,9 +228,10 @@ def fold_old_updates(managers: Managers) -> None:
         return
     updaters.sort(key=lambda key: (managers[key].time or "", key.name, key.version, key.subresource))
     first: dict[str, Manager] = {}
+    parts: dict[Manager, list[FieldSet]] = {}
     for key in updaters:
         if excess <= 0:
-            return
+            break
         owned = managers[key]
         if owned.version not in first:
             first[owned.version] = key
@@ -238,7 +239,9 @@ def fold_old_updates(managers: Managers) -> None:
         bucket = Manager(OLD_UPDATES, "Update", owned.version, "")
         if bucket not in managers:
             managers[bucket] = managers.pop(first[owned.version])
-        folded = ordered(union(owned.fields, managers[bucket].fields))
+        parts.setdefault(bucket, [managers[bucket].fields]).append(owned.fields)
         del managers[key]
-        managers[bucket] = Owned(folded, owned.version, owned.time)
+        managers[bucket] = owned
         excess -= 1
+    for bucket, fields in parts.items():
+        managers[bucket] = managers[bucket]._replace(fields=ordered(union_of(fields)))

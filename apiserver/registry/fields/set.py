@@ -13,6 +13,7 @@ and none changes one.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "paths",
     "shown_element",
     "union",
+    "union_of",
     "without",
 ]
 
@@ -45,6 +47,22 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
         else:  # one of the two is a leaf, and so a member
             other = have or node
             out[element] = {".": {}, **other} if other and "." not in other else other
+    return out
+
+
+def union_of(sets: Sequence[FieldSet]) -> FieldSet:
+    """Paths in any of the sets."""
+    if len(sets) == 1:
+        return sets[0]
+    nodes: dict[str, list[FieldSet]] = {}
+    for each in sets:
+        for element, node in each.items():
+            nodes.setdefault(element, []).append(node)
+    out: FieldSet = {}
+    for element, found in nodes.items():
+        whole = out[element] = union_of([node for node in found if node] or [{}])
+        if whole and "." not in whole and not all(found):  # a leaf, and so a member
+            out[element] = {".": {}, **whole}
     return out
 
 

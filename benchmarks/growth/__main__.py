@@ -1,0 +1,48 @@
+"""How the cost of a request grows with its size.
+
+    python -m benchmarks.growth [--only TEXT] [--all] [--every N] [--worst] [--seconds 0.004]
+
+Cases are of two kinds: every list, map and text of every kind, in an object that is created (`fields`), and whatever
+else a request can have much of, such as header fields, parameters, selectors, operations of a patch, items of lists
+that are merged (`cases`). Of each the processor time is measured at a size at which it is some milliseconds, and at
+four times that size; what costs more than seven times as much is shown, and fails. --all shows the rest as well, --only
+what has a text in its name, --every N a part of the fields; --worst sorts by the time that a request of 3 MiB would
+take. What grows as a square with a small part shows with more --seconds alone, of the smaller size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks.growth import cases, fields
+from benchmarks.growth.measure import ENOUGH, Growth, measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--worst", action="store_true")
+    parser.add_argument("--seconds", type=float, default=ENOUGH)
+    options = parser.parse_args()
+    chosen = [*cases.cases(), *list(fields.cases())[:: options.every]]
+    chosen = [case for case in chosen if options.only in case.name]
+    print(f"{len(chosen)} cases\n ratio    size      cost    four times    answer")
+    found: list[Growth] = []
+    for growth in measured(chosen, options.seconds):
+        found.append(growth)
+        if options.all or growth.too_fast:
+            print(growth, flush=True)
+    wrong = [growth for growth in found if growth.too_fast]
+    if options.worst:
+        print("\nthe longest")
+        for growth in sorted(found, key=lambda each: -each.fourfold / each.size)[:40]:
+            print(growth)
+    print(f"\n{len(wrong)} of {len(chosen)} grow faster than their size")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""A case for every list, map and text of every kind that is served: an object with n items, or n characters, there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.messages import Request
+from apiserver.registry.resource import Resource
+from apiserver.resources import CATALOG
+from benchmarks.growth.measure import Case, asked, nothing
+
+#: Kinds contain each other; deeper than this there is nothing that is not met before.
+_DEPTH = 9
+_TEXTS = {"string": "a1-(", "quantity": "1", "bytes": "A", "time": "1", "duration": "1", "intOrString": "1"}
+
+
+def cases() -> Iterator[Case]:
+    """Lists with items of their own and with items that are all the same, maps, texts; sent by POST, as a dry run."""
+    for resource in CATALOG:
+        if not resource.versions:
+            continue
+        version = resource.versions[0]
+        api = f"/apis/{resource.group}" if resource.group else "/api"
+        where = "/namespaces/default" if resource.namespaced else ""
+        path = f"{api}/{version.name}{where}/{resource.plural}"
+        for place, type_ in _places(version.schema, (), ()):
+            for label, grown in _growing(type_):
+                yield Case(f"{resource.plural} {'.'.join(place)} {label}", nothing, _Post(resource, path, place, grown))
+
+
+class _Post:
+    def __init__(self, resource: Resource, path: str, place: tuple[str, ...], grown: _Grown) -> None:
+        self._resource, self._path, self._place, self._grown = resource, path, place, grown
+
+    def __call__(self, size: int) -> Request:
+        value: Any = self._grown(size)
+        for step in reversed(self._place):
+            value = [value] if step == "[]" else {step: value}
+        if isinstance(value.get("metadata", {}), dict):
+            value = {**value, "metadata": {"name": "x", **value.get("metadata", {})}}
+        return asked("POST", self._path, orjson.dumps(value), query="dryRun=All")
+
+
+class _Grown:
+    """A value of a size: `alike` says whether all its items are the same."""
+
+    def __init__(self, type_: Type, letter: str = "", *, alike: bool = False) -> None:
+        self._type, self._letter, self._alike = type_, letter, alike
+
+    def __call__(self, size: int) -> Any:
+        if isinstance(self._type, MapOf):
+            return {f"k{at}": _item(self._type.value, at) for at in range(size)}
+        if isinstance(self._type, ListOf):
+            return [_item(self._type.item, 0 if self._alike else at) for at in range(size)]
+        return self._letter * size
+
+
+def _growing(type_: Type) -> Iterator[tuple[str, _Grown]]:
+    if isinstance(type_, MapOf):
+        yield "map", _Grown(type_)
+    elif isinstance(type_, ListOf):
+        yield "list", _Grown(type_)
+        yield "list of equals", _Grown(type_, alike=True)
+    elif isinstance(type_, Scalar) and type_.name in _TEXTS and not type_.enum:
+        for letter in _TEXTS[type_.name]:
+            yield f"text {letter}", _Grown(type_, letter)
+
+
+def _item(type_: Type, number: int) -> Any:
+    """A small value: texts and numbers are the item's own."""
+    if isinstance(type_, Struct):
+        return {
+            name: _item(field.type, number)
+            for name, field in type_.fields.items()
+            if isinstance(field.type, Scalar) and field.type.name in ("string", "int32", "int64", "intOrString")
+        }
+    if isinstance(type_, ListOf):
+        return [_item(type_.item, number)]
+    if isinstance(type_, MapOf):
+        return {f"k{number}": _item(type_.value, number)}
+    if type_.enum:
+        return type_.enum[0]
+    if type_.name in ("int32", "int64", "float64", "quantity", "intOrString"):
+        return number % 60_000
+    return {"bool": True, "bytes": "AAAA", "raw": {}, "fieldsV1": {}, "any": {}}.get(type_.name, f"v{number}")
+
+
+def _places(type_: Type, path: tuple[str, ...], seen: tuple[Struct, ...]) -> Iterator[tuple[tuple[str, ...], Type]]:
+    """Every place of a type that can grow, with the way to it."""
+    if not isinstance(type_, Struct):
+        if path:
+            yield path, type_
+        if isinstance(type_, ListOf):
+            yield from _places(type_.item, (*path, "[]"), seen)
+        elif isinstance(type_, MapOf):
+            yield from _places(type_.value, (*path, "k"), seen)
+        return
+    if type_ in seen or len(path) > _DEPTH:
+        return
+    for name, field in type_.fields.items():
+        if name not in ("kind", "apiVersion"):
+            yield from _places(field.type, (*path, name), (*seen, type_))

@@ -1,0 +1,135 @@
+"""The processor time of a request, at one size and at four times that size."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import Any
+
+from apiserver.app import Server
+from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.messages import MAX_BODY, Request, Stream
+from apiserver.settings import read
+
+#: Seconds of processor time that the smallest size has to cost, so that the clock can tell.
+ENOUGH = 0.004
+#: What a four times larger request may cost more: as its size would be 4, as its square 16.
+ALLOWED = 7.0
+_SMALLEST, _LARGEST = 250, 128_000
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`request` makes a request of a size, after those of `before`, which are not measured. `send` answers it
+    otherwise than by the chain of handlers. `largest` is a bound of the size, where there is one.
+    """
+
+    name: str
+    before: Callable[[int], Sequence[Request]]
+    request: Callable[[int], Request]
+    send: Callable[[Server, Request], Awaitable[Any]] | None = None
+    largest: int = _LARGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What a case costs at a size and at four times that size, in seconds."""
+
+    case: Case
+    size: int
+    cost: float
+    fourfold: float
+    status: int
+
+    @property
+    def ratio(self) -> float:
+        return self.fourfold / max(self.cost, 1e-6)
+
+    @property
+    def too_fast(self) -> bool:
+        """Whether the cost grows faster than the size, by a wide margin."""
+        return self.ratio > ALLOWED
+
+    def __str__(self) -> str:
+        times = f"{self.cost * 1e3:8.1f} ms {self.fourfold * 1e3:9.1f} ms"
+        return f"{self.ratio:6.1f} {self.size:7d} {times}  {self.status}  {self.case.name}"
+
+
+def asked(
+    method: str, path: str, body: bytes = b"", media: str = "application/json", query: str = "", **headers: str
+) -> Request:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Request(method, path, query, {"content-type": media, "user-agent": "growth", **named}, body, ADMIN)
+
+
+def nothing(_: int) -> tuple[Request, ...]:
+    return ()
+
+
+@asynccontextmanager
+async def opened() -> Any:
+    """A server in memory with everything that there is."""
+    with TemporaryDirectory() as directory:
+        flags = ["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"]
+        server = await Server.open(read(flags))
+        try:
+            yield server
+        finally:
+            await server.close()
+
+
+async def grown(server: Server, case: Case, enough: float = ENOUGH) -> Growth | None:
+    """How a case grows; None where it costs next to nothing at its largest size."""
+    for size in _sizes(case):
+        cost, _ = await _cost(server, case, size)
+        if cost >= enough:
+            cost = min(cost, (await _cost(server, case, size))[0])
+            fourfold, status = await _cost(server, case, 4 * size)
+            if fourfold > ALLOWED * cost:
+                fourfold = min(fourfold, (await _cost(server, case, 4 * size))[0])
+            return Growth(case, size, cost, fourfold, status)
+    return None
+
+
+def _sizes(case: Case) -> Iterator[int]:
+    size = _SMALLEST
+    while 4 * size <= case.largest and len(case.request(4 * size).body) <= MAX_BODY:
+        yield size
+        size *= 2
+
+
+async def _cost(server: Server, case: Case, size: int) -> tuple[float, int]:
+    for each in case.before(size):
+        await server.chain.handle(each)
+    request = case.request(size)
+    gc.collect()
+    gc.disable()  # whose rounds would be counted for whoever is there
+    started = process_time()
+    if case.send is not None:
+        answer = await case.send(server, request)
+    else:
+        answer = server.chain.try_fast(request) or await server.chain.handle(request)
+    spent = process_time() - started
+    gc.enable()
+    if isinstance(answer, Stream):
+        await answer.close()
+    return spent, getattr(answer, "status", 0)
+
+
+def measured(cases: Sequence[Case], enough: float = ENOUGH) -> Iterator[Growth]:
+    """How the cases grow, one after the other on one server."""
+    with asyncio.Runner() as runner:
+        context = opened()
+        server = runner.run(context.__aenter__())
+        try:
+            for case in cases:
+                found = runner.run(grown(server, case, enough))
+                if found is not None:
+                    yield found
+        finally:
+            runner.run(context.__aexit__(None, None, None))
