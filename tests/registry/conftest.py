@@ -302,7 +302,7 @@ async def a_world(target: str = "memory:", *, shared: bool = False, name: str = 
     registry = Registry(
         log,
         cache,
-        admission=build(),
+        admission=build(disable=("ServiceAccount",)),  # nobody makes accounts for pods here
         features=Features(),
         clock=clock,
         shared=shared,
