@@ -34,7 +34,6 @@ from apiserver.http.handlers.authorization import Authorization
 from apiserver.http.handlers.chain import HandlerChain, Link
 from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.errors import Errors
-from apiserver.http.handlers.history import History
 from apiserver.http.handlers.routes import Routes
 from apiserver.http.rest import Rest
 from apiserver.http.server.frontend import FrontEnd
@@ -43,12 +42,13 @@ from apiserver.http.server.webpages import WebPages
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
-from apiserver.messages import Request, RequestInfo
+from apiserver.messages import Request
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
 from apiserver.registry.store import Registry
 from apiserver.registry.verbs.create import create
+from apiserver.requestinfo import RequestInfo
 from apiserver.resources import CATALOG
 from apiserver.resources.events import CORE_EVENTS
 from apiserver.resources.priorityclasses import SYSTEM_CLASSES
@@ -121,16 +121,15 @@ class Server:
         self._documents = self._make_documents()
         self._dispatch = Dispatch(self._routes(), self._documents, now)
         self.rest = Rest(self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now)
-        self._history = History([self.metrics.add, self.requests.add], now)
         self._authentication = Authentication(
             self._authenticator,
             self._authorizer,
             constrained=settings.features.enabled("ConstrainedImpersonation"),
         )
-        links: list[Link] = [self._history, Errors(), self._authentication]
+        links: list[Link] = [Errors(), self._authentication]
         if not self._authorizer.allows_all:
             links.append(Authorization(self._authorizer))
-        self.chain = HandlerChain(*links, last=self._dispatch)
+        self.chain = HandlerChain(*links, last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add])
         # Where access is open nothing else asks who sends a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
         self.front = FrontEnd(self.chain, self._make_admin, pages)
@@ -169,7 +168,7 @@ class Server:
     def record_requests(self, sink: JsonLines) -> None:
         """Write records of requests there too, until the server closes."""
         self._request_log = sink
-        self._history.add(sink.add)
+        self.chain.record_to(sink.add)
 
     @classmethod
     async def open(cls, settings: Settings) -> Server:
@@ -313,7 +312,7 @@ class Server:
             release = version("kubedra")
         except PackageNotFoundError:
             release = "unreleased"
-        self._faults = Faults(self._history, self._authentication.user_of)
+        self._faults = Faults(self.chain, self._authentication.user_of)
         return create_admin(
             Operations(
                 version=release,

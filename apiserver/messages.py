@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import parse_qsl
 
+from apiserver.requestinfo import RequestInfo
+
 #: Bytes of a request's body that are accepted (413). What receives bodies keeps of a longer one only as much as shows
 #: that it is too long.
 MAX_BODY: Final = 3 * 1024 * 1024
@@ -25,33 +27,6 @@ class User:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-class RequestInfo:
-    """What a request is about, read from its method, path and query. `resource` is "" for a path that names no
-    resource (discovery, health); `verb` is then the method in lower case.
-    """
-
-    __slots__ = ("group", "name", "namespace", "resource", "rest", "subresource", "verb", "version")
-
-    def __init__(
-        self,
-        verb: str,
-        group: str = "",
-        version: str = "",
-        resource: str = "",
-        namespace: str = "",
-        name: str = "",
-        below: Sequence[str] = (),
-    ) -> None:
-        """`below` is what stands in the path after the name."""
-        self.verb, self.group, self.version, self.resource = verb, group, version, resource
-        self.namespace, self.name = namespace, name
-        if below:
-            #: `rest` is what follows the subresource (a proxied path).
-            self.subresource, self.rest = below[0], tuple(below[1:])
-        else:
-            self.subresource, self.rest = "", ()
 
 
 _NOT_PARSED: Final = RequestInfo("")

@@ -8,7 +8,7 @@ from typing import Any
 from apiserver.api.status import StatusError
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.gathering import gather, in_turns
-from apiserver.http.formats.negotiation import JSON, PLAIN, PROTOBUF, ResponseFormat, is_pretty, not_acceptable
+from apiserver.http.formats.negotiation import JSON, PLAIN, PROTOBUF, ResponseFormat, not_acceptable
 from apiserver.http.formats.table import included, row, table
 from apiserver.http.formats.view import PARTIAL, View, list_meta, partial
 from apiserver.messages import Request, Response
@@ -22,10 +22,9 @@ def object_response(
     request: Request, chosen: ResponseFormat, view: View, entry: Entry, now: datetime, code: int = 200
 ) -> Response:
     """An answer with one object. Raises 400, 406."""
-    pretty = is_pretty(request, chosen)
-    if chosen is PLAIN and not pretty:
+    if chosen is PLAIN:
         return Response(code, view.line(entry))
-    body = render_object(view, chosen, entry, now, included(request, chosen), pretty=pretty)
+    body = render_object(view, chosen, entry, now, included(request, chosen))
     return Response(code, body, chosen.media)
 
 
@@ -33,24 +32,21 @@ async def list_response(
     request: Request, chosen: ResponseFormat, view: View, listing: Listing, now: datetime
 ) -> Response:
     """An answer with a list. Raises 400, 406."""
-    pretty = is_pretty(request, chosen)
-    if chosen is PLAIN and not pretty and view.stored:
+    if chosen is PLAIN and view.stored:
         return Response(200, view.list(listing))
-    body = await render_list(view, chosen, listing, now, included(request, chosen), pretty=pretty)
+    body = await render_list(view, chosen, listing, now, included(request, chosen))
     return Response(200, body, chosen.media)
 
 
-def json_response(request: Request, chosen: ResponseFormat, kinds: Kinds, body: dict[str, Any], code: int) -> Response:
+def json_response(chosen: ResponseFormat, kinds: Kinds, body: dict[str, Any], code: int) -> Response:
     """An answer with an object that is not stored: a Status, a review. Raises 406."""
     schema = None
     if chosen.media == PROTOBUF:
         schema = kinds.schema(body.get("apiVersion", ""), body.get("kind", ""))
-    return Response(code, encode(chosen.media, body, pretty=is_pretty(request, chosen), schema=schema), chosen.media)
+    return Response(code, encode(chosen.media, body, pretty=chosen.pretty, schema=schema), chosen.media)
 
 
-def render_object(
-    view: View, chosen: ResponseFormat, entry: Entry, now: datetime, include: str = "", *, pretty: bool = False
-) -> bytes:
+def render_object(view: View, chosen: ResponseFormat, entry: Entry, now: datetime, include: str = "") -> bytes:
     """One object in the form that was asked for. `include` is a Table's includeObject."""
     if chosen.media == PROTOBUF:
         from apiserver.http.formats import protobuf
@@ -60,15 +56,15 @@ def render_object(
             raise not_acceptable()
         return made
     if not chosen.shape:
-        if chosen.media == JSON and not pretty:
+        if chosen.media == JSON and not chosen.pretty:
             return view.line(entry)
-        return encode(chosen.media, view.dict(entry), pretty=pretty)
+        return encode(chosen.media, view.dict(entry), pretty=chosen.pretty)
     if chosen.shape == "Table":
         version = entry.obj["metadata"].get("resourceVersion")
         meta = {"resourceVersion": version} if version else {}
-        return encode(chosen.media, table(view, chosen, [entry], meta, now, include), pretty=pretty)
+        return encode(chosen.media, table(view, chosen, [entry], meta, now, include), pretty=chosen.pretty)
     if chosen.shape == PARTIAL:
-        return encode(chosen.media, partial(entry.obj, chosen.version), pretty=pretty)
+        return encode(chosen.media, partial(entry.obj, chosen.version), pretty=chosen.pretty)
     raise StatusError(
         406,
         "NotAcceptable",
@@ -76,9 +72,7 @@ def render_object(
     )
 
 
-async def render_list(
-    view: View, chosen: ResponseFormat, listing: Listing, now: datetime, include: str = "", *, pretty: bool = False
-) -> bytes:
+async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now: datetime, include: str = "") -> bytes:
     """A list in the form that was asked for. Others get their turn while a long one is made."""
     entries, meta = listing.entries, list_meta(listing)
     if chosen.media == PROTOBUF:
@@ -89,25 +83,30 @@ async def render_list(
             raise not_acceptable()
         return made
     if not chosen.shape:
-        if chosen.media == JSON and not pretty:
+        if chosen.media == JSON and not chosen.pretty:
             if not view.stored:
                 async for entry in in_turns(entries):
                     view.tail(entry)
             return view.list(listing)
         head = {"kind": view.resource.list_kind, "apiVersion": view.api_version, "metadata": meta}
-        return await gather(chosen.media, head, "items", entries, view.item, pretty=pretty)
+        return await gather(chosen.media, head, "items", entries, view.item, pretty=chosen.pretty)
     if chosen.shape == "Table":
         head = table_of(view.resource, (), meta, version=chosen.version)
         del head["rows"]
         return await gather(
-            chosen.media, head, "rows", entries, lambda entry: row(view, chosen, entry, now, include), pretty=pretty
+            chosen.media,
+            head,
+            "rows",
+            entries,
+            lambda entry: row(view, chosen, entry, now, include),
+            pretty=chosen.pretty,
         )
     if chosen.shape == PARTIAL + "List":
         head = {"kind": chosen.shape, "apiVersion": f"meta.k8s.io/{chosen.version}", "metadata": meta}
         if not entries:
-            return encode(chosen.media, {**head, "items": None}, pretty=pretty)
+            return encode(chosen.media, {**head, "items": None}, pretty=chosen.pretty)
         return await gather(
-            chosen.media, head, "items", entries, lambda entry: partial(entry.obj, chosen.version), pretty=pretty
+            chosen.media, head, "items", entries, lambda entry: partial(entry.obj, chosen.version), pretty=chosen.pretty
         )
     raise StatusError(
         406,

@@ -34,7 +34,7 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 class ResponseFormat(NamedTuple):
     """How an answer is written. `shape` is "" for the object itself, `version` that of meta.k8s.io in which a shape is
-    wanted.
+    wanted; `pretty` JSON is indented.
     """
 
     media: str = JSON
@@ -110,6 +110,17 @@ def negotiate(accept: str) -> ResponseFormat:
     return chosen
 
 
+def response_format(request: Request, *, tables: bool = True) -> ResponseFormat:
+    """How the answer to a request is written. `tables`: whether there is anything that makes them. Raises 406."""
+    accept, agent = request.headers.get("accept", ""), request.headers.get("user-agent", "")
+    chosen = _CACHE.get(accept) or negotiate(accept)
+    if chosen.shape == "Table" and not tables:
+        chosen = _first(accept, lambda other: other.shape != "Table")
+    if (agent.startswith(_PEOPLE) or "pretty" in request.query) and is_pretty(request, chosen) and not chosen.pretty:
+        return chosen._replace(pretty=True)
+    return chosen
+
+
 def negotiate_stream(accept: str) -> ResponseFormat:
     """The format of a watch's events: no YAML. Raises 406."""
     chosen = negotiate(accept)
@@ -122,12 +133,6 @@ def negotiate_plain(accept: str) -> ResponseFormat:
     """The first alternative that asks for no shape. Raises 406."""
     chosen = negotiate(accept)
     return _first(accept, lambda other: not other.shape) if chosen.shape else chosen
-
-
-def negotiate_untabled(accept: str) -> ResponseFormat:
-    """The first alternative that asks for no Table, where there is nothing that makes one. Raises 406."""
-    chosen = negotiate(accept)
-    return _first(accept, lambda other: other.shape != "Table") if chosen.shape == "Table" else chosen
 
 
 def _first(accept: str, suits: Callable[[ResponseFormat], bool] = lambda _: True) -> ResponseFormat:

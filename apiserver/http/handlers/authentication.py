@@ -41,10 +41,13 @@ class Authentication:
 
     def user_of(self, request: Request) -> User:
         """Who asks, as whom. Raises 400, 401, 403."""
-        user = self._authenticator(request)
-        if "impersonate-" not in "\n".join(request.headers):
+        headers = request.headers
+        user = self._authenticator.nobody if "authorization" not in headers else None
+        if user is None:
+            user = self._authenticator(request)
+        if "impersonate-" not in "\n".join(headers):
             return user
-        who = requested_identity(request.headers, constrained=self._constrained)
+        who = requested_identity(headers, constrained=self._constrained)
         if who is None:
             return user
         return impersonate(

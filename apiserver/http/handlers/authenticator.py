@@ -51,14 +51,15 @@ def read_tokens(path: Path) -> dict[str, User]:
 
 class Authenticator:
     """Names the user of a request. `tokens` None: open access. `anonymous`: whether a request may come without
-    credentials.
-    `accounts` knows the tokens of service accounts, once it is set."""
+    credentials. `accounts` knows the tokens of service accounts, once it is set. `nobody` is who sends no credentials,
+    None where that is not allowed."""
 
     #: Whom tokens are for that are sent to this server.
     audiences: tuple[str, ...] = (ISSUER,)
 
     def __init__(self, tokens: Mapping[str, User] | None, *, anonymous: bool = True) -> None:
-        self._tokens, self._anonymous = tokens, anonymous
+        self._tokens = tokens
+        self.nobody = ADMIN if tokens is None else ANONYMOUS if anonymous else None
         self.accounts: AccountTokens | None = None
 
     @property
@@ -66,28 +67,17 @@ class Authenticator:
         return self._tokens is None
 
     def __call__(self, request: Request) -> User:
-        """The user. Raises 401 for a token that nobody has."""
-        header = request.headers.get("authorization", "")
-        if not header:
-            return self._nobody()
-        scheme, _, token = header.partition(" ")
+        """The user. Raises 401 for a token that nobody has, and for none where nobody may come without."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
-            return self._nobody()
-        found = self.identify(token, self.audiences)
-        if found.user is not None:
-            return found.user
-        if self._tokens is None:
-            return ADMIN
-        raise unauthorized()
-
-    def _nobody(self) -> User:
-        """Who sends no credentials. Raises 401 where that is not allowed."""
-        if self._tokens is None:
-            return ADMIN
-        if not self._anonymous:
+        if scheme.lower() == "bearer" and token:
+            user = self.identify(token, self.audiences).user
+            user = ADMIN if user is None and self._tokens is None else user
+        else:
+            user = self.nobody
+        if user is None:
             raise unauthorized()
-        return ANONYMOUS
+        return user
 
     def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
         """Whose a token is. Tokens of the file are for this server."""

@@ -1,27 +1,32 @@
 """The chain of handlers that every request passes, whether it came through a socket or from a client in this process:
 
-    history → faults → errors → authenticate → authorize → dispatch
-
-    history        a record of the request and its answer, for the sinks
-    faults         failures that somebody asked for; only while there are some
-    errors         exceptions as answers in upstream's words; warnings as headers
-    authenticate   the user, with impersonation
-    authorize      may the user do this? only where not everything is allowed
-    dispatch       the resource's verb, or a document
+    HandlerChain   what the request is about; a record of it and its answer
+      faults         failures that somebody asked for; only while there are some
+      errors         exceptions as answers in upstream's words; warnings as headers
+      authenticate   the user, with impersonation
+      authorize      may the user do this? only where not everything is allowed
+      dispatch       the resource's verb, or a document
 
 A handler knows the next one. The chain is put together once at start; only the faults come and go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
 from typing import Final, Protocol
 
-from apiserver.http.handlers.requestinfo import parse
-from apiserver.messages import Request, Response, Stream
+from apiserver.clock import now
+from apiserver.http.sinks.record import COMPLETE, STARTED, RequestRecord
+from apiserver.messages import ConnectionClosed, Request, Response, Stream
+from apiserver.requestinfo import RequestInfo, request_info
 
 #: What can be answered without waiting.
 _FAST_VERBS: Final = frozenset({"get", "list"})
+
+#: Counts an answered request: what it was about, the status of the answer, seconds.
+Count = Callable[[RequestInfo, int, float], object]
+Sink = Callable[[RequestRecord], object]
 
 
 class Handler(Protocol):
@@ -43,12 +48,30 @@ class Link(Handler, Protocol):
 
 
 class HandlerChain:
-    """The handlers, from the first to the last."""
+    """The handlers, from the first to the last. Every answer is counted, and a record of it is given to the sinks.
 
-    def __init__(self, *links: Link, last: Handler) -> None:
+    A watch counts when it opens, and gives two records, as in upstream's audit log: when it opens (ResponseStarted),
+    and with its duration and bytes when it has ended (ResponseComplete).
+    """
+
+    def __init__(self, *links: Link, last: Handler, count: Count, sinks: Sequence[Sink] = ()) -> None:
         for link, following in zip(links, (*links[1:], last), strict=True):
             link.next = following
         self._first: Handler = links[0] if links else last
+        self._count, self._sinks = count, list(sinks)
+
+    def record_to(self, sink: Sink) -> None:
+        """Give records to this sink, too."""
+        self._sinks.append(sink)
+
+    def put_first(self, link: Link) -> None:
+        """Put a link before all others."""
+        link.next, self._first = self._first, link
+
+    def take_out_first(self, link: Link) -> None:
+        """Take the first link out again. Requests that it has begun go on in it."""
+        assert self._first is link, "it stands there"
+        self._first = link.next
 
     def try_fast(self, request: Request) -> Response | None:
         """What `handle` would answer, where that takes no waiting: an object, or all of a collection, as this server
@@ -56,26 +79,45 @@ class HandlerChain:
         """
         if request.method != "GET" or request.query or request.body:
             return None
-        info = request.info = parse(request)
+        info = request.info = request_info("GET", request.path)
         if info.verb not in _FAST_VERBS or info.subresource or not info.resource:
             return None
-        return self._first.try_fast(request)
+        started = perf_counter()
+        answer = self._first.try_fast(request)
+        if answer is not None:
+            self._note(request, perf_counter() - started, answer.status, len(answer.body))
+        return answer
 
-    def handle(self, request: Request) -> Awaitable[Response | Stream]:
+    async def handle(self, request: Request) -> Response | Stream:
         """The answer to a request. Raises ConnectionClosed where the client is to find its connection closed, and
         nothing else.
         """
         if not request.info.verb:
-            request.info = parse(request)
-        return self._first.handle(request)
+            request.info = request_info(request.method, request.path, request.query)
+        started = perf_counter()
+        try:
+            answer = await self._first.handle(request)
+        except ConnectionClosed:
+            self._note(request, perf_counter() - started, 0, 0)
+            raise
+        if isinstance(answer, Response):
+            self._note(request, perf_counter() - started, answer.status, len(answer.body))
+        else:
+            self._note_stream(request, answer, started)
+        return answer
 
+    def _note(self, request: Request, seconds: float, code: int, size: int) -> None:
+        self._count(request.info, code, seconds)
+        record = RequestRecord(request, request.time or now(), seconds, code, size)
+        for sink in self._sinks:
+            sink(record)
 
-def insert(link: Link, behind: Link) -> None:
-    """Put a link into a chain."""
-    link.next, behind.next = behind.next, link
+    def _note_stream(self, request: Request, stream: Stream, started: float) -> None:
+        def note(stage: str) -> None:
+            record = RequestRecord(request, now(), perf_counter() - started, stream.status, stream.sent, stage)
+            for sink in self._sinks:
+                sink(record)
 
-
-def remove(link: Link, behind: Link) -> None:
-    """Take a link out again. Requests that it has begun go on in it."""
-    assert behind.next is link, "it stands there"
-    behind.next = link.next
+        self._count(request.info, stream.status, perf_counter() - started)
+        note(STARTED)
+        stream.when_ended.append(lambda: note(COMPLETE))

@@ -15,10 +15,8 @@ from apiserver.http.formats.negotiation import (
     PLAIN,
     ResponseFormat,
     check_routed,
-    is_pretty,
-    negotiate,
     negotiate_stream,
-    negotiate_untabled,
+    response_format,
 )
 from apiserver.http.formats.watch import chunks, event_encoder
 from apiserver.http.handlers.routes import Endpoint, Routes
@@ -55,10 +53,10 @@ class Dispatch:
         store, view = endpoint.store, endpoint.view
         if store.registry.shared:
             return None
-        chosen = negotiate(request.headers.get("accept", ""))
+        chosen = response_format(request)
         if ctx.verb == "get":
             return object_response(request, chosen, view, get_present(store, ctx), ctx.now)
-        if chosen is PLAIN and view.stored and not is_pretty(request, chosen):
+        if chosen is PLAIN and view.stored:
             return Response(200, view.list(list_present(store, ctx)))
         return None
 
@@ -68,10 +66,9 @@ class Dispatch:
         endpoint, ctx = self._find(request)
         if endpoint.connect is not None:
             return await endpoint.connect(endpoint.store, ctx, request)
-        accept = request.headers.get("accept", "")
         if ctx.verb == "watch":
-            return self._watch(request, negotiate_stream(accept), endpoint, ctx)
-        chosen = negotiate(accept) if endpoint.tables else negotiate_untabled(accept)
+            return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
+        chosen = response_format(request, tables=endpoint.tables)
         if len(request.body) > MAX_BODY:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
         write = _WRITES.get(ctx.verb)
@@ -80,7 +77,7 @@ class Dispatch:
         result = await write(endpoint.store, ctx, request)
         code = 201 if result.created else 200
         if result.body is not None or result.entry is None:
-            return json_response(request, chosen, endpoint.store.registry.kinds, result.body or {}, code)
+            return json_response(chosen, endpoint.store.registry.kinds, result.body or {}, code)
         return object_response(request, chosen, endpoint.view, result.entry, ctx.now, code)
 
     def _find(self, request: Request) -> tuple[Endpoint, Context]:
@@ -128,7 +125,7 @@ async def _list(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ct
 async def _delete(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
     deleted = await delete(endpoint.store, ctx, request)
     if deleted.status is not None:
-        return json_response(request, chosen, endpoint.store.registry.kinds, deleted.status, deleted.code)
+        return json_response(chosen, endpoint.store.registry.kinds, deleted.status, deleted.code)
     return object_response(request, chosen, endpoint.view, deleted.entry, ctx.now, deleted.code)
 
 

@@ -16,8 +16,9 @@ from typing import Final, Literal
 from apiserver.api.status import MODIFIED, StatusError, qualified
 from apiserver.http.formats.errors import status_response
 from apiserver.http.formats.watch import error_event
-from apiserver.http.handlers.chain import Handler, Link, insert, remove
-from apiserver.messages import ConnectionClosed, Request, RequestInfo, Response, Stream, User
+from apiserver.http.handlers.chain import Handler, HandlerChain
+from apiserver.messages import ConnectionClosed, Request, Response, Stream, User
+from apiserver.requestinfo import RequestInfo
 
 #: How a client sees a watch end: as if its time were over; with the connection; with the event that its version is
 #: too old.
@@ -127,14 +128,14 @@ class Rule:
 
 
 class Faults:
-    """The rules, in the order in which they are asked; the first that fires decides. `behind` is the link behind which
-    the handler stands while there are rules; `authenticate` names the user of a request.
+    """The rules, in the order in which they are asked; the first that fires decides. The handler stands first in the
+    chain while there are rules; `authenticate` names the user of a request.
     """
 
     next: Handler
 
-    def __init__(self, behind: Link, authenticate: Callable[[Request], User]) -> None:
-        self._behind, self._authenticate = behind, authenticate
+    def __init__(self, chain: HandlerChain, authenticate: Callable[[Request], User]) -> None:
+        self._chain, self._authenticate = chain, authenticate
         self._rules: dict[str, Rule] = {}
         self._numbers = count(1)
         self._inserted = False
@@ -168,9 +169,9 @@ class Faults:
         """Be in the chain while there is anything to do."""
         needed = any(rule.active for rule in self._rules.values())
         if needed and not self._inserted:
-            insert(self, self._behind)
+            self._chain.put_first(self)
         elif self._inserted and not needed:
-            remove(self, self._behind)
+            self._chain.take_out_first(self)
         self._inserted = needed
 
     # The handler

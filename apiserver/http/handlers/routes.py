@@ -7,9 +7,10 @@ from typing import Final
 
 from apiserver.api.status import PlainError, StatusError, method_not_allowed, unknown_resource
 from apiserver.http.formats.view import View
-from apiserver.messages import Request, RequestInfo
+from apiserver.messages import Request
 from apiserver.registry.resource import Subresource
 from apiserver.registry.store import Store
+from apiserver.requestinfo import RequestInfo
 
 _COLLECTION_VERBS: Final = frozenset({"list", "watch", "create", "deletecollection"})
 _ITEM_VERBS: Final = frozenset({"get", "update", "patch", "delete"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 import httptools
 
@@ -42,3 +43,8 @@ def split(url: bytes) -> tuple[bytes, bytes]:
         return path, query
     parsed = httptools.parse_url(url)
     return parsed.path or b"/", parsed.query or b""
+
+
+def undecoded(raw: bytes) -> str:
+    """A path as it was sent. A segment may hold an encoded slash, so `request_info` decodes them one by one."""
+    return quote(raw, safe="/%:@!$&'()*+,;=-._~")

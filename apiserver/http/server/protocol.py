@@ -25,10 +25,9 @@ from apiserver.api.status import timed_out
 from apiserver.clock import Timer, purpose
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON
-from apiserver.http.handlers.requestinfo import undecoded
 from apiserver.http.server import heads
 from apiserver.http.server.frontend import FrontEnd
-from apiserver.http.server.incoming import Pending, combined, split
+from apiserver.http.server.incoming import Pending, combined, split, undecoded
 from apiserver.http.server.relay import is_admin_path, relay
 from apiserver.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
 

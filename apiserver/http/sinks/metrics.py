@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, text
-from apiserver.http.sinks.record import COMPLETE, RequestRecord
-from apiserver.messages import RequestInfo
+from apiserver.requestinfo import RequestInfo
 
 _BUCKETS: Final = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
@@ -69,31 +68,26 @@ class Metrics:
         """Shows these as well: components that run in the server's process."""
         self._others.append(families)
 
-    def add(self, record: RequestRecord) -> None:
-        """One answered request; a watch counts when it opens."""
-        if record.long_running and record.stage == COMPLETE:
-            return
-        info = record.info
-        key = (record.code, info.group, info.resource, info.subresource, info.verb, info.version)
-        samples = self._samples.get(key)
+    def count(self, info: RequestInfo, code: int, seconds: float) -> None:
+        """One answered request."""
+        samples = self._samples.get((code, info.group, info.resource, info.subresource, info.verb, info.version))
         if samples is None:
-            samples = self._new_samples(record)
+            samples = self._new_samples(info, code)
         count, durations = samples
         count.value += 1
-        durations.observe(record.seconds)
+        durations.observe(seconds)
 
-    def _new_samples(self, record: RequestRecord) -> tuple[Count, Distribution]:
+    def _new_samples(self, info: RequestInfo, code: int) -> tuple[Count, Distribution]:
         """The samples of a request that no other was like. What clients make up is counted together, so that there are
         no more samples than resources and verbs.
         """
-        info = record.info
         named = (info.group, info.resource, info.subresource)
         known = info.verb in _VERBS and self._serves(info)
         verb = info.verb.upper() if info.verb in _VERBS else "other"
         labels = (*named, verb, info.version) if known else ("", "", "", verb, "")
-        samples = self._requests.sample(str(record.code), *labels), self._durations.sample(*labels)
+        samples = self._requests.sample(str(code), *labels), self._durations.sample(*labels)
         if known:
-            self._samples[(record.code, *named, info.verb, info.version)] = samples
+            self._samples[(code, *named, info.verb, info.version)] = samples
         return samples
 
     def text(self) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from sys import intern
 from typing import Any, Final
 
 from apiserver.messages import Request
+from apiserver.requestinfo import RequestInfo, request_info
 
 #: Stages, in the words of upstream's audit log: a watch has opened; an answer is complete.
 STARTED: Final = "ResponseStarted"
@@ -17,37 +19,34 @@ class RequestRecord:
 
     `time` is when the server took up the request, in the record of a watch's end when it ended; `seconds` passed from
     the request's coming to the stage; `code` 0 means that the connection was closed instead of an answer; `size` is
-    the answer's body in bytes, of a watch (`long_running`) all its events.
+    the answer's body in bytes, of a watch all its events.
+
+    Many are kept, so it holds little: what the request is about is read from its path again by whoever asks.
     """
 
     __slots__ = (
-        "code", "fault", "info", "long_running", "method", "path", "query", "seconds", "size", "stage", "time", "user",
-        "user_agent",
+        "code", "fault", "method", "path", "query", "seconds", "size", "stage", "time", "user", "user_agent",
     )  # fmt: skip
 
     def __init__(
-        self,
-        request: Request,
-        time: datetime,
-        seconds: float,
-        code: int,
-        size: int,
-        stage: str = COMPLETE,
-        long_running: bool = False,
+        self, request: Request, time: datetime, seconds: float, code: int, size: int, stage: str = COMPLETE
     ) -> None:
         self.time = time
         self.seconds = seconds
         self.code = code
         self.size = size
         self.stage = stage
-        self.long_running = long_running
-        self.info = request.info
         self.method = request.method
         self.path = request.path
         self.query = request.query
         self.fault = request.fault
         self.user = request.user.name if request.user is not None else ""
-        self.user_agent = request.headers.get("user-agent", "")
+        self.user_agent = intern(request.headers.get("user-agent", ""))
+
+    @property
+    def info(self) -> RequestInfo:
+        """What the request was about."""
+        return request_info(self.method, self.path, self.query)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it. What the path does not name is left out."""

@@ -31,7 +31,6 @@ __all__ = [
     "check_delete_options",
     "delete_options",
     "get_options",
-    "is_watch",
     "list_options",
     "patch_options",
     "validate_delete",
@@ -158,10 +157,6 @@ def get_options(params: Params = _NO_PARAMS) -> GetOptions:
     if _flag(params, "export"):
         raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
     return GetOptions(_text(params, "resourceVersion"))
-
-
-def is_watch(params: Params) -> bool:
-    return bool(params) and bool(_flag(params, "watch"))
 
 
 def list_options(params: Params = _NO_PARAMS, *, watch: bool | None = None, watch_list: bool = True) -> ListOptions:

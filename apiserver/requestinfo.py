@@ -1,0 +1,90 @@
+"""What a request is about, read from its method, path and query. Splitting only; no pattern is matched one by one.
+
+/api/v1/...                           the core group
+/apis/GROUP/VERSION/...               every other
+    RESOURCE[/NAME[/SUBRESOURCE...]]
+    namespaces/NS/RESOURCE[/NAME[/SUBRESOURCE...]]
+    watch/...                         the old form of a watch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import parse_qsl, unquote
+
+__all__ = ["RequestInfo", "request_info"]
+
+#: What may follow /namespaces/NAME/ and belongs to the namespace itself.
+_OF_NAMESPACES: Final = frozenset({"status", "finalize"})
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
+#: The verbs without a name in the path.
+_WITHOUT_NAME: Final = {"get": "list", "delete": "deletecollection"}
+
+
+class RequestInfo:
+    """What a request is about. `resource` is "" for a path that names no resource (discovery, health); `verb` is then
+    the method in lower case.
+    """
+
+    __slots__ = ("group", "name", "namespace", "resource", "rest", "subresource", "verb", "version")
+
+    def __init__(
+        self,
+        verb: str,
+        group: str = "",
+        version: str = "",
+        resource: str = "",
+        namespace: str = "",
+        name: str = "",
+        below: Sequence[str] = (),
+    ) -> None:
+        """`below` is what stands in the path after the name."""
+        self.verb, self.group, self.version, self.resource = verb, group, version, resource
+        self.namespace, self.name = namespace, name
+        if below:
+            #: `rest` is what follows the subresource (a proxied path).
+            self.subresource, self.rest = below[0], tuple(below[1:])
+        else:
+            self.subresource, self.rest = "", ()
+
+
+def request_info(method: str, path: str, query: str = "") -> RequestInfo:
+    """The resource, object and verb of a request."""
+    parts = path.split("/")
+    count = len(parts)
+    if count > 4 and parts[1] == "apis":
+        at = 4
+    elif count > 3 and parts[1] == "api":
+        at = 3
+    else:
+        return RequestInfo(method.lower())
+    if not parts[at]:
+        return RequestInfo(method.lower())
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
+    verb = _VERBS.get(method) or method.lower()
+    group, version = parts[2] if at == 4 else "", parts[at - 1]
+    old_watch = parts[at] == "watch" and count > at + 1
+    if parts[-1] == "" and count > at + old_watch + 1:
+        del parts[-1]
+    # namespace, resource, name, subresource…
+    found = parts[at + old_watch :]
+    if found[0] != "namespaces":
+        found.insert(0, "")
+    elif len(found) > 2 and found[2] not in _OF_NAMESPACES:
+        del found[0]
+    else:
+        found.insert(0, found[1] if len(found) > 1 else "")
+    namespace, resource, name, *below = found if len(found) > 2 else (*found, "")
+    if not name:
+        verb = _WITHOUT_NAME.get(verb, verb)
+    if old_watch or (query and verb == "list" and _asks_to_watch(query)):
+        verb = "watch"
+    return RequestInfo(verb, group, version, resource, namespace, name, below)
+
+
+def _asks_to_watch(query: str) -> bool:
+    """Any value of the parameter but 0 and false is true, the empty one too; of several the first counts."""
+    given = next((value for name, value in parse_qsl(query, keep_blank_values=True) if name == "watch"), "0")
+    return given != "0" and given.lower() != "false"
