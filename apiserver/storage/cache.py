@@ -26,10 +26,14 @@ LOAD_ROWS = 5000
 HISTORY_ROWS = 2000
 LOAD_SECONDS = 10.0
 _ROUTES = 10_000
+#: Prefixes whose entries are remembered.
+_LISTED = 64
 
 
 class Listing(NamedTuple):
-    """Entries at one revision, in key order; `remaining` more follow that the limit cut off."""
+    """Entries at one revision, in key order; `remaining` more follow that the limit cut off. Not to be changed: readers
+    share them.
+    """
 
     revision: int
     entries: list[Entry]
@@ -48,6 +52,8 @@ class Cache:
         self._decode = decode
         self._entries: dict[str, Entry] = {}
         self._keys = SortedKeys()
+        #: All entries under a prefix, as long as none of them changes: clients that poll list the same again.
+        self._listed: dict[str, list[Entry]] = {}
         self._window = Window(progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
 
@@ -73,6 +79,14 @@ class Cache:
     def list(self, prefix: str = "", start: str = "", limit: int | None = None) -> Listing:
         """Current entries whose key begins with `prefix` (which includes the cache's own), from key `start` on."""
         prefix = prefix or self.prefix
+        if not start and limit is None:
+            listed = self._listed.get(prefix)
+            if listed is None:
+                if len(self._listed) >= _LISTED:
+                    self._listed.clear()
+                keys = self._keys.range(prefix, end_of(prefix))
+                listed = self._listed[prefix] = [self._entries[key] for key in keys]
+            return Listing(self.revision, listed)
         end = end_of(prefix)
         low = max(prefix, start)
         keys = self._keys.range(low, end, limit)
@@ -187,10 +201,13 @@ class Cache:
             self._entries[key] = entry
             if old is None:
                 self._keys.add(key)
+        if self._listed:
+            self._listed.clear()
         self._window.add(Event(old, entry, record.deleted))
 
     def load(self, records: Iterable[Record], revision: int) -> None:
         """Replaces the contents with the state at a revision; earlier events cannot be read from then on."""
+        self._listed.clear()
         self._entries.clear()
         self._entries.update((record.key, Entry(record, self._decode)) for record in records)
         self._keys = SortedKeys(self._entries)

@@ -30,23 +30,25 @@ class Publisher:
             raise AssertionError(f"rows {records[0].revision}..{records[-1].revision} do not follow {self.position}")
         self.position = records[-1].revision
         for feed, _ in tuple(self._subscribers):
-            self._call(lambda feed=feed: feed(records))  # type: ignore[misc]
+            try:
+                feed(records)
+            except Exception as error:  # noqa: BLE001 - it must not take the others' rows or the writers' answers along
+                _report(error)
 
     def replace(self, snapshot: Snapshot) -> None:
         """Tells subscribers that rows are lost to them and what the state is now."""
         self.position = snapshot.revision
         for _, lost in tuple(self._subscribers):
             if lost is not None:
-                self._call(lambda lost=lost: lost(snapshot))  # type: ignore[misc]
+                try:
+                    lost(snapshot)
+                except Exception as error:  # noqa: BLE001
+                    _report(error)
 
-    @staticmethod
-    def _call(subscriber: Callable[[], None]) -> None:
-        """A subscriber that fails must not take the others' rows or the writers' answers with it."""
-        try:
-            subscriber()
-        except Exception as error:  # noqa: BLE001
-            context = {"message": "a subscriber of the revision log failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+
+def _report(error: Exception) -> None:
+    context = {"message": "a subscriber of the revision log failed", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(context)
 
 
 def check_past(revision: int, compacted: int, current: int) -> None:

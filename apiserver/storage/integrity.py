@@ -12,23 +12,19 @@ from zlib import crc32
 
 from apiserver.storage.types import DamagedRow, Record
 
-__all__ = ["checksum", "content_checksum", "record_of", "row_of"]
+__all__ = ["content_checksum", "record_of", "row_of"]
 
 
 def content_checksum(key: str, value: bytes) -> int:
     """The part of a checksum that does not depend on how the row is numbered."""
-    return crc32(value, crc32(key.encode(errors="surrogateescape")))
-
-
-def checksum(record: Record) -> int:
-    """What is stored beside a row."""
-    revision, key, create_revision, prev_revision, deleted, value = record
-    return content_checksum(key, value) + revision + create_revision + prev_revision + deleted
+    return crc32(value, crc32(key.encode("utf-8", "surrogateescape")))
 
 
 def row_of(record: Record) -> tuple[Any, ...]:
     """A record as the columns `queries.COLUMNS`."""
-    return (*record, checksum(record))
+    revision, key, create_revision, prev_revision, deleted, value = record
+    checksum = content_checksum(key, value) + revision + create_revision + prev_revision + deleted
+    return (revision, key, create_revision, prev_revision, deleted, value, checksum)
 
 
 def record_of(columns: Sequence[Any]) -> Record:
@@ -36,7 +32,7 @@ def record_of(columns: Sequence[Any]) -> Record:
     revision, key, create_revision, prev_revision, deleted, value, stored = columns
     try:
         record = Record(revision, key, create_revision, prev_revision, bool(deleted), value)
-        if checksum(record) == stored:
+        if row_of(record)[-1] == stored:
             return record
     except (TypeError, AttributeError):
         pass  # damage may change a column's type, too

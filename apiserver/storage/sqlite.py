@@ -136,18 +136,15 @@ class SqliteLog:
 
     # Writing
 
-    def append(self, write: Write) -> Awaitable[Record]:
-        return self._enqueue(write)
-
     def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
-        return self._enqueue(_Reset(tuple(keep)))
+        return self.append(_Reset(tuple(keep)))
 
-    def _enqueue(self, operation: Write | _Reset) -> asyncio.Future[Any]:
+    def append(self, write: Write | _Reset) -> Awaitable[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closed or self._broken:
             future.set_exception(StorageUnavailable(self._broken or "the store is closed"))
             return future
-        self._waiting.append((operation, future))
+        self._waiting.append((write, future))
         if not self._under_way and not self._scheduled:
             self._scheduled = True  # at the end of this turn of the loop: whoever is about to write comes along
             self._loop.call_soon(self._start)
@@ -193,7 +190,7 @@ class SqliteLog:
             self._next()
 
         self._under_way = True
-        self._engine.submit(lambda connection: append_rows(connection, rows, base), done)
+        self._engine.submit(partial(append_rows, rows=rows, base=base), done)
 
     def _start_reset(self, reset: _Reset, future: asyncio.Future[Any]) -> None:
         base = self._publisher.position

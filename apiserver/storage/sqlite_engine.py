@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
 
@@ -109,7 +110,7 @@ def in_transaction(connection: Connection, base: int, revision: int, write: Call
 
 def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> None:
     """Appends rows whose revisions follow `base`."""
-    in_transaction(connection, base, rows[-1].revision, lambda: connection.executemany(INSERT, map(row_of, rows)))
+    in_transaction(connection, base, rows[-1].revision, partial(connection.executemany, INSERT, map(row_of, rows)))
 
 
 ROWS_AT = """

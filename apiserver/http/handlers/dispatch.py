@@ -49,21 +49,23 @@ class Dispatch:
 
     def try_fast(self, request: Request) -> Response | None:
         """The present state, where this server alone knows it and its form is the stored one or small."""
-        endpoint, ctx = self._find(request)
+        info, endpoint = request.info, self._find(request)
         store, view = endpoint.store, endpoint.view
         if store.registry.shared:
             return None
-        chosen = response_format(request)
-        if ctx.verb == "get":
-            return object_response(request, chosen, view, get_present(store, ctx), ctx.now)
+        chosen, namespace = response_format(request), info.namespace if endpoint.namespaced else ""
+        at = request.time = store.registry.clock()
+        if info.verb == "get":
+            return object_response(request, chosen, view, get_present(store, namespace, info.name), at)
         if chosen is PLAIN and view.stored:
-            return Response(200, view.list(list_present(store, ctx)))
+            return Response(200, view.list(list_present(store, namespace)))
         return None
 
     async def handle(self, request: Request) -> Response | Stream:
         if not request.info.resource:
             return await self._documents.answer(request)
-        endpoint, ctx = self._find(request)
+        endpoint = self._find(request)
+        ctx = self._context(request, endpoint)
         if endpoint.connect is not None:
             return await endpoint.connect(endpoint.store, ctx, request)
         if ctx.verb == "watch":
@@ -80,13 +82,19 @@ class Dispatch:
             return json_response(chosen, endpoint.store.registry.kinds, result.body or {}, code)
         return object_response(request, chosen, endpoint.view, result.entry, ctx.now, code)
 
-    def _find(self, request: Request) -> tuple[Endpoint, Context]:
-        """What answers, and what rules may know of the request. Raises 404, 405, 406 and 415."""
+    def _find(self, request: Request) -> Endpoint:
+        """What answers. Raises 404, 405, 406 and 415."""
+        endpoint = self.routes.find(request, request.info)
+        if endpoint.connect is None:
+            check_routed(request.info.verb, request.headers, tables=endpoint.storage)
+        if endpoint.warning:
+            request.warnings = [endpoint.warning]
+        return endpoint
+
+    def _context(self, request: Request, endpoint: Endpoint) -> Context:
+        """What rules may know of the request; what they warn of goes with the answer."""
         info, user = request.info, request.user
         assert user is not None, "authentication stands before this handler"
-        endpoint = self.routes.find(request, info)
-        if endpoint.connect is None:
-            check_routed(info.verb, request.headers, tables=endpoint.storage)
         ctx = endpoint.store.context(
             user=user,
             version=info.version,
@@ -96,10 +104,9 @@ class Dispatch:
             subresource=info.subresource,
         )
         request.time = ctx.now
-        if endpoint.warning:
-            ctx.warnings.append(endpoint.warning)
+        ctx.warnings += request.warnings
         request.warnings = ctx.warnings
-        return endpoint, ctx
+        return ctx
 
     def _watch(self, request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Stream:
         events = watch(endpoint.store, ctx, request)

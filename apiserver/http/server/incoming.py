@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import quote
 
 import httptools
@@ -27,6 +28,12 @@ class Pending:
         self.request, self.raw_path, self.refusal = request, raw_path, refusal
         #: HTTP/1.0 has no chunks.
         self.keep_alive, self.http_1_0 = keep_alive, http_1_0
+
+
+@lru_cache(1024)
+def header_name(name: bytes) -> str:
+    """The name of a header field in lower case: the same few over and over."""
+    return name.decode("latin-1").lower()
 
 
 def combined(name: str, values: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON
 from apiserver.http.server import heads
 from apiserver.http.server.frontend import FrontEnd
-from apiserver.http.server.incoming import Pending, combined, split, undecoded
+from apiserver.http.server.incoming import Pending, combined, header_name, split, undecoded
 from apiserver.http.server.relay import is_admin_path, relay
 from apiserver.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
 
@@ -253,7 +253,7 @@ class Protocol(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
             return  # after the body: nothing that counts may come so late
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        key, text = header_name(name), value.decode("latin-1")
         if key not in self._headers:
             self._headers[key] = text
         elif key in self._repeated:

@@ -28,12 +28,12 @@ async def get(store: Store, ctx: Context, request: Request) -> Entry:
         await reached(store.cache, parse_version(wanted, cached=cached), cached=cached)
     else:
         await store.registry.consistent()
-    return get_present(store, ctx)
+    return get_present(store, ctx.namespace, ctx.name)
 
 
-def get_present(store: Store, ctx: Context) -> Entry:
+def get_present(store: Store, namespace: str, name: str) -> Entry:
     """The state of one object as this server's cache holds it. Raises 404."""
-    entry = store.cache.get(store.resource.key(ctx.namespace, ctx.name))
+    entry = store.cache.get(store.resource.key(namespace, name))
     if entry is None:
-        raise not_found(store.resource.plural, store.resource.group, ctx.name)
+        raise not_found(store.resource.plural, store.resource.group, name)
     return entry

@@ -54,9 +54,10 @@ async def list_(store: Store, ctx: Context, request: Request) -> Listing:
     return await list_entries(store, ctx, list_options(request.params, watch=False) if request.query else ListOptions())
 
 
-def list_present(store: Store, ctx: Context) -> Listing:
+def list_present(store: Store, namespace: str) -> Listing:
     """All of a collection as this server's cache holds it."""
-    return _all_now(store.cache, select(store.resource, ctx.version, ctx.namespace, ListOptions(), ctx.name))
+    cache = store.cache
+    return Listing(cache.list(store.resource.prefix(namespace)).entries, cache.revision)
 
 
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
