@@ -92,6 +92,7 @@ class Rest:
 
     def _quiet(self) -> float | None:
         for record in self._records():
-            if record.info.verb in _WRITES and record.info.resource not in _UPKEEP:
+            info = record.info
+            if info.verb in _WRITES and info.resource not in _UPKEEP:
                 return max(0.0, (self._clock() - record.time).total_seconds())
         return None
