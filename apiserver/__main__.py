@@ -281,6 +281,7 @@ class Process:
             raise SettingsError(f"--plugin-dir {plugins}: {error}") from error
         server.after_reset = manager.begin_anew
         server.rest.components = manager
+        server.explain = manager.explain
         server.metrics.include(manager.metrics)
         return manager
 

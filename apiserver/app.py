@@ -87,6 +87,8 @@ class Server:
         self._upkeep: list[asyncio.Task[None]] = []
         #: Makes again what the process made at its start besides (`--nodes`).
         self.after_reset: Callable[[], Awaitable[None]] | None = None
+        #: Explains a pod, claim or node (kind, namespace, name), where components run in the process.
+        self.explain: Callable[[str, str, str], Awaitable[dict[str, Any]]] | None = None
         # As upstream: where everything is allowed to everybody, nobody may come without a token.
         self._authenticator = Authenticator(
             settings.tokens, anonymous="AlwaysAllow" not in settings.authorization_modes
@@ -321,6 +323,7 @@ class Server:
                 reset=self.reset,
                 dropped=self.registry.dropped.losses,
                 rest=self.rest.look,
+                explain=lambda: self.explain,
                 requests=self.requests,
                 faults=self._faults,
             )

@@ -10,11 +10,9 @@ Exit codes: 0, the expression compiles (whatever it gives); 1, it does not, or w
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from apiserver.api import cel
 from apiserver.api.cel import CompileError, Device, EvaluationError, Program
+from apiserver.api.cel.absent import find_absent
 from apiserver.api.features import FeatureError, parse_release
 
 if TYPE_CHECKING:
@@ -214,7 +213,7 @@ def _run(
         return 1
     refused = program.max_cost > cel.COST_LIMIT
     outcomes = [_evaluate(program, entry) for entry in entries]
-    absent = list(_absent(expression, entries))
+    absent = [(str(a), a.nearest) for a in find_absent(expression, ((e.driver, e.device) for e in entries))]
     print(_json(program, outcomes, absent) if as_json else _table(program, outcomes, absent))
     if refused:
         print(f"the API refuses it: {cel.TOO_EXPENSIVE}", file=sys.stderr)
@@ -227,34 +226,6 @@ def _evaluate(program: Program, entry: Entry) -> Outcome:
     except EvaluationError as error:
         return Outcome(entry, None, error.text, error.cost)
     return Outcome(entry, match, "", cost)
-
-
-def _absent(expression: str, entries: list[Entry]) -> Iterator[tuple[str, str]]:
-    """What the expression names but no device has, with the nearest name that some device has."""
-    from apiserver.api.cel.mentions import mentions
-
-    known: dict[str, Counter[tuple[str, str]]] = {"attributes": Counter(), "capacity": Counter()}
-    for entry in entries:
-        for kind, described in (("attributes", entry.device.attributes), ("capacity", entry.device.capacity)):
-            for name in described:
-                domain, slash, rest = name.partition("/")
-                known[kind][(domain, rest) if slash else (entry.driver, name)] += 1
-    for mention in mentions(expression):
-        names = known[mention.kind]
-        domains = sorted({domain for domain, _ in names})
-        if mention.domain not in domains:
-            yield f"{mention.kind} of domain {mention.domain}", _nearest(mention.domain, domains)
-        elif mention.name and (mention.domain, mention.name) not in names:
-            yield (
-                f"{mention.kind} {mention}",
-                _nearest(mention.name, [name for domain, name in names if domain == mention.domain]),
-            )
-
-
-def _nearest(name: str, candidates: Iterable[str]) -> str:
-    by_folded = {candidate.lower(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.4)
-    return by_folded[close[0]] if close else ""
 
 
 def _table(program: Program, outcomes: list[Outcome], absent: list[tuple[str, str]]) -> str:

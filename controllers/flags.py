@@ -111,10 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
+def add_cluster(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """The flags that say which server it is, and as whom."""
     where = parser.add_argument_group("where")
-    either = where.add_mutually_exclusive_group(required=True)
+    either = where.add_mutually_exclusive_group(required=required)
     either.add_argument("--server", metavar="URL", help="the API server")
     either.add_argument("--kubeconfig", metavar="FILE", type=Path, help="server and credentials of its current context")
     where.add_argument("--token", default="", help="bearer token, with --server")

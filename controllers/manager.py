@@ -16,6 +16,7 @@ import importlib
 import random
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from apiserver.api.metrics import Family
 from controllers.names import ALIASES, UNBUILT
@@ -71,6 +72,7 @@ class Manager:
     """The chosen components of one process with what they share."""
 
     def __init__(self, client: Client, options: Options, names: Sequence[str]) -> None:
+        self._client, self._options = client, options
         self.informers = Informers(client, random.Random(options.seed))  # noqa: S311 - no secret
         self.components: list[Component] = [
             importlib.import_module(COMPONENTS[name]).build(client, self.informers, options) for name in names
@@ -118,6 +120,22 @@ class Manager:
             again = getattr(component, "begin_anew", None)
             if again is not None:
                 await again()
+
+    async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """Why a pod, claim or node is as it is: see `controllers.explain`. Raises LookupError where there is no such
+        object.
+        """
+        from controllers.explain.things import explain
+        from controllers.explain.world import World
+        from controllers.scheduler.scheduler import Scheduler
+
+        world = await World.read(self._client.named("explain"), self._options)
+        schedulers = (each for each in self.components if isinstance(each, Scheduler))
+        queue = {uid: pod for each in schedulers for uid, pod in each.queue.pods.items()}
+        # The world belongs to nobody else, and asking it takes a while: the loop goes on.
+        found = await asyncio.to_thread(explain, world, kind, namespace, name, queue)
+        answer: dict[str, Any] = found.as_json()
+        return answer
 
     async def wait_ready(self) -> None:
         """Returns once every collection has been read that the server serves."""

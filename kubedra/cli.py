@@ -1,5 +1,5 @@
 """The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `node run`,
-`credentials`, `data`, `health`, `cel`, `completion`.
+`credentials`, `data`, `health`, `cel`, `explain`, `completion`.
 
 `up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve
 --help` lists them.
@@ -31,6 +31,7 @@ _DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "serve": ("apiserver", ()),
     "controllers": ("controllers", ()),
     "cel": ("apiserver.cel_command", ()),
+    "explain": ("controllers.explain", ()),
     "credentials": ("apiserver.credentials", ()),
     "data": ("apiserver.data_command", ()),
 }
@@ -51,6 +52,7 @@ usage: kubedra COMMAND [FLAGS]
   data          check a data directory for damage, or repair it
   health        whether a server or the controllers are ready, for health checks
   cel           evaluate a device selector on slices
+  explain       why a pod waits and what would change that; who holds devices, of any cluster
   completion    a completion script for bash or zsh
   version       print the release
 

@@ -171,6 +171,7 @@ class Client(_Connected["httpx.Client"]):
     events = blocking(Methods.events)
     logs = blocking(Methods.logs)
     requests = blocking(Methods.requests)
+    explain = blocking(Methods.explain)
     wait = blocking(Methods.wait)
     add_node = blocking(Methods.add_node)
 
@@ -239,6 +240,7 @@ class AsyncClient(_Connected["httpx.AsyncClient"]):
     events = awaiting(Methods.events)
     logs = awaiting(Methods.logs)
     requests = awaiting(Methods.requests)
+    explain = awaiting(Methods.explain)
     wait = awaiting(Methods.wait)
     add_node = awaiting(Methods.add_node)
 

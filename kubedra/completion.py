@@ -14,6 +14,7 @@ COMMANDS = (
     "credentials",
     "health",
     "cel",
+    "explain",
     "completion",
     "version",
 )

@@ -20,6 +20,8 @@ __tracebackhide__ = True
 FIELD_MANAGER = "kubedra"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
+#: Seconds that an explanation may take.
+_EXPLAINING = 120.0
 Json = dict[str, Any]
 Objects = list[Json]
 
@@ -191,6 +193,18 @@ class Methods:
         if code >= 400:
             decoded(code, text)
         return str(text)
+
+    def explain(self, target: str, *, namespace: str | None = None) -> Steps[Json]:
+        """Why a pod waits and what would help, what a claim holds, who has the devices of a node: `explain("pod/web")`.
+        The words for people are in `report`. Of kubedra's servers alone; `kubedra explain` reads any cluster.
+        """
+        word, _, name = target.partition("/")
+        _, kind = yield from self.resolve("resourceclaim" if word in ("claim", "claims") else word)
+        known = {"Pod": "pod", "ResourceClaim": "claim", "Node": "node"}
+        if kind not in known or not name:
+            raise ValueError(f'"{target}": write "pod/NAME", "claim/NAME" or "node/NAME"')
+        where = f"{known[kind]}/{name}" if kind == "Node" else f"{known[kind]}/{namespace or self.namespace}/{name}"
+        return (yield from self.request("GET", f"/-/explain/{where}", timeout=_EXPLAINING))
 
     def requests(
         self,

@@ -95,6 +95,10 @@ class Kube:
         """The requests of the test so far, the oldest first; see `Client.requests`."""
         return self.client().requests(**options)
 
+    def explain(self, target: str, **options: Any) -> Json:
+        """See `Client.explain`."""
+        return self.client().explain(target, **options)
+
     def scale(self, target: str, replicas: int, **options: Any) -> Json:
         """See `Client.scale`."""
         return self.client().scale(target, replicas, **options)

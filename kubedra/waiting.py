@@ -142,7 +142,7 @@ class Wait:
         after = (
             f"the next timer, of {due['component']}, falls due in {due['seconds']:.0f} s" if due else "no timer is set"
         )
-        return f"nothing is queued in {', '.join(rest['components'])}, and {after}"
+        return f"none of its {len(rest['components'])} components has anything queued, and {after}"
 
     def _late(self, timeout: float) -> str:
         return f"{self._target} did not reach {self._what()} within {timeout} s"

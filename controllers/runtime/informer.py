@@ -181,6 +181,16 @@ class Informer:
             with clock.timers(delayed):
                 await asyncio.sleep(0 if progressed else backoff.next())
 
+    async def read(self) -> None:
+        """Reads the collection once, without following it. Raises StatusError, TransportError."""
+        await self._list()
+
+    def imagine(self, key: str, obj: Json | None) -> Json | None:
+        """Changes the copy of a collection that is not followed, and tells the handlers; what was there."""
+        before = self._objects.get(key)
+        self._set(key, obj, last=before)
+        return before
+
     async def _follow(self) -> bool:
         """One watch, with the reading before it if there is no version to go on from. Says whether anything came."""
         if self.resource_version:
@@ -360,6 +370,20 @@ class Informers:
         informer = Informer(self._client, kind)
         informer.settle()
         return informer
+
+    async def read(self) -> dict[str, str]:
+        """Reads all collections once instead of following them. What could not be read, and why; a collection that
+        the server does not serve is empty. Raises TransportError.
+        """
+        unread = {}
+        for informer in list(self._informers.values()):
+            try:
+                await informer.read()
+            except StatusError as error:
+                if error.code != 404:
+                    unread[str(informer.kind)] = str(error)
+                informer.settle()
+        return unread
 
     async def run(self) -> None:
         """Runs all informers, present and future, until cancelled."""

@@ -106,6 +106,11 @@ class SchedulingQueue:
         return not self._in_flight and self._top() is None
 
     @property
+    def pods(self) -> dict[str, QueuedPod]:
+        """All of them by uid, as they are now."""
+        return dict(self._pods)
+
+    @property
     def due(self) -> float | None:
         """When pods that back off are looked at next, in the loop's time; None where none does."""
         return None if self._flush_timer is None else self._flush_timer.when()

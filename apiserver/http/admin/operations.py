@@ -24,6 +24,7 @@ class Operations:
     reset       empties the store; (objects gone, version now)
     dropped     (kind, namespace, name) the fields that feature gates dropped
     rest        looks whether anything is left to happen
+    explain     what explains pods, claims and nodes (kind, namespace, name); None where no components run here
     requests    the latest requests
     faults      the faults to inject
     """
@@ -34,5 +35,6 @@ class Operations:
     reset: Callable[[], Awaitable[tuple[int, int]]]
     dropped: Callable[[str, str, str], list[Loss]]
     rest: Callable[[], Awaitable[Resting]]
+    explain: Callable[[], Callable[[str, str, str], Awaitable[dict[str, Any]]] | None]
     requests: Ring
     faults: Faults

@@ -1,0 +1,51 @@
+"""`/-/explain`: why a pod waits, who holds devices, and what would change that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, HTTPException
+from pydantic import ConfigDict, Field
+
+from apiserver.http.admin.models import Model
+from apiserver.http.admin.operations import Operations
+
+
+class Explained(Model):
+    """What was found out. The other fields are those of a pod, a claim or a node (docs/howto/explain.md)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+    report: str = Field(description="the same in words, in lines")
+
+
+def create(operations: Operations) -> APIRouter:
+    router = APIRouter(tags=["explain"])
+
+    async def explained(kind: str, namespace: str, name: str) -> Explained:
+        explain = operations.explain()
+        if explain is None:
+            raise HTTPException(
+                409, "no components run in this server: `kubedra explain --kubeconfig FILE` reads from outside"
+            )
+        try:
+            found: dict[str, Any] = await explain(kind, namespace, name)
+        except LookupError as error:
+            raise HTTPException(404, str(error)) from error
+        return Explained.model_validate(found)
+
+    @router.get("/-/explain/pod/{namespace}/{name}", summary="Why a pod waits, and what would help")
+    async def pod(namespace: str, name: str) -> Explained:
+        """The verdict of every node, of every device for each request, the queue, and changes that were tried out."""
+        return await explained("pod", namespace, name)
+
+    @router.get("/-/explain/claim/{namespace}/{name}", summary="What a claim holds, or why its pods wait")
+    async def claim(namespace: str, name: str) -> Explained:
+        return await explained("claim", namespace, name)
+
+    @router.get("/-/explain/node/{name}", summary="Who holds the devices of a node")
+    async def node(name: str) -> Explained:
+        return await explained("node", "", name)
+
+    return router

@@ -1,0 +1,126 @@
+"""`kubedra explain pod|claim|node NAME`: why a pod waits, and what would change that, of any cluster.
+
+Exit codes: 0, also where the pod waits; 2 for a mistake, or a cluster that does not answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from apiserver.api.features import RELEASES
+from apiserver.api.status import StatusError
+from controllers.explain.things import NotThereError, explain
+from controllers.explain.world import World
+from controllers.flags import FlagError, OneLineParser, add_cluster, cluster, gates, release
+from controllers.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.http import HttpTransport
+from controllers.runtime.kinds import Json
+from controllers.runtime.kubeconfig import KubeconfigError
+from controllers.runtime.transport import TransportError
+
+KINDS: Final = {
+    "pod": "pod", "pods": "pod", "po": "pod",
+    "claim": "claim", "claims": "claim", "resourceclaim": "claim", "resourceclaims": "claim",
+    "node": "node", "nodes": "node", "no": "node",
+}  # fmt: skip
+
+
+def add_scheduler(parser: argparse.ArgumentParser) -> None:
+    """The flags that say how the cluster's scheduler is set up, where that is not the default of its release."""
+    what = parser.add_argument_group("the cluster's scheduler")
+    what.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="as kube-scheduler's")
+    what.add_argument("--emulated-version", default="", metavar="X.Y", help="the release (default: the server's)")
+    what.add_argument("--config", type=Path, metavar="FILE", help="its KubeSchedulerConfiguration")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        prog=os.environ.get("KUBEDRA_PROG", "python -m controllers.explain"),
+        description="Why a pod waits, what would change that, who holds devices. Reads only; any cluster will do.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("kind", metavar="pod|claim|node")
+    parser.add_argument("name")
+    parser.add_argument("-n", "--namespace", default="default", help="of the pod or claim (default: default)")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    add_cluster(parser, required=False)
+    add_scheduler(parser)
+    return parser
+
+
+def options_of(given: argparse.Namespace, version: tuple[int, int]) -> Options:
+    """Raises FlagError, ValueError, OSError."""
+    from controllers.scheduler.profiles import load
+
+    options = Options(emulated_version=version, gates=gates(given.feature_gates), seed=0)
+    if given.config is not None:
+        options = replace(options, scheduler=load(given.config, options.features.enabled))
+    return options
+
+
+async def read_world(given: argparse.Namespace) -> World:
+    """The cluster of the flags, read once. Raises FlagError, TransportError, StatusError."""
+    transport = HttpTransport(cluster(given))
+    try:
+        version = release(given.emulated_version) if given.emulated_version else await _version(Client(transport))
+        return await World.read(Client(transport, release=version), options_of(given, version))
+    finally:
+        await transport.close()
+
+
+async def _version(client: Client) -> tuple[int, int]:
+    """The server's release, or the nearest that is known here."""
+    said = await client.request("GET", "/version")
+    digits = "".join(letter for letter in said["minor"] if letter.isdigit())
+    return min(max((int(said["major"]), int(digits)), RELEASES[0]), RELEASES[-1])
+
+
+def default_cluster(given: argparse.Namespace) -> None:
+    """Fills in the kubeconfig that is meant where none is named."""
+    if given.server is None and given.kubeconfig is None:
+        named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+        given.kubeconfig = Path(next((n for n in named if Path(n).exists()), ".kubedra/kubeconfig"))
+
+
+async def _explain(given: argparse.Namespace, kind: str) -> Json:
+    """From the server itself where it is kubedra's, which knows its queue; else from what can be read."""
+    if not (given.feature_gates or given.emulated_version or given.config):
+        transport = HttpTransport(cluster(given))
+        where = given.name if kind == "node" else f"{given.namespace}/{given.name}"
+        try:
+            return await Client(transport).request("GET", f"/-/explain/{kind}/{where}")
+        except StatusError:
+            pass
+        finally:
+            await transport.close()
+    found: Json = explain(await read_world(given), kind, given.namespace, given.name).as_json()
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    try:
+        given = parser.parse_args(arguments)
+        kind = KINDS.get(given.kind.lower())
+        if kind is None:
+            raise FlagError(f"{given.kind}: explain knows pod, claim and node")
+        default_cluster(given)
+        found = asyncio.run(_explain(given, kind))
+    except (FlagError, KubeconfigError, NotThereError, TransportError, StatusError, ValueError, OSError) as error:
+        sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")
+        return 2
+    print(json.dumps(found, indent=1) if given.output == "json" else found["report"])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

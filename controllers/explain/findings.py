@@ -1,0 +1,145 @@
+"""What is found out, as data: `as_json` for programs, `text` for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from controllers.allocator.explain import NearestMiss, RequestExplanation
+
+__all__ = ["ClaimState", "NodeGroup", "PodFindings", "Possible", "QueueState", "plural"]
+
+Json = dict[str, Any]
+#: Nodes of a group that are named in words.
+_NAMED: Final = 3
+#: Claims of a group that are named in words.
+_CLAIMS: Final = 8
+
+
+def plural(count: int, word: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+@dataclass(slots=True)
+class QueueState:
+    """Where the pod is in the queue of the scheduler that runs."""
+
+    place: str
+    attempts: int
+    since: str
+    rejected_by: list[str]
+
+    @property
+    def text(self) -> str:
+        by = f", rejected by {', '.join(self.rejected_by)}" if self.rejected_by else ""
+        return f"{self.place} since {self.since} after {plural(self.attempts, 'attempt')}{by}"
+
+
+@dataclass(slots=True)
+class ClaimState:
+    """A claim of the pod. `state`: allocated, pending, missing."""
+
+    name: str
+    state: str
+    devices: list[str] = field(default_factory=list)
+    reserved_for: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        held = f": {', '.join(self.devices)}" if self.devices else ""
+        users = f", reserved for {', '.join(self.reserved_for)}" if self.reserved_for else ""
+        return f"claim {self.name} is {self.state}{held}{users}"
+
+
+@dataclass(slots=True)
+class NodeGroup:
+    """Nodes that say the same. `plugin` is who rejects; the requests are those of the first of them."""
+
+    nodes: list[str]
+    plugin: str
+    reasons: list[str]
+    requests: list[RequestExplanation] = field(default_factory=list)
+    nearest_miss: NearestMiss | None = None
+    unusable_pools: dict[str, str] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    """Devices by the claim that has them, on all of the nodes."""
+
+    @property
+    def lines(self) -> list[str]:
+        named = ", ".join(self.nodes[:_NAMED]) + (", …" if len(self.nodes) > _NAMED else "")
+        said = "; ".join(self.reasons) if self.reasons else "fits"
+        lines = [f"{plural(len(self.nodes), 'node')} ({named}): {said}" + (f" [{self.plugin}]" if self.plugin else "")]
+        first = f"on {self.nodes[0]}, as on the others: " if len(self.nodes) > 1 else ""
+        lines += [f"  pool {pool}: {reason}" for pool, reason in self.unusable_pools.items()]
+        lines += [f"  {first}{request.text}" for request in self.requests]
+        if len(self.nodes) > 1 and self.held:
+            held = sorted(self.held.items(), key=lambda item: (-item[1], item[0]))
+            named = ", ".join(f"{claim}: {count}" for claim, count in held[:_CLAIMS])
+            lines.append(
+                f"  held on them by {plural(len(held), 'claim')}: {named}{', …' if len(held) > _CLAIMS else ''}"
+            )
+        if self.nearest_miss is not None:
+            lines.append(f"  nearest miss: {self.nearest_miss.text}")
+        return lines
+
+
+@dataclass(slots=True)
+class Possible:
+    """A set of changes after which the pod fits. `node` is where."""
+
+    changes: list[str]
+    node: str
+
+    @property
+    def text(self) -> str:
+        return f"{' and '.join(self.changes)} (then it fits on {self.node})"
+
+
+@dataclass(slots=True)
+class PodFindings:
+    """Everything about one pod. `verdict`: scheduled, fits, unschedulable, gated or elsewhere (another scheduler's)."""
+
+    namespace: str
+    name: str
+    verdict: str
+    text: str
+    """Where it is, or why it waits in the scheduler's words."""
+    queue: QueueState | None = None
+    wakes: list[str] = field(default_factory=list)
+    claims: list[ClaimState] = field(default_factory=list)
+    nodes: list[NodeGroup] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    changes: list[Possible] = field(default_factory=list)
+    tried: int = 0
+    """How many changes were tried out."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Collections that could not be read, so that the rest may be wrong."""
+
+    def as_json(self) -> Json:
+        """Plain data."""
+        return {"kind": "Pod", **asdict(self), "report": "\n".join(self.lines)}
+
+    @property
+    def lines(self) -> list[str]:
+        """For people."""
+        lines = [f"pod {self.namespace}/{self.name}: {self.verdict}" + (f": {self.text}" if self.text else "")]
+        if self.queue is not None:
+            lines.append(f"queue: {self.queue.text}")
+        lines += [claim.text for claim in self.claims]
+        for group in self.nodes:
+            lines += group.lines
+        lines += self.absent
+        lines += _changes(self)
+        if self.wakes:
+            lines.append(f"tried again when {', or '.join(self.wakes)}")
+        return lines + [f"not read: {what}: {why}" for what, why in self.unread.items()]
+
+
+def _changes(found: PodFindings) -> Sequence[str]:
+    if found.changes:
+        return ["what would help (tried out, each by itself):", *(f"  - {each.text}" for each in found.changes)]
+    if found.tried:
+        return [f"what would help: none of {plural(found.tried, 'change')} that were tried out does"]
+    return []

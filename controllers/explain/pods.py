@@ -1,0 +1,198 @@
+"""Why a pod waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from apiserver.api.cel.absent import find_absent
+from apiserver.api.times import timestamp
+from controllers.allocator.explain import Explanation, RequestExplanation
+from controllers.claims import ClaimReferenceError, claim_reference
+from controllers.explain.changes import Changes
+from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, QueueState
+from controllers.explain.world import Trial, World
+from controllers.runtime.kinds import RESOURCE_CLAIMS, Json
+from controllers.scheduler.claimstate import results_of
+from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
+from controllers.scheduler.events import ClusterEvent
+from controllers.scheduler.framework import hints_of
+from controllers.scheduler.queue import Place, QueuedPod
+
+__all__ = ["explain_pod", "queue_state"]
+
+#: What wakes a pod, in words.
+_EVENTS: Final = {
+    ClusterEvent.NODE_ADD: "a node is added",
+    ClusterEvent.NODE_ALLOCATABLE: "what a node can allocate changes",
+    ClusterEvent.NODE_LABEL: "labels of a node change",
+    ClusterEvent.NODE_TAINT: "taints of a node change",
+    ClusterEvent.NODE_CONDITION: "conditions of a node change",
+    ClusterEvent.NODE_ANNOTATION: "annotations of a node change",
+    ClusterEvent.NODE_OTHER: "something else of a node changes",
+    ClusterEvent.NODE_DELETE: "a node is deleted",
+    ClusterEvent.POD_ADD: "another pod is bound",
+    ClusterEvent.POD_LABEL: "labels of a pod change",
+    ClusterEvent.POD_SCALE_DOWN: "a pod asks for less",
+    ClusterEvent.POD_GATES_ELIMINATED: "its scheduling gates are removed",
+    ClusterEvent.POD_TOLERATION: "it gets a toleration",
+    ClusterEvent.POD_GENERATED_CLAIM: "its claims are made from their templates",
+    ClusterEvent.POD_OTHER: "something else of a pod changes",
+    ClusterEvent.POD_DELETE: "a pod ends or is deleted",
+    ClusterEvent.CLAIM_ADD: "its claim is created",
+    ClusterEvent.CLAIM_UPDATE: "its claim changes or any claim is deallocated",
+    ClusterEvent.CLASS_ADD: "a device class is added",
+    ClusterEvent.CLASS_UPDATE: "a device class changes",
+    ClusterEvent.SLICE_ADD: "devices are added",
+    ClusterEvent.SLICE_UPDATE: "devices change",
+    ClusterEvent.POD_GROUP_ADD: "its pod group is created",
+}
+_PLACES: Final = {
+    Place.ACTIVE: "about to be tried",
+    Place.BACKOFF: "backing off",
+    Place.ERROR_BACKOFF: "backing off after an error",
+    Place.UNSCHEDULABLE: "unschedulable, waiting for an event",
+    Place.GATED: "not let in",
+    Place.IN_FLIGHT: "being tried",
+}
+
+
+def queue_state(queued: QueuedPod | None) -> QueueState | None:
+    """What the queue of a running scheduler knows of a pod."""
+    if queued is None:
+        return None
+    return QueueState(_PLACES[queued.place], queued.attempts, timestamp(queued.timestamp), sorted(queued.plugins))
+
+
+def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> PodFindings:
+    """`queue` is known where the scheduler runs in the same process."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    found = PodFindings(metadata["namespace"], metadata["name"], "", "", queue, claims=list(_claims(world, pod)))
+    found.unread = dict(world.unread)
+    phase = (pod.get("status") or {}).get("phase", "Pending")
+    if spec.get("nodeName"):
+        found.verdict, found.text = "scheduled", f"on node {spec['nodeName']}, {phase}"
+        return found
+    if phase in ("Succeeded", "Failed"):
+        found.verdict, found.text = "ended", phase
+        return found
+    if not world.is_ours(pod):
+        found.verdict, found.text = "elsewhere", f"waits for the scheduler {spec['schedulerName']}"
+        return found
+    trial = world.try_pod(pod)
+    found.verdict = "fits" if trial.fitting else "gated" if trial.gated_by else "unschedulable"
+    found.text = f"best on {trial.fitting[0].name}" if trial.fitting else trial.text
+    explained = _explanations(world, trial)
+    found.nodes = _groups(trial, explained)
+    if not trial.fitting:
+        found.wakes = list(_wakes(world, trial))
+        found.absent = list(_absent(world, trial))
+        if not trial.gated_by:
+            changes = Changes(world, trial, explained)
+            found.changes = changes.find()
+            found.tried = changes.tried
+    return found
+
+
+def _claims(world: World, pod: Json) -> Iterator[ClaimState]:
+    for entry in pod["spec"].get("resourceClaims") or ():
+        try:
+            name = claim_reference(pod, entry).name
+        except ClaimReferenceError as error:
+            yield ClaimState(entry["name"], f"missing: {error}")
+            continue
+        if name is not None:
+            claim = world.of(RESOURCE_CLAIMS).get(f"{pod['metadata']['namespace']}/{name}")
+            yield ClaimState(name, "missing") if claim is None else claim_state(claim)
+
+
+def claim_state(claim: Json) -> ClaimState:
+    """What a claim holds, and for whom."""
+    status = claim.get("status") or {}
+    allocation = status.get("allocation")
+    devices = [f"{r['driver']}/{r['pool']}/{r['device']}" for r in results_of(allocation)] if allocation else []
+    users = [f"{user['resource']}/{user['name']}" for user in status.get("reservedFor") or ()]
+    return ClaimState(claim["metadata"]["name"], "allocated" if allocation else "pending", devices, users)
+
+
+def _explanations(world: World, trial: Trial) -> dict[str, Explanation]:
+    """What the allocator says of each node that devices decide about."""
+    allocator = trial.allocator
+    if allocator is None:
+        return {}
+    refused = trial.diagnosis.rejections
+    return {
+        node.name: allocator.explain(node.node or {})
+        for node in world.nodes
+        if node.name not in refused or refused[node.name].plugin == DYNAMIC_RESOURCES
+    }
+
+
+def _groups(trial: Trial, explained: dict[str, Explanation]) -> list[NodeGroup]:
+    """The largest first; those that fit before."""
+    groups: dict[object, NodeGroup] = {}
+    refused = trial.diagnosis.rejections
+    fitting = [node.name for node in trial.fitting]
+    # An error ends the attempt before all nodes have been asked.
+    unasked = [node for node in explained if node not in refused and node not in fitting]
+    for node in (*fitting, *refused, *unasked):
+        rejection, explanation = refused.get(node), explained.get(node)
+        plugin, reasons = (rejection.plugin, list(rejection.reasons)) if rejection is not None else ("", [])
+        if node in unasked and explanation is not None:
+            plugin, reasons = DYNAMIC_RESOURCES, [explanation.error or f"not asked any more ({explanation.outcome})"]
+        key = (plugin, tuple(reasons), _signature(explanation))
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = NodeGroup([], plugin, reasons)
+            if explanation is not None:
+                group.requests, group.nearest_miss = explanation.requests, explanation.nearest_miss
+                group.unusable_pools = explanation.unusable_pools
+        group.nodes.append(node)
+        for reason in (reason for request in group_requests(explanation) for reason in request.reasons):
+            for claim, count in reason.claims.items():
+                group.held[claim] = max(group.held.get(claim, 0), count)
+    return sorted(groups.values(), key=lambda group: (bool(group.plugin), -len(group.nodes)))
+
+
+def group_requests(explanation: Explanation | None) -> list[RequestExplanation]:
+    return explanation.requests if explanation is not None else []
+
+
+def _signature(explanation: Explanation | None) -> object:
+    """Equal for nodes whose devices are ruled out in the same numbers for the same reasons."""
+    if explanation is None:
+        return None
+    requests = tuple(
+        (r.request, r.devices, r.usable, tuple((reason.kind, reason.count) for reason in r.reasons))
+        for r in explanation.requests
+    )
+    return explanation.outcome, explanation.error, requests, len(explanation.unusable_pools)
+
+
+def _wakes(world: World, trial: Trial) -> Iterator[str]:
+    asked = world.options.features.enabled("SchedulerQueueingHints")
+    hints = {plugin.name: hints_of(plugin, asked) for plugin in world.scheduler.plugins}
+    events: Iterable[ClusterEvent] = (
+        event for event in ClusterEvent if any(event in hints.get(name, {}) for name in trial.plugins)
+    )
+    return (_EVENTS[event] for event in events)
+
+
+def _absent(world: World, trial: Trial) -> Iterator[str]:
+    """What selectors name although no device has it."""
+    if trial.allocator is None:
+        return
+    allocator = world.scheduler.allocator
+    devices = {
+        device.id: device for node in world.nodes for device in allocator.inventory.view(node.node or {}).devices
+    }
+    expressions = {
+        expression
+        for request in trial.allocator.plan.requests
+        for alternative in request.alternatives
+        for expression in alternative.chain.expressions
+    }
+    for expression in sorted(expressions):
+        for absent in find_absent(expression, ((device.driver, device) for device in devices.values())):
+            near = f"; {absent.having} have {absent.nearest}" if absent.nearest else ""
+            yield f"no device has {absent} ({expression}){near}"

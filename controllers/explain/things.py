@@ -1,0 +1,137 @@
+"""What a claim holds or waits for, and what the devices of a node are used for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from controllers.claims import claim_names
+from controllers.explain.findings import ClaimState, PodFindings, plural
+from controllers.explain.pods import claim_state, explain_pod, queue_state
+from controllers.explain.world import World
+from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json
+from controllers.scheduler.queue import QueuedPod
+
+__all__ = ["ClaimFindings", "NodeFindings", "NotThereError", "explain"]
+
+Queued = Mapping[str, QueuedPod]
+
+
+class NotThereError(LookupError):
+    """There is no such object; the text names it."""
+
+
+@dataclass(slots=True)
+class ClaimFindings:
+    """One claim: its state, the pods that name it, and why those that wait do."""
+
+    namespace: str
+    claim: ClaimState
+    pods: list[str]
+    waiting: list[PodFindings]
+
+    def as_json(self) -> Json:
+        return {"kind": "ResourceClaim", **asdict(self), "report": "\n".join(self.lines)}
+
+    @property
+    def lines(self) -> list[str]:
+        lines = [self.claim.text, f"named by pods: {', '.join(self.pods) or 'none'}"]
+        if not self.pods and self.claim.state == "pending":
+            lines.append("a claim is allocated for a pod that names it")
+        return lines + [line for pod in self.waiting for line in pod.lines]
+
+
+@dataclass(slots=True)
+class NodeFindings:
+    """One node: its pools with what they are worth, and its devices by who has them."""
+
+    name: str
+    ready: bool
+    unschedulable: bool
+    taints: list[str]
+    pods: int
+    pools: dict[str, str]
+    devices: int
+    free: int
+    tainted: int
+    held: dict[str, int] = field(default_factory=dict)
+    """Devices by claim."""
+    reserved: dict[str, str] = field(default_factory=dict)
+    """Resources that pods ask for, of what can be allocated."""
+
+    def as_json(self) -> Json:
+        return {"kind": "Node", **asdict(self), "report": "\n".join(self.lines)}
+
+    @property
+    def lines(self) -> list[str]:
+        state = "ready" if self.ready else "not ready"
+        lines = [f"node {self.name}: {state}{', cordoned' if self.unschedulable else ''}, {plural(self.pods, 'pod')}"]
+        lines += [f"taint {taint}" for taint in self.taints]
+        lines += [f"{resource}: {said}" for resource, said in self.reserved.items()]
+        lines += [f"pool {pool}: {status}" for pool, status in self.pools.items()]
+        tainted = f", {self.tainted} tainted" if self.tainted else ""
+        lines.append(f"{plural(self.devices, 'device')}: {self.free} free{tainted}")
+        return lines + [f"  {count} held by claim {claim}" for claim, count in self.held.items()]
+
+
+def explain(world: World, kind: str, namespace: str, name: str, queue: Queued | None = None) -> Any:
+    """The findings about a pod, claim or node. `queue`: the waiting pods of a running scheduler by uid. Raises
+    NotThereError.
+    """
+    queue = queue or {}
+    if kind == "node":
+        return _node(world, name)
+    of = PODS if kind == "pod" else RESOURCE_CLAIMS
+    obj = world.of(of).get(f"{namespace}/{name}")
+    if obj is None:
+        raise NotThereError(f'{of.plural} "{name}" not found in namespace "{namespace}"')
+    if kind == "pod":
+        return explain_pod(world, obj, queue_state(queue.get(obj["metadata"]["uid"])))
+    return _claim(world, obj, queue)
+
+
+def _claim(world: World, claim: Json, queue: Queued) -> ClaimFindings:
+    namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
+    pods = [
+        pod for pod in world.objects(PODS) if pod["metadata"]["namespace"] == namespace and name in claim_names(pod)
+    ]
+    waiting = [
+        explain_pod(world, pod, queue_state(queue.get(pod["metadata"]["uid"])))
+        for pod in pods
+        if not pod["spec"].get("nodeName")
+    ]
+    return ClaimFindings(namespace, claim_state(claim), [pod["metadata"]["name"] for pod in pods], waiting)
+
+
+def _node(world: World, name: str) -> NodeFindings:
+    info = world.scheduler.cache.nodes.get(name)
+    if info is None or info.node is None:
+        raise NotThereError(f'{NODES.plural} "{name}" not found')
+    allocator = world.scheduler.allocator
+    view = allocator.inventory.view(info.node)
+    held: Counter[str] = Counter()
+    for device in view.devices:
+        held.update(allocator.allocated.users(device.id))
+    conditions = (info.node.get("status") or {}).get("conditions") or ()
+    return NodeFindings(
+        name,
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in conditions),
+        unschedulable=info.unschedulable,
+        taints=[
+            f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
+            for taint in info.node["spec"].get("taints") or ()
+        ],
+        pods=len(info.pods),
+        pools={str(pool): pool.status + (f": {pool.reason}" if pool.reason else "") for pool in view.pools},
+        devices=view.size,
+        free=sum(not allocator.allocated.is_used(device.id) for device in view.devices),
+        tainted=sum(bool(device.taints) for device in view.devices),
+        held=dict(held.most_common()),
+        reserved={
+            resource: f"{requested} of {info.allocatable.get(resource, 0)}"
+            for resource, requested in sorted(info.requested.items())
+            if requested
+        },
+    )

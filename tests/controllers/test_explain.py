@@ -1,0 +1,310 @@
+"""Why pods wait, and what would change that: every device is accounted for, and what is said to help does."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.explain.__main__ import main
+from controllers.explain.things import NotThereError, explain
+from controllers.explain.world import World
+from controllers.options import Options
+from controllers.runtime.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind, key_of
+from kubedra import ControlPlane
+
+Json = dict[str, Any]
+
+
+def node(name: str, **spec: Any) -> Json:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    status = {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"metadata": meta(name), "spec": spec, "status": status}
+
+
+def meta(name: str, namespace: str = "") -> Json:
+    return {"name": name, "uid": name, "resourceVersion": "1", **({"namespace": namespace} if namespace else {})}
+
+
+def slice_(on: str, devices: list[Json]) -> Json:
+    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
+    return {"metadata": meta(on), "spec": {"driver": "d", "nodeName": on, "pool": pool, "devices": devices}}
+
+
+def gpus(count: int, **more: Any) -> list[Json]:
+    return [{"name": f"gpu-{n}", "attributes": {"model": {"string": "A1"}}, **more} for n in range(count)]
+
+
+def claim(name: str, count: int = 1, held: list[tuple[str, str]] | None = None, **request: Any) -> Json:
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, **request}
+    made: Json = {
+        "metadata": meta(name, "ns"),
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+    }
+    if held is not None:
+        results = [{"request": "r", "driver": "d", "pool": pool, "device": device} for pool, device in held]
+        users = [{"resource": "pods", "name": f"user-of-{name}", "uid": "u"}]
+        made["status"] = {"allocation": {"devices": {"results": results}}, "reservedFor": users}
+    return made
+
+
+def pod(name: str = "p", claims: tuple[str, ...] = ("wanted",), cpu: str = "1", **spec: Any) -> Json:
+    entries = [{"name": each, "resourceClaimName": each} for each in claims]
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
+    return {
+        "metadata": meta(name, "ns"),
+        "spec": {"containers": containers, "resourceClaims": entries, "schedulerName": "default-scheduler", **spec},
+        "status": {"phase": "Pending"},
+    }
+
+
+def world(**objects: list[Json]) -> World:
+    made = World.empty(Options(seed=0))
+    kinds: dict[str, Kind] = {
+        "classes": DEVICE_CLASSES, "nodes": NODES, "slices": RESOURCE_SLICES, "claims": RESOURCE_CLAIMS, "pods": PODS,
+    }  # fmt: skip
+    objects = {"classes": [{"metadata": meta("gpu"), "spec": {}}], **objects}
+    for name, kind in kinds.items():
+        for obj in objects.get(name, ()):
+            made.set(kind, key_of(obj), obj)
+    return made
+
+
+def of_pod(made: World, name: str = "p") -> Json:
+    found: Json = explain(made, "pod", "ns", name).as_json()
+    return found
+
+
+def changes(found: Json) -> list[str]:
+    return [" and ".join(each["changes"]) for each in found["changes"]]
+
+
+def test_every_device_is_counted_once_with_what_rules_it_out():
+    devices = [
+        {"name": "held", "attributes": {"model": {"string": "A1"}}},
+        {"name": "other", "attributes": {"model": {"string": "B2"}}},
+        {"name": "bad", "attributes": {"model": {"string": "A1"}}, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+    ]
+    wanted = claim("wanted", selectors=[{"cel": {"expression": 'device.attributes["d"].model == "A1"'}}])
+    found = of_pod(
+        world(
+            nodes=[node("n")],
+            slices=[slice_("n", devices)],
+            claims=[wanted, claim("c", held=[("n", "held")])],
+            pods=[pod()],
+        )
+    )
+    assert (found["verdict"], found["text"]) == (
+        "unschedulable",
+        "0/1 nodes are available: 1 cannot allocate all claims.",
+    )
+    (group,) = found["nodes"]
+    (request,) = group["requests"]
+    assert (request["devices"], request["usable"]) == (3, 0)
+    assert {reason["kind"]: reason["count"] for reason in request["reasons"]} == {
+        "allocated": 1,
+        "selector": 1,
+        "taint": 1,
+    }
+    assert group["held"] == {"ns/c": 1}
+    assert set(changes(found)) >= {
+        "free claim ns/c (used by user-of-c)",
+        "tolerate the device taint k:NoSchedule in claim wanted",
+    }
+    assert "1 device more like held (model=A1) of driver d on node n" in changes(found)
+
+
+def test_nodes_that_say_the_same_are_one_group():
+    found = of_pod(
+        world(nodes=[node("a"), node("b"), node("c", unschedulable=True)], claims=[claim("wanted")], pods=[pod()])
+    )
+    assert [(group["plugin"], group["nodes"]) for group in found["nodes"]] == [
+        ("DynamicResources", ["a", "b"]),
+        ("NodeUnschedulable", ["c"]),
+    ]
+    assert changes(found) == []
+
+
+def test_only_what_helps_is_said_to_help():
+    held = [claim("one", held=[("n", "gpu-0")]), claim("two", held=[("n", "gpu-1")])]
+    base = {"nodes": [node("n")], "slices": [slice_("n", gpus(2))], "pods": [pod()]}
+    found = of_pod(world(**base, claims=[claim("wanted"), *held]))
+    assert changes(found)[:2] == ["free claim ns/one (used by user-of-one)", "free claim ns/two (used by user-of-two)"]
+    # With two devices wanted neither claim is enough, both are; and so are two devices more.
+    found = of_pod(world(**base, claims=[claim("wanted", 2), *held]))
+    assert changes(found) == [
+        "free claim ns/one (used by user-of-one) and free claim ns/two (used by user-of-two)",
+        "2 devices more like gpu-0 (model=A1) of driver d on node n",
+    ]
+
+
+def test_as_many_claims_are_freed_as_it_takes_and_no_more():
+    held = [claim(f"c{n}", held=[("n", f"gpu-{n}")]) for n in range(40)]
+    found = of_pod(
+        world(
+            nodes=[node("n")],
+            slices=[slice_("n", gpus(40, consumesCounters=[]))],
+            claims=[claim("wanted", 3), *held],
+            pods=[pod()],
+        )
+    )
+    frees = [each for each in found["changes"] if each["changes"][0].startswith("free")]
+    more = [each["changes"] for each in found["changes"] if "more like" in each["changes"][0]]
+    assert not frees or all(len(each["changes"]) == 3 for each in frees)
+    assert more == [["3 devices more like gpu-0 (model=A1) of driver d on node n"]]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "waiting", "text"),
+    [
+        ([node("n", unschedulable=True)], pod(claims=()), "uncordon node n"),
+        ([node("n", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])], pod(claims=()), "tolerate the taint k=v:NoSchedule of nodes in the pod"),
+        ([node("n")], pod(claims=(), nodeSelector={"zone": "moon"}), "label node n zone=moon"),
+    ],
+)  # fmt: skip
+def test_what_other_plugins_reject_has_ways_out_too(nodes: list[Json], waiting: Json, text: str):
+    assert changes(of_pod(world(nodes=nodes, pods=[waiting]))) == [text]
+
+
+def test_pods_that_could_end_are_named_the_least_important_first():
+    running = [pod(f"r{n}", claims=(), cpu="3", nodeName="n", priority=2 - n) for n in range(1)]
+    found = of_pod(world(nodes=[node("n")], pods=[pod(claims=(), cpu="2"), *running]))
+    assert changes(found) == ["end pod ns/r0 on node n"]
+    assert "Insufficient cpu" in found["text"]
+
+
+def test_an_attribute_that_no_device_has_is_named_with_the_nearest():
+    wanted = claim("wanted", selectors=[{"cel": {"expression": 'device.attributes["d"].Model == "A1"'}}])
+    found = of_pod(world(nodes=[node("n")], slices=[slice_("n", gpus(3))], claims=[wanted], pods=[pod()]))
+    assert "no such key: Model" in found["text"]
+    assert found["absent"] == ['no device has attributes d/Model (device.attributes["d"].Model == "A1"); 3 have model']
+    assert found["nodes"][0]["requests"][0]["reasons"][0]["kind"] == "selector-error"
+
+
+def test_a_pod_that_is_not_let_in_says_why_and_what_wakes_it():
+    missing = of_pod(world(nodes=[node("n")], pods=[pod()]))
+    assert (missing["verdict"], missing["text"]) == ("gated", 'could not find ResourceClaim "ns/wanted"')
+    assert "its claim is created" in missing["wakes"]
+    gated = of_pod(world(nodes=[node("n")], pods=[pod(claims=(), schedulingGates=[{"name": "example.com/wait"}])]))
+    assert (gated["verdict"], gated["text"]) == ("gated", "scheduling gates: example.com/wait")
+    assert gated["wakes"] == ["its scheduling gates are removed"]
+
+
+def test_pods_that_do_not_wait_for_this_scheduler_say_so():
+    pods = [
+        pod("bound", claims=(), nodeName="n"),
+        pod("other", claims=(), schedulerName="mine"),
+        pod("free", claims=()),
+    ]
+    made = world(nodes=[node("n")], pods=pods)
+    assert of_pod(made, "bound")["text"] == "on node n, Pending"
+    assert of_pod(made, "other")["text"] == "waits for the scheduler mine"
+    assert (of_pod(made, "free")["verdict"], of_pod(made, "free")["text"]) == ("fits", "best on n")
+    with pytest.raises(NotThereError, match='pods "nobody" not found in namespace "ns"'):
+        of_pod(made, "nobody")
+
+
+def test_explaining_leaves_the_world_as_it_was():
+    made = world(
+        nodes=[node("n")],
+        slices=[slice_("n", gpus(2))],
+        claims=[claim("wanted", 2), claim("c", held=[("n", "gpu-0")])],
+        pods=[pod()],
+    )
+    before = {kind: deepcopy(made.objects(kind)) for kind in (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES)}
+    first = of_pod(made)
+    assert first["changes"]
+    assert {kind: made.objects(kind) for kind in before} == before
+    assert of_pod(made) == first
+
+
+def test_a_node_says_who_holds_its_devices():
+    devices = [*gpus(2), {"name": "bad", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
+    made = world(
+        nodes=[node("n")],
+        slices=[slice_("n", devices)],
+        claims=[claim("c", held=[("n", "gpu-0")])],
+        pods=[pod("r", claims=(), nodeName="n")],
+    )
+    found = explain(made, "node", "", "n").as_json()
+    assert (found["devices"], found["free"], found["tainted"], found["held"]) == (3, 2, 1, {"ns/c": 1})
+    assert found["pools"] == {"d/n": "usable"}
+    assert "1 held by claim ns/c" in found["report"]
+
+
+def test_a_claim_says_why_its_pods_wait():
+    found = explain(world(nodes=[node("n")], claims=[claim("wanted")], pods=[pod()]), "claim", "ns", "wanted").as_json()
+    assert (found["claim"]["state"], found["pods"]) == ("pending", ["p"])
+    assert found["waiting"][0]["text"] == "0/1 nodes are available: 1 cannot allocate all claims."
+
+
+# On a server
+
+DEVICE_CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}}
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "gpus"},
+    "spec": {
+        "spec": {
+            "devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}]}
+        }
+    },
+}
+
+
+def with_gpus(name: str) -> Json:
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}
+    entry = {"name": "g", "resourceClaimTemplateName": "gpus"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "resourceClaims": [entry]},
+    }
+
+
+def test_what_is_said_to_help_helps(kube: Any):
+    kube.add_node("worker", devices=2)
+    kube.apply([{**DEVICE_CLASS, "spec": {}}, TEMPLATE, with_gpus("first")])
+    kube.wait("pod/first", "phase=Running")
+    kube.apply(with_gpus("second"))
+    kube.wait("pod/second", "condition=PodScheduled=False")
+    found = kube.explain("pod/second")
+    assert found["text"] == "0/1 nodes are available: 1 cannot allocate all claims."
+    assert found["queue"]["rejected_by"] == ["DynamicResources"]
+    assert found["queue"]["place"] == "unschedulable, waiting for an event"
+    assert found["changes"][0]["changes"][0].startswith("free claim default/first-g-")
+    assert kube.explain("claim/" + found["claims"][0]["name"])["waiting"][0]["name"] == "second"
+    kube.delete("pod/first", grace_period=0)
+    assert kube.wait("pod/second", "phase=Running")["spec"]["nodeName"] == found["changes"][0]["node"]
+    assert kube.explain("node/worker")["free"] == 0
+
+
+def test_any_cluster_is_explained_by_reading_alone(capsys: pytest.CaptureFixture[str]):
+    with ControlPlane(controllers=False) as plane, plane.client() as client:
+        client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"unschedulable": True}})
+        client.create({**with_gpus("waits"), "spec": {"containers": [{"name": "c", "image": "i"}]}})
+        client.request("DELETE", "/-/requests")
+        assert main(["pod", "waits", "--kubeconfig", str(plane.kubeconfig), "-o", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["text"] == "0/1 nodes are available: 1 node(s) were unschedulable."
+        assert found["queue"] is None
+        assert {request["verb"] for request in client.requests()} == {"get", "list"}
+        assert main(["pod", "nobody", "--server", plane.url]) == 2
+        assert capsys.readouterr().err.endswith(': pods "nobody" not found in namespace "default"\n')
+
+
+def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for args, words in (
+        (["job", "x"], "job: explain knows pod, claim and node"),
+        (["pod", "x", "--kubeconfig", str(tmp_path / "none")], "No such file"),
+        (["pod", "x", "--server", "http://127.0.0.1:1"], "127.0.0.1"),
+    ):
+        assert main(args) == 2
+        said = capsys.readouterr()
+        assert (said.out, said.err.count("\n")) == ("", 1)
+        assert words in said.err
