@@ -30,7 +30,12 @@ LOCK_ID = 0x6B756265647261  # of the advisory lock that makes one server at a ti
 async def connect(url: str, *settings: str) -> Connection:
     """A connection in autocommit mode, with settings such as "synchronous_commit = off" made."""
     connection = await AsyncConnection.connect(
-        url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="kubedra", keepalives_idle=10
+        url,
+        autocommit=True,
+        connect_timeout=CONNECT_SECONDS,
+        application_name="kubedra",
+        keepalives_idle=10,
+        client_encoding="UTF8",  # whatever the environment, the URL or the database prefer
     )
     for setting in settings:
         await connection.execute(f"SET {setting}".encode())
@@ -153,9 +158,16 @@ async def _made(connection: Connection, place: str) -> str | None:
     """Makes the schema in an empty database. The schema of one that must be migrated; None where all is well. Raises
     UnusableDatabase.
     """
-    ((version, occupied),) = await fetch(
-        connection, "SELECT to_regclass('alembic_version')::text, to_regclass('log')::text"
+    ((version, occupied, encoding),) = await fetch(
+        connection,
+        "SELECT to_regclass('alembic_version')::text, to_regclass('log')::text, current_setting('server_encoding')",
     )
+    if encoding != "UTF8":
+        # Names of objects may have any letter, and their order is that of their bytes.
+        raise UnusableDatabase(
+            f"{place} has the encoding {encoding}; kubedra needs one with UTF8:"
+            " CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        )
     if version is None and occupied is None:
         async with connection.transaction():
             for statement in schema.POSTGRES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import yaml
 
 from kubedra import process
 from tests.compose import passthrough
-from tests.compose.composefile import FILE, load, variables_used
+from tests.compose.composefile import FILE, ROOT, load, variables_used
 from tests.compose.conftest import Stack, run_a_pod
 from tests.support.patience import ended, wait_until
 from tests.support.wire import Wire
@@ -35,6 +36,7 @@ def test_every_image_has_a_version() -> None:
 def test_every_key_is_one_that_has_been_thought_about() -> None:
     known = {
         "image",
+        "user",
         "build",
         "restart",
         "read_only",
@@ -54,6 +56,43 @@ def test_every_key_is_one_that_has_been_thought_about() -> None:
     }
     assert {key for service in SERVICES.values() for key in service} <= known
     assert set(DOCUMENT) == {"name", "x-kubedra", "services", "configs", "volumes"}
+
+
+def test_the_image_is_built_once_however_the_services_are_started() -> None:
+    """Builds run side by side; those of one image under one name are refused or race."""
+    building = {name for name, service in SERVICES.items() if "build" in service}
+    by_profile = {name: tuple(SERVICES[name].get("profiles", ())) for name in building}
+    assert sorted(by_profile.values()) == [(), ("sqlite",)]
+    (first,) = [name for name, profiles in by_profile.items() if not profiles]
+    ours = {name for name, service in SERVICES.items() if service["image"] == SERVICES[first]["image"]}
+    for name in ours - building:
+        assert first in needed(name), f"{name} can be started without {first}, which builds its image"
+    assert not needed("sqlite"), "it builds the image itself"
+
+
+def needed(name: str) -> set[str]:
+    """The services that are started before this one."""
+    direct = set(SERVICES[name].get("depends_on", {}))
+    return direct.union(*(needed(other) for other in direct)) if direct else set()
+
+
+def test_no_container_is_read_only_into_which_a_configuration_is_copied() -> None:
+    inline = {name for name, config in DOCUMENT["configs"].items() if "content" in config}
+    copied = {name for name, service in SERVICES.items() for c in service.get("configs", ()) if c["source"] in inline}
+    assert copied
+    assert not [name for name in copied if SERVICES[name].get("read_only")]
+
+
+def test_credentials_are_read_by_their_owner_or_by_root() -> None:
+    """They are files with mode 0600: of the other images postgres begins as root, the balancer gets our image's user."""
+    (owner,) = re.findall(r"(?m)^USER (\S+)$", (ROOT / "Dockerfile").read_text())
+    reading = {
+        name: service.get("user", "")
+        for name, service in SERVICES.items()
+        if not service["image"].startswith("kubedra:")
+        and any(volume.startswith("credentials:") for volume in service.get("volumes", ()))
+    }
+    assert reading == {"postgres": "", "balancer": owner}
 
 
 def test_everything_declared_is_used() -> None:

@@ -72,12 +72,17 @@ def test_every_package_that_is_needed_is_fixed_to_a_version_that_the_project_all
         assert wanted.specifier.contains(PINS[canonicalize_name(wanted.name)]), text
 
 
+def test_what_builds_the_wheel_is_not_left_to_pip() -> None:
+    (build,) = [rest for word, rest in INSTRUCTIONS if word == "RUN" and "pip wheel" in rest]
+    assert "--no-build-isolation" in build
+    assert all("--constraint constraints.txt" in part for part in build.split("&&") if "pip install" in part)
+
+
 def test_what_those_packages_need_is_fixed_too() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    open_, seen = (
-        [Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["postgres"])],
-        set(),
-    )
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, build = table["project"], table["build-system"]["requires"]
+    wanted_first = (*project["dependencies"], *project["optional-dependencies"]["postgres"], *build)
+    open_, seen = [Requirement(text) for text in wanted_first], set()
     while open_:
         wanted = open_.pop()
         name = canonicalize_name(wanted.name)

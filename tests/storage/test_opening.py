@@ -8,7 +8,9 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from apiserver.storage import UnusableDatabase, Write, open_log, schema
@@ -137,3 +139,31 @@ def test_a_postgres_url_without_the_driver_is_one_line_that_names_the_extra(monk
     monkeypatch.delitem(sys.modules, "apiserver.storage.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     assert "pip install 'kubedra[postgres]'" in refusal("postgresql://somewhere/kubedra")
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_in_another_encoding_is_refused_in_one_line_that_says_which_it_needs(
+    postgres_url: str, encoding: str
+) -> None:
+    name = f"in_{encoding.lower()}_{os.getpid()}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        made = f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        connection.execute(made.encode())
+        line = refusal(urlsplit(postgres_url)._replace(path=f"/{name}").geturl())
+        connection.execute(f"DROP DATABASE {name}".encode())  # so that nothing is connected to it any more
+    assert f"/{name} has the encoding {encoding}; kubedra needs one with UTF8" in line
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_the_encoding_that_a_client_is_set_to_does_not_matter(
+    postgres_schema_url: str, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+
+    async def run() -> None:
+        for _ in range(2):
+            log = await open_log(postgres_schema_url)
+            await log.append(Write(f"a/{log.revision}–€", b"1", 0))
+            await log.close()
+
+    asyncio.run(run())
