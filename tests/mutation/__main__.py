@@ -25,6 +25,23 @@ from tests.support.postgres import Database
 from tests.support.wire import ROOT
 
 _WRITTEN = "tests/conformance/test_written_conversations.py"
+#: Those of tests/http whose server is in the test's process.
+_SERVED = tuple(
+    f"tests/http/test_{name}.py"
+    for name in (
+        "dropped_fields",
+        "evictions",
+        "feature_gates",
+        "live_catalog",
+        "own_gates",
+        "requests",
+        "runtime_config",
+        "scale",
+        "storage_admission",
+        "unknown_methods",
+        "wire_protobuf",
+    )
+)
 #: The tests that are about a package. None of them needs anything outside of the repository.
 TESTS: dict[str, tuple[str, ...]] = {
     "apiserver/api": (
@@ -37,10 +54,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/validation",
         "tests/resources",
     ),
-    "apiserver/registry": ("tests/registry", "tests/resources", _WRITTEN, "tests/http"),
-    "apiserver/resources/devices": ("tests/resources", _WRITTEN, "tests/http"),
+    "apiserver/registry": ("tests/registry", "tests/resources", _WRITTEN, *_SERVED),
+    "apiserver/resources/devices": ("tests/resources", _WRITTEN, *_SERVED),
     "apiserver/storage": ("tests/storage", "tests/registry", _WRITTEN),
-    "apiserver/admission": ("tests/registry/test_admission.py", "tests/authorization", _WRITTEN, "tests/http"),
+    "apiserver/admission": ("tests/registry/test_admission.py", "tests/authorization", _WRITTEN, *_SERVED),
     "apiserver/authorization": ("tests/authorization", _WRITTEN),
     "controllers/allocator": ("tests/allocator", "tests/scheduler"),
     "controllers/scheduler": ("tests/scheduler",),

@@ -127,7 +127,9 @@ def _place(node: ast.AST) -> tuple[int, int]:
 
 
 def _declarative(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts of a node in which no test could tell a change: annotations, docstrings, imports, texts of errors."""
+    """Parts of a node in which no test could tell a change: annotations, docstrings, imports, texts of errors, and what
+    makes a class or a function cheaper.
+    """
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.Expr(value=ast.Constant()):
             yield node
@@ -143,6 +145,8 @@ def _declarative(node: ast.AST) -> Iterator[ast.AST]:
             yield returns
         case ast.Call(func=ast.Name(id="cast"), args=[kind, _]):
             yield kind
+        case ast.Call(func=ast.Name(id="dataclass" | "lru_cache")):
+            yield node
 
 
 def _ways(node: ast.AST) -> Iterator[Callable[[ast.AST], None]]:

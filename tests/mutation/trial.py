@@ -23,7 +23,7 @@ from tests.mutation.child import Say, run_apart
 from tests.mutation.reach import Reach, Traced, passes, pytest_main
 from tests.support.wire import ROOT
 
-#: A test that takes so many fair seconds longer than it took when it was traced waits for ever.
+#: A test that takes so many fair seconds more than those of CPU that it took when it was traced waits for ever.
 SILENCE = 3.0
 #: A process that imports and collects anew has so many until the first test ends.
 START = 60.0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.schema import INT32, STRING, ListOf, MapOf, Struct, field
+from apiserver.api.schema import ANY, BOOL, INT32, INT64, QUANTITY, STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
 from apiserver.registry.fields.merge import check, merge, remove
 from apiserver.registry.fields.set import paths, without
@@ -223,3 +223,43 @@ def test_a_value_that_does_not_fit_is_named() -> None:
         check(BOX, {"args": "x", "nope": 1})
         == "errors:\n  .args: expected list, got &{x}\n  .nope: field not declared in schema"
     )
+
+
+_VALUES: Json = {"null": None, "string": "x", "bool": True, "int": 3, "float": 1.5, "list": [1, "y"], "map": {"a": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("type_", "words", "wrong"),
+    [
+        (INT64, "expected numeric (int or float), got {}", {"string": "string", "bool": "bool", "list": "[]interface {}", "map": "map[string]interface {}"}),
+        (STRING, "expected string, got &value.valueUnstructured{{Value:{}}}", {"bool": "true", "int": "3", "float": "1.5", "list": '[]interface {}{1, "y"}', "map": 'map[string]interface {}{"a":"b"}'}),
+        (BOOL, "expected boolean, got &{{{}}}", {"string": "x", "int": "3", "float": "1.5", "list": "[1 y]", "map": "map[a:b]"}),
+        (QUANTITY, "expected any scalar, got &{{{}}}", {"list": "[1 y]", "map": "map[a:b]"}),
+        (ANY, "", {}),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)  # fmt: skip
+def test_each_scalar_takes_its_own_values_and_names_others(type_: Any, words: str, wrong: dict[str, str]) -> None:
+    found = {name: text for name, value in _VALUES.items() if (text := check(type_, value))}
+    assert found == {name: words.format(shown) for name, shown in wrong.items()}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"items": ["x"]}, ".items: element 0: associative list with keys may not have non-map elements"),
+        ({"items": [{"name": "a"}, None]}, ".items: element 1: associative list with keys may not have a null element"),
+        ({"items": [{"size": 1}]}, '.items: element 0: associative list with keys has an element that omits all key fields ["name"] (and doesn\'t have default values for any key fields)'),
+        ({"items": [{"name": "a"}, {"name": "a", "size": "x"}]}, 'errors:\n  .items: duplicate entries for key [name="a"]\n  .items[name="a"].size: expected numeric (int or float), got string'),
+        ({"tags": [{}]}, ".tags: element 0: associative list without keys has an element that's a map type"),
+        ({"tags": [[]]}, ".tags: element 0: not supported: associative list with lists as elements"),
+        ({"tags": [None]}, ".tags: element 0: associative list without keys has an element that's an explicit null"),
+        ({"args": ["a", 1]}, ".args[1]: expected string, got &value.valueUnstructured{Value:1}"),
+        ({"args": ["a", "a", None]}, ""),
+        ({"labels": ["x"]}, ".labels: expected map, got &{[x]}"),
+        ({"labels": None, "items": None, "tags": None}, ""),
+        ({"items": [{"name": "a"}, {"name": "b", "size": 2}], "tags": ["a", "b"]}, ""),
+    ],
+)  # fmt: skip
+def test_items_of_lists_with_keys_have_their_keys_once(value: Json, words: str) -> None:
+    assert check(BOX, value) == words

@@ -186,6 +186,10 @@ def test_tokens_come_back_as_they_were_made() -> None:
     [
         ("%", "illegal base64 data at input byte 0"),
         ("abc", "invalid character 'i' looking for beginning of value"),
+        ("YQE", "invalid character 'a' looking for beginning of value"),
+        ("AWE", "invalid character '\\x01' looking for beginning of value"),
+        ("", "unexpected end of JSON input"),
+        ("IA", "unexpected end of JSON input"),
         (
             base64.urlsafe_b64encode(b'{"v":"other","rv":5,"start":"a"}').decode().rstrip("="),
             "server does not recognize this encoded version other",

@@ -11,7 +11,9 @@ import pytest
 
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
-from apiserver.registry.body.convert import normalizer_of
+from apiserver.api.types.meta import ObjectMeta
+from apiserver.registry.body.convert import normalizer_of, written
+from apiserver.registry.body.size import _message_size, encode_within_limit
 from apiserver.registry.chance import Chance
 from apiserver.registry.metadata import generate_name
 
@@ -104,12 +106,14 @@ def test_generated_names_are_cut_and_tried_again_when_taken(play: Play) -> None:
         first = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
         second = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
         assert (first["metadata"]["name"], second["metadata"]["name"]) == ("g-aaaaa", "g-bbbbb")
-        world.registry.new_suffix = lambda: "aaaaa"
+        tried: list[str] = []
+        world.registry.new_suffix = lambda: tried.append("aaaaa") or "aaaaa"
         with pytest.raises(
             StatusError, match='"g-aaaaa" already exists, the server was not able to generate a unique name'
         ) as taken:
             await world.create("configmaps", {"metadata": {"generateName": "g-"}})
         assert taken.value.details["retryAfterSeconds"] == 1
+        assert len(tried) == 8
 
     play(scenario)
 
@@ -271,4 +275,46 @@ def test_only_schemas_with_lists_that_are_always_written_are_settled() -> None:
     obj = {"byName": {"a": {"verbs": ["get"], "items": [{"verbs": []}]}}, "plain": []}
     settle(obj)
     assert obj == {"byName": {"a": {"verbs": ["get"], "items": [{"verbs": None}]}}, "plain": []}
+    settle = normalizer_of(Struct("io.test.v1.Role", (field("rules", 1, ListOf(STRING), omit=False),)))
+    assert settle is not None
+    role: Json = {"metadata": {"name": "a"}, "rules": [], "status": {}}
+    settle(role)
+    assert role["rules"] is None
     assert normalizer_of(Struct("io.test.v1.Other", (field("plain", 1, ListOf(STRING)),))) is None
+
+
+def test_what_is_empty_and_was_kept_for_validation_is_not_written() -> None:
+    item = Struct("io.test.Item", (field("name", 1, STRING), field("few", 2, ListOf(STRING), keep_empty=True)))
+    thing = Struct(
+        "io.test.Thing", (field("items", 1, ListOf(item)), field("by", 2, MapOf(item)), field("one", 3, item))
+    )
+    empty, full = {"name": "a", "few": []}, {"name": "b", "few": ["x"]}
+    assert written(thing, {"items": [empty, full], "by": {"k": empty, "l": full}, "one": empty}) == {
+        "items": [{"name": "a"}, full],
+        "by": {"k": {"name": "a"}, "l": full},
+        "one": {"name": "a"},
+    }
+    partly = {"items": [full], "by": {"k": full}, "one": empty}
+    made = written(thing, partly)
+    assert made == {**partly, "one": {"name": "a"}}
+    assert made["items"] is partly["items"]
+    assert made["by"] is partly["by"]
+
+
+def test_an_object_is_too_large_by_a_byte_in_the_words_of_the_database_and_of_its_client() -> None:
+    thing = Struct("io.test.v1.Thing", (field("metadata", 1, ObjectMeta), field("text", 2, STRING)))
+
+    def said(size: int) -> str:
+        """Of an object that makes a request of so many bytes."""
+        obj: Any = {"metadata": {"name": "a"}, "text": "x" * (size - 2000)}
+        obj["text"] += "x" * (size - _message_size("/k", obj, thing))
+        try:
+            encode_within_limit("/k", obj, thing)
+        except StatusError as error:
+            return error.message
+        return ""
+
+    assert said(1536 * 1024) == ""
+    assert said(1536 * 1024 + 1) == "etcdserver: request is too large"
+    assert said(2 * 1024 * 1024) == "etcdserver: request is too large"
+    assert said(2 * 1024 * 1024 + 1).endswith("trying to send message larger than max (2097153 vs. 2097152)")

@@ -84,10 +84,17 @@ def test_other_namespaces_are_not_seen(play: Play) -> None:
         since = world.registry.log.revision
         here = await world.watch("configmaps", f"resourceVersion={since}")
         everywhere = await world.watch("configmaps", f"resourceVersion={since}", namespace="")
-        await world.create("configmaps", {"metadata": {"name": "x"}}, namespace="other")
+        labelled = await world.watch("configmaps", f"labelSelector=!on&resourceVersion={since}")
+        named = await world.watch("configmaps", f"fieldSelector=metadata.name%3Da&resourceVersion={since}")
+        for name in "xa":
+            await world.create("configmaps", {"metadata": {"name": name}}, namespace="other")
+        await put(world, "c")
         await put(world, "a")
-        assert await here.take(1) == [("ADDED", "a")]
-        assert await everywhere.take(2) == [("ADDED", "x"), ("ADDED", "a")]
+        assert await here.take(2) == [("ADDED", "c"), ("ADDED", "a")]
+        assert await labelled.take(2) == [("ADDED", "c"), ("ADDED", "a")]
+        event = await named.next()
+        assert (event.entry.key, event.type) == ("/registry/configmaps/default/a", "ADDED")
+        assert await everywhere.take(4) == [("ADDED", "x"), ("ADDED", "a"), ("ADDED", "c"), ("ADDED", "a")]
 
     play(scenario)
 

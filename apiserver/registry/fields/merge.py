@@ -302,5 +302,5 @@ def named(type_: Type | None, fields: FieldSet) -> FieldSet:
         return out
     if isinstance(type_, MapOf | ListOf):
         inner = type_.value if isinstance(type_, MapOf) else type_.item
-        return {element: named(inner, node) if node and element != "." else node for element, node in fields.items()}
+        return {element: named(inner, node) if node else node for element, node in fields.items()}
     return fields
