@@ -259,6 +259,7 @@ class Process:
         from controllers.options import Options, PluginDirs
         from controllers.runtime.client import Client
         from controllers.runtime.transport import TransportError
+        from controllers.unattended import unattended
 
         features = settings.features
         plugins, registry = settings.plugin_dir, settings.registry_dir
@@ -282,6 +283,7 @@ class Process:
         server.after_reset = manager.begin_anew
         server.rest.components = manager
         server.explain = manager.explain
+        server.warn_of(unattended(self._components))
         server.metrics.include(manager.metrics)
         return manager
 

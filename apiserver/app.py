@@ -137,6 +137,10 @@ class Server:
         self.front = FrontEnd(self.chain, self._make_admin, pages)
         self.catalog.subscribe(self._follow_catalog)
 
+    def warn_of(self, unattended: Mapping[tuple[str, str], Callable[[dict[str, Any]], list[str]]]) -> None:
+        """From now on whoever creates an object of these groups and resources gets these warnings."""
+        self._dispatch.unattended = unattended
+
     def _make_catalog(self) -> Catalog:
         versions = {
             (resource.group, resource.plural, version.name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from apiserver.api.status import StatusError
 from apiserver.http.documents.index import Documents
@@ -40,12 +40,14 @@ _WRITES: Final[Mapping[str, Callable[..., Awaitable[Result]]]] = {
 
 class Dispatch:
     """Answers what the handlers before it let through. `routes` may be replaced at any time; `streams` are the open
-    watches with their requests.
+    watches with their requests. `unattended`, by group and resource, says what to warn of when an object is created
+    on which nothing acts.
     """
 
     def __init__(self, routes: Routes, documents: Documents, clock: Callable[[], datetime]) -> None:
         self.routes, self._documents, self._clock = routes, documents, clock
         self.streams: dict[Stream, Request] = {}
+        self.unattended: Mapping[tuple[str, str], Callable[[Any], list[str]]] = {}
 
     def try_fast(self, request: Request) -> Response | None:
         """The present state, where this server alone knows it and its form is the stored one or small."""
@@ -78,6 +80,8 @@ class Dispatch:
             return await _READS[ctx.verb](request, chosen, endpoint, ctx)
         result = await write(endpoint.store, ctx, request)
         code = 201 if result.created else 200
+        if result.created:
+            self._warn(request, ctx, result)
         if result.body is not None or result.entry is None:
             return json_response(chosen, endpoint.store.registry.kinds, result.body or {}, code)
         return object_response(request, chosen, endpoint.view, result.entry, ctx.now, code)
@@ -107,6 +111,12 @@ class Dispatch:
         ctx.warnings += request.warnings
         request.warnings = ctx.warnings
         return ctx
+
+    def _warn(self, request: Request, ctx: Context, result: Result) -> None:
+        """Says what stays undone of a new object; an update of it says nothing more."""
+        judge = self.unattended.get((request.info.group, request.info.resource))
+        if judge is not None and result.entry is not None and not request.info.subresource:
+            ctx.warnings += judge(result.entry.obj)
 
     def _watch(self, request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Stream:
         events = watch(endpoint.store, ctx, request)

@@ -1,0 +1,101 @@
+"""Whoever creates an object on which nothing acts is told so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apiserver.resources import CATALOG
+from controllers.manager import COMPONENTS
+from controllers.names import UNBUILT
+from controllers.unattended import PARTS, unattended
+from kubedra import ControlPlane
+from tests.support.wire import Wire
+
+PODS = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+TEMPLATE = {
+    "metadata": {"labels": {"app": "a"}},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+DEPLOYMENT = {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE}}
+
+
+def pod(name: str, **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **more}, "spec": TEMPLATE["spec"]}
+
+
+def said(kind: tuple[str, str], obj: dict[str, Any], *running: str) -> list[str]:
+    judge = unattended(running).get(kind)
+    return judge(obj) if judge else []
+
+
+def test_every_part_is_of_a_kind_and_of_a_component_that_there_are() -> None:
+    assert set(PARTS) <= {(resource.group, resource.plural) for resource in CATALOG}
+    assert {part.component for parts in PARTS.values() for part in parts} <= {*COMPONENTS, *UNBUILT}
+
+
+def test_a_pod_waits_for_the_scheduler_until_it_has_a_node() -> None:
+    bound = {"spec": {"nodeName": "n"}}
+    assert [text.partition(" (")[0] for text in said(("", "pods"), pod("a"))] == [
+        "this server runs no scheduler",
+        "this server runs no node-agent",
+    ]
+    assert len(said(("", "pods"), bound)) == 1
+    assert said(("", "pods"), bound, "node-agent") == []
+    assert said(("", "pods"), pod("a"), "node-agent", "scheduler") == []
+
+
+def test_what_a_controller_made_is_its_own_affair() -> None:
+    owned = pod("a", ownerReferences=[{"kind": "Job", "name": "j", "controller": True}])
+    assert said(("", "pods"), owned) == []
+    claimed = pod("a", ownerReferences=[{"kind": "Job", "name": "j"}])
+    assert len(said(("", "pods"), claimed)) == 2
+
+
+def test_a_service_without_a_selector_waits_for_nobody() -> None:
+    assert said(("", "services"), {"spec": {"selector": {"app": "a"}}}) != []
+    assert said(("", "services"), {"spec": {}}) == []
+
+
+@pytest.fixture(scope="module")
+def wire() -> Any:
+    with ControlPlane(args=("--controllers=*,-scheduler",)) as plane:
+        yield Wire(plane.url)
+
+
+def warnings(answer: Any) -> list[str]:
+    return [value for name, value in answer.all_headers if name.lower() == "warning"]
+
+
+def test_a_warning_comes_with_the_object_and_once(wire: Wire) -> None:
+    made = wire.post(DEPLOYMENTS, DEPLOYMENT)
+    (warning,) = warnings(made)
+    assert made.status == 201
+    assert "no deployment-controller (kubedra has none)" in warning
+    assert "no ReplicaSets and no pods" in warning
+    changed = wire.request("PUT", f"{DEPLOYMENTS}/d", {**made.json, "spec": {**made.json["spec"], "replicas": 2}})
+    assert (changed.status, warnings(changed), warnings(wire.get(f"{DEPLOYMENTS}/d"))) == (200, [], [])
+
+
+def test_an_apply_that_creates_is_told_and_a_second_one_is_not(wire: Wire) -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {}},
+    }
+    applied = [
+        wire.request("PATCH", f"{BUDGETS}/b?fieldManager=me", budget, {"Content-Type": "application/apply-patch+yaml"})
+        for _ in range(2)
+    ]
+    assert [(answer.status, len(warnings(answer))) for answer in applied] == [(201, 1), (200, 0)]
+
+
+def test_a_component_that_is_left_out_is_named_with_the_flag(wire: Wire) -> None:
+    (warning,) = warnings(wire.post(PODS, pod("p")))
+    assert "no scheduler (see --controllers): the object is kept, but it is bound to no node" in warning
+    refused = wire.post(PODS, pod("Bad_Name"))
+    assert (refused.status, warnings(refused)) == (422, [])
