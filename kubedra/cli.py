@@ -1,5 +1,5 @@
 """The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `node run`,
-`credentials`, `data`, `health`, `cel`, `explain`, `completion`.
+`credentials`, `data`, `health`, `cel`, `explain`, `simulate`, `completion`.
 
 `up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve
 --help` lists them.
@@ -32,6 +32,7 @@ _DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "controllers": ("controllers", ()),
     "cel": ("apiserver.cel_command", ()),
     "explain": ("controllers.explain", ()),
+    "simulate": ("controllers.explain.simulate", ()),
     "credentials": ("apiserver.credentials", ()),
     "data": ("apiserver.data_command", ()),
 }
@@ -53,6 +54,7 @@ usage: kubedra COMMAND [FLAGS]
   health        whether a server or the controllers are ready, for health checks
   cel           evaluate a device selector on slices
   explain       why a pod waits and what would change that; who holds devices, of any cluster
+  simulate      would these pods fit, where, and how full do nodes get
   completion    a completion script for bash or zsh
   version       print the release
 

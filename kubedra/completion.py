@@ -15,6 +15,7 @@ COMMANDS = (
     "health",
     "cel",
     "explain",
+    "simulate",
     "completion",
     "version",
 )

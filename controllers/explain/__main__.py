@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from controllers.flags import FlagError, OneLineParser, add_cluster, cluster, ga
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.kinds import Json
+from controllers.runtime.kinds import Json, Kind
 from controllers.runtime.kubeconfig import KubeconfigError
 from controllers.runtime.transport import TransportError
 
@@ -67,12 +67,14 @@ def options_of(given: argparse.Namespace, version: tuple[int, int]) -> Options:
     return options
 
 
-async def read_world(given: argparse.Namespace) -> World:
-    """The cluster of the flags, read once. Raises FlagError, TransportError, StatusError."""
+async def read_world(given: argparse.Namespace, also: Iterable[Kind] = ()) -> World:
+    """The cluster of the flags, read once, with other kinds than the scheduler needs. Raises FlagError, TransportError,
+    StatusError.
+    """
     transport = HttpTransport(cluster(given))
     try:
         version = release(given.emulated_version) if given.emulated_version else await _version(Client(transport))
-        return await World.read(Client(transport, release=version), options_of(given, version))
+        return await World.read(Client(transport, release=version), options_of(given, version), also)
     finally:
         await transport.close()
 

@@ -11,7 +11,7 @@ is only imagined reaches it like one that was watched. Its queue holds the pods 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -80,10 +80,16 @@ class Trial:
         return self.diagnosis.plugins | {rejection.plugin for rejection in self.diagnosis.rejections.values()}
 
     @property
+    def state(self) -> DynamicState | None:
+        """What is known of its claims."""
+        state = self.cycle.active(DYNAMIC_RESOURCES)
+        return state if isinstance(state, DynamicState) else None
+
+    @property
     def allocator(self) -> PodAllocator | None:
         """The pod's claims that have to be allocated; None where there are none."""
-        state = self.cycle.active(DYNAMIC_RESOURCES)
-        if not isinstance(state, DynamicState):
+        state = self.state
+        if state is None:
             return None
         variants = [variant for variant in state.variants.values() if variant.allocator is not None]
         return next(
@@ -100,10 +106,12 @@ class World:
         self.unread: Mapping[str, str] = {}
 
     @classmethod
-    async def read(cls, client: Client, options: Options) -> World:
-        """Lists what the scheduler would watch. Raises TransportError."""
+    async def read(cls, client: Client, options: Options, also: Iterable[Kind] = ()) -> World:
+        """Lists what the scheduler would watch, and other kinds. Raises TransportError."""
         informers = Informers(client)
         world = cls(informers, options)
+        for kind in also:
+            informers.of(kind)
         world.unread = await informers.read()
         return world
 

@@ -47,6 +47,7 @@ NEEDS = {
     "real-kube-scheduler": ("kubectl", "kube-scheduler", "kube-controller-manager"),
     "cel": (),
     "several-servers": (),
+    "simulate": (),
 }
 #: Commands that go on until they are stopped: their reader has a terminal for each.
 GO_ON = ("kube-scheduler", "kube-controller-manager", "dra-test-driver", "kubedra node run", "kubedra serve")
