@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 from apiserver import kubeconfig, logs
 from apiserver.flags import SettingsError
 from apiserver.guard import IntruderError, check_origins
+from apiserver.http.handlers.accountkeys import KeyFileError
+from apiserver.http.handlers.certificates import CertificateError
 from apiserver.http.sinks.jsonlines import RequestLogError
 from apiserver.kubeconfig import KubeconfigError
 from apiserver.serving import RuntimeConfigError
@@ -47,7 +49,8 @@ _OPEN_CREDENTIAL = "open-access"
 #: Seconds of virtual time that a start may take.
 _START_LIMIT = 60.0
 _MISTAKES = (
-    SettingsError, KubeconfigError, RuntimeConfigError, UnusableDatabase, IntruderError, RequestLogError,
+    SettingsError, CertificateError, KeyFileError, KubeconfigError, RuntimeConfigError, UnusableDatabase,
+    IntruderError, RequestLogError,
 )  # fmt: skip
 
 
@@ -240,6 +243,10 @@ class Process:
         web = Web(server.front, files)
         try:
             web.config.load()
+            for authority in self._settings.identity.certificates:
+                assert web.config.ssl is not None, "certificates take TLS"
+                web.config.ssl.load_verify_locations(authority)
+                web.config.ssl.verify_mode = ssl.CERT_OPTIONAL
         except (OSError, ssl.SSLError) as error:
             certificate, key = files or ("", "")
             raise SettingsError(

@@ -25,12 +25,15 @@ from apiserver.expiry import Expiry
 from apiserver.http.documents.discovery import Discovery
 from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
+from apiserver.http.documents.issuer import Issuer
 from apiserver.http.documents.openapi import OpenApi
 from apiserver.http.formats.view import View
-from apiserver.http.handlers.accounttokens import AccountTokens
+from apiserver.http.handlers.accountkeys import KeyFiles, Keys, SharedKey
+from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens
 from apiserver.http.handlers.authentication import Authentication
 from apiserver.http.handlers.authenticator import ADMIN, Authenticator
 from apiserver.http.handlers.authorization import Authorization
+from apiserver.http.handlers.certificates import ClientCertificates
 from apiserver.http.handlers.chain import HandlerChain, Link
 from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.errors import Errors
@@ -42,7 +45,7 @@ from apiserver.http.server.webpages import WebPages
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
-from apiserver.messages import Request
+from apiserver.messages import Peer, Request
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
@@ -66,6 +69,7 @@ from apiserver.storage import (
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.faults import Faults
+    from apiserver.identityflags import ProxySettings
 
 Json = dict[str, Any]
 
@@ -90,9 +94,11 @@ class Server:
         #: Explains a pod, claim or node (kind, namespace, name), where components run in the process.
         self.explain: Callable[[str, str, str], Awaitable[dict[str, Any]]] | None = None
         # As upstream: where everything is allowed to everybody, nobody may come without a token.
-        self._authenticator = Authenticator(
-            settings.tokens, anonymous="AlwaysAllow" not in settings.authorization_modes
-        )
+        identity = settings.identity
+        anonymous = identity.anonymous
+        if anonymous is None:
+            anonymous = "AlwaysAllow" not in settings.authorization_modes
+        self._authenticator = Authenticator(settings.tokens, anonymous=anonymous, proxy=identity.proxy)
         self._authorizer = Authorizer(settings.authorization_modes)
         self.registry = Registry(
             log,
@@ -106,8 +112,10 @@ class Server:
         )
         self.catalog = self._make_catalog()
         self._authorizer.use(self.registry.stores, settings.features)
-        self._accounts = AccountTokens(self.registry.lookup, now)
+        self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
         self._authenticator.accounts = self._accounts
+        self._authenticator.longest = identity.accounts.longest
+        self._authenticator.audiences = identity.accounts.audiences or self._accounts.issuers
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
         self.metrics = Metrics(
             self._objects,
@@ -134,7 +142,7 @@ class Server:
         self.chain = HandlerChain(*links, last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add])
         # Where access is open nothing else asks who sends a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
-        self.front = FrontEnd(self.chain, self._make_admin, pages)
+        self.front = FrontEnd(self.chain, self._make_admin, pages, self._peer_of(), _claims_of(identity.proxy))
         self.catalog.subscribe(self._follow_catalog)
 
     def warn_of(self, unattended: Mapping[tuple[str, str], Callable[[dict[str, Any]], list[str]]]) -> None:
@@ -169,7 +177,10 @@ class Server:
             checks["poststarthook/rbac/bootstrap-roles"] = self._ping
         health = Health(checks)
         version = version_info(self.settings)
-        return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer)
+        accounts = self.settings.identity.accounts
+        address = accounts.jwks_uri or f"{self._accounts.issuers[0].rstrip('/')}/openid/v1/jwks"
+        issuer = Issuer(self._accounts.issuers[0], address, self._accounts.public_keys)
+        return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer)
 
     def record_requests(self, sink: JsonLines) -> None:
         """Write records of requests there too, until the server closes."""
@@ -186,7 +197,7 @@ class Server:
         server = cls(settings, log, cache)
         try:
             await cache.start()
-            server._accounts.key = await log.remember(_TOKEN_KEY, secrets.token_bytes(32))
+            server._accounts.keys = await server._account_keys()
             await server.ensure_built_in()
         except DamagedRow as error:
             await server.close()
@@ -204,6 +215,21 @@ class Server:
             expiry = Expiry(log, cache[CORE_EVENTS.prefix()], settings.event_ttl)
             server._upkeep.append(asyncio.create_task(expiry.run()))
         return server
+
+    def _peer_of(self) -> Callable[[bytes], Peer] | None:
+        """What says whom certificates name; None where none count. Raises CertificateError."""
+        identity = self.settings.identity
+        if not identity.certificates:
+            return None
+        uid = self.settings.features.enabled("AllowParsingUserUIDFromCertAuth")
+        return ClientCertificates(identity, with_uid=uid).peer
+
+    async def _account_keys(self) -> Keys:
+        """The keys of service accounts' tokens. Raises KeyFileError."""
+        accounts = self.settings.identity.accounts
+        if accounts.signing is None:
+            return SharedKey(await self.log.remember(_TOKEN_KEY, secrets.token_bytes(32)))
+        return KeyFiles(accounts.signing, accounts.keys)
 
     async def reset(self) -> tuple[int, int]:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
@@ -349,6 +375,11 @@ class Server:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is no administrator
             return str(error)
         return "" if self._authorizer.allows_everything(user) else f'User "{user.name}" may not use /-/'
+
+
+def _claims_of(proxy: ProxySettings | None) -> tuple[str, ...]:
+    """How headers begin in which a front proxy says for whom it asks."""
+    return () if proxy is None else (*proxy.user, *proxy.uid, *proxy.group, *proxy.extra)
 
 
 def version_info(settings: Settings) -> dict[str, str]:

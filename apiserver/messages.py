@@ -29,6 +29,14 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Whom the certificate names that a client showed: a user, or a `proxy` that may ask for others."""
+
+    user: User | None
+    proxy: bool = False
+
+
 _NOT_PARSED: Final = RequestInfo("")
 
 
@@ -41,7 +49,20 @@ class Request:
     when a resource's verb began.
     """
 
-    __slots__ = ("_params", "body", "fault", "headers", "info", "method", "path", "query", "time", "user", "warnings")
+    __slots__ = (
+        "_params",
+        "body",
+        "fault",
+        "headers",
+        "info",
+        "method",
+        "path",
+        "peer",
+        "query",
+        "time",
+        "user",
+        "warnings",
+    )
 
     def __init__(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, user: User | None = None
@@ -49,6 +70,8 @@ class Request:
         self.method, self.path, self.query, self.headers = method, path, query, headers
         self.body, self.user = body, user
         self.info = _NOT_PARSED
+        #: who is at the other end of the connection, where it showed a certificate.
+        self.peer: Peer | None = None
         self.warnings: Sequence[str] = ()
         self.fault = ""
         self.time: datetime | None = None

@@ -21,6 +21,7 @@ from apiserver.api.times import parse_time
 from apiserver.authorization.authorizer import MODES, UNBUILT
 from apiserver.flags import SettingsError, parser
 from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
+from apiserver.identityflags import IdentitySettings, read_identity
 from apiserver.messages import User
 from apiserver.serving import parse_runtime_config
 from apiserver.virtualloop import START
@@ -38,6 +39,7 @@ class Settings:
     features: Features
     runtime_config: Mapping[str, str]
     tokens: Mapping[str, User] | None
+    identity: IdentitySettings
     authorization_modes: tuple[str, ...]
     enable_plugins: tuple[str, ...]
     disable_plugins: tuple[str, ...]
@@ -93,6 +95,12 @@ def read(arguments: Sequence[str]) -> Settings:
         raise SettingsError(f"{flag}: {error}") from error
     except TokenFileError as error:
         raise SettingsError(str(error)) from error
+    try:
+        identity = read_identity(given, tls=given.tls or given.tls_cert_file is not None)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    if tokens is None and identity.certificates:
+        tokens = {}  # who shows no certificate is nobody
     _check(given, tokens)
     enable, disable = _names(given.enable_admission_plugins), _names(given.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
@@ -104,6 +112,7 @@ def read(arguments: Sequence[str]) -> Settings:
         features=features,
         runtime_config=parse_runtime_config(",".join(given.runtime_config)),
         tokens=tokens,
+        identity=identity,
         authorization_modes=modes,
         enable_plugins=enable,
         disable_plugins=disable,

@@ -76,6 +76,8 @@ class Identity(Protocol):
 
     #: What tokens are for that name nobody else.
     audiences: tuple[str, ...]
+    #: Seconds that a token lasts at most; 0 for any time.
+    longest: int
 
     def identify(self, token: str, audiences: tuple[str, ...]) -> Identified: ...
 

@@ -29,6 +29,8 @@ Json = dict[str, Any]
 
 _VERSION: Final = "authentication.k8s.io/v1"
 _SHORTEST, _LONGEST, _DEFAULT = 600, 1 << 32, 3600
+#: What pods ask for, and the year for which their tokens are good all the same.
+_WARNED, _EXTENDED = 3607, 365 * 24 * 3600
 _SECONDS: Final = Path("spec") / "expirationSeconds"
 #: Objects that a token may be bound to, by kind.
 _BOUND: Final = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
@@ -62,9 +64,18 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     await validate(store.on_create, attributes)
     bound = _bound(ctx, spec.get("boundObjectRef"))
     seconds = spec["expirationSeconds"]
-    begin = int(ctx.now.timestamp())
+    if identity.longest and seconds > identity.longest:
+        seconds = identity.longest
+        ctx.warnings.append(
+            f"requested expiration of {spec['expirationSeconds']} seconds shortened to {seconds} seconds"
+        )
+    begin, lasts = int(ctx.now.timestamp()), seconds
+    if "pod" in bound and seconds == _WARNED and set(spec["audiences"]) <= set(identity.audiences):
+        # The token of a pod: its client is asked to renew it in time, and can go on for a year if it does not.
+        lasts = min(_EXTENDED, identity.longest or _EXTENDED)
+        bound["warnafter"] = begin + seconds
     token = identity.issue({
-        "aud": spec["audiences"], "exp": begin + seconds, "iat": begin, "nbf": begin, "jti": store.registry.new_uid(),
+        "aud": spec["audiences"], "exp": begin + lasts, "iat": begin, "nbf": begin, "jti": store.registry.new_uid(),
         "kubernetes.io": {"namespace": ctx.namespace, **bound, "serviceaccount": _reference(account)},
         "sub": f"system:serviceaccount:{ctx.namespace}:{ctx.name}",
     })  # fmt: skip

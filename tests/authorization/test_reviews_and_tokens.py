@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.http.handlers.accountkeys import SharedKey
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens, TokenError
 from tests.support.wire import Wire
 
@@ -155,7 +156,8 @@ class Clock:
 def test_a_token_is_good_in_its_time_and_under_its_key_only() -> None:
     clock = Clock()
     account = {"metadata": {"name": "s", "uid": "u"}}
-    tokens = AccountTokens(lambda *_: account, clock, b"key")
+    tokens, others = (AccountTokens(lambda *_: account, clock) for _ in range(2))
+    tokens.keys, others.keys = SharedKey(b"key"), SharedKey(b"other")
     begin = int(clock.now.timestamp())
     token = tokens.issue(
         {
@@ -167,7 +169,7 @@ def test_a_token_is_good_in_its_time_and_under_its_key_only() -> None:
         }
     )
     assert tokens.identify(token, (ISSUER,)) is not None
-    assert AccountTokens(lambda *_: account, clock, b"other").identify(token, (ISSUER,)) is None
+    assert others.identify(token, (ISSUER,)) is None
     head, body, signature = token.split(".")
     for forged in (
         f"{head}.{body}.{signature[:-2]}AA",

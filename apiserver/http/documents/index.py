@@ -12,6 +12,7 @@ from apiserver.api.metrics import CONTENT_TYPE
 from apiserver.api.status import PlainError, method_not_allowed, unknown_resource
 from apiserver.http.documents.discovery import AGGREGATED, Discovery
 from apiserver.http.documents.health import HEALTH, Health
+from apiserver.http.documents.issuer import PATHS, Issuer
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON, PROTOBUF, check_routed, clauses, is_pretty, negotiate_plain
 from apiserver.messages import Request, Response
@@ -22,10 +23,10 @@ class Documents:
 
     def __init__(
         self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], str],
-        openapi: Callable[[Request], Response | None],
+        openapi: Callable[[Request], Response | None], issuer: Issuer,
     ) -> None:  # fmt: skip
         self._discovery, self._version, self._health = discovery, version, health
-        self._metrics, self._openapi = metrics, openapi
+        self._metrics, self._openapi, self._issuer = metrics, openapi, issuer
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
 
     def forget(self) -> None:
@@ -56,12 +57,17 @@ class Documents:
         if path in ("metrics", "metrics/slis"):
             text = self._metrics() if path == "metrics" else self._health.indicators()
             return Response(200, text.encode(), CONTENT_TYPE)
+        if path in PATHS and self._issuer.serves:
+            if request.method != "GET":
+                raise method_not_allowed()
+            return self._issuer.answer(request, path)
         if path == "":
             return Response(200, orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2))
         raise PlainError(404, "404 page not found")
 
     def _paths(self) -> list[str]:
         own = ["/-/", "/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz"]
+        own += [f"/{path}" for path in PATHS] if self._issuer.serves else []
         return sorted(["/version", *self._discovery.paths(), *own, *self._health.paths()])
 
     def _discover(self, request: Request, parts: list[str]) -> Response:

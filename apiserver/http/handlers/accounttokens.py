@@ -1,16 +1,15 @@
 """Tokens of service accounts: signed claims, good while the account (and the pod, secret or node they are bound to) is
 the one they were made for.
 
-A token is a JWT signed with a key that the database keeps (HMAC, SHA-256), so every server on it takes it. Facts:
-pkg/serviceaccount (claims, validation), k8s.io/apiserver/pkg/authentication/serviceaccount (names, groups, extra).
+A token is a JWT signed with a key that the database keeps, so every server on it takes it, or with one of a file.
+Facts: pkg/serviceaccount (claims, validation), k8s.io/apiserver/pkg/authentication/serviceaccount (names, groups,
+extra).
 """
 
 from __future__ import annotations
 
 import binascii
-import hashlib
-import hmac
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
@@ -18,6 +17,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.status import not_found
+from apiserver.http.handlers.accountkeys import Keys, encode
 from apiserver.messages import User
 from apiserver.registry.authority import Identified
 
@@ -28,7 +28,6 @@ Lookup = Callable[[str, str, str, str], Json | None]
 
 #: Who issues tokens, and whom they are for by default.
 ISSUER: Final = "https://kubernetes.default.svc"
-_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 _PRIVATE: Final = "kubernetes.io"
 _EXTRA: Final = "authentication.kubernetes.io/"
 _LEEWAY: Final = 60
@@ -39,29 +38,30 @@ class TokenError(Exception):
     """A token of ours that is not good (any more); the text may be shown."""
 
 
-def _encode(data: bytes) -> str:
-    return urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
 def _decode(text: str) -> bytes:
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 class AccountTokens:
-    """Issues and checks them. `lookup` gives stored objects; without `key` there are no tokens."""
+    """Issues and checks them. `lookup` gives stored objects; without `keys` there are no tokens. The first of `issuers`
+    is who issues them.
+    """
 
-    def __init__(self, lookup: Lookup, clock: Callable[[], datetime], key: bytes = b"") -> None:
-        self._lookup, self._clock, self.key = lookup, clock, key
+    def __init__(self, lookup: Lookup, clock: Callable[[], datetime], issuers: tuple[str, ...] = (ISSUER,)) -> None:
+        self._lookup, self._clock, self.issuers = lookup, clock, issuers
+        self.keys: Keys | None = None
         #: claims of tokens whose signature was checked.
         self._checked: dict[str, Json] = {}
 
-    def issue(self, claims: Json) -> str:
-        assert self.key, "tokens need a key"
-        signed = f"{_encode(orjson.dumps(_HEADER))}.{_encode(orjson.dumps({'iss': ISSUER, **claims}))}"
-        return f"{signed}.{_encode(self._sign(signed))}"
+    def public_keys(self) -> list[Json]:
+        """With which others can check tokens."""
+        return self.keys.public() if self.keys is not None else []
 
-    def _sign(self, text: str) -> bytes:
-        return hmac.new(self.key, text.encode(), hashlib.sha256).digest()
+    def issue(self, claims: Json) -> str:
+        keys = self.keys
+        assert keys is not None, "tokens need a key"
+        signed = ".".join(encode(orjson.dumps(part)) for part in (keys.header, {"iss": self.issuers[0], **claims}))
+        return f"{signed}.{encode(keys.sign(signed.encode()))}"
 
     def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
         """Whose the token is; None where it is none of ours. Raises TokenError."""
@@ -82,15 +82,13 @@ class AccountTokens:
 
     def _claims(self, token: str) -> Json | None:
         signed, dot, signature = token.rpartition(".")
-        if not self.key or not dot or signed.count(".") != 1 or not token.isascii():
+        if self.keys is None or not dot or signed.count(".") != 1 or not token.isascii():
             return None
         try:
-            claims = orjson.loads(_decode(signed.partition(".")[2]))
-            if (
-                not isinstance(claims, dict)
-                or claims.get("iss") != ISSUER
-                or not hmac.compare_digest(self._sign(signed), _decode(signature))
-            ):
+            header, claims = (orjson.loads(_decode(part)) for part in signed.split("."))
+            if not isinstance(header, dict) or not isinstance(claims, dict) or claims.get("iss") not in self.issuers:
+                return None
+            if not self.keys.knows(header, signed.encode(), _decode(signature)):
                 return None
         except (ValueError, binascii.Error):
             return None

@@ -42,7 +42,7 @@ class Authentication:
     def user_of(self, request: Request) -> User:
         """Who asks, as whom. Raises 400, 401, 403."""
         headers = request.headers
-        user = self._authenticator.nobody if "authorization" not in headers else None
+        user = self._authenticator.nobody if "authorization" not in headers and request.peer is None else None
         if user is None:
             user = self._authenticator(request)
         if "impersonate-" not in "\n".join(headers):

@@ -1,4 +1,5 @@
-"""Who a token belongs to: one of --token-auth-file or of a service account, or nobody.
+"""Who asks: whom the connection's certificate names, or whom a token belongs to, one of --token-auth-file or of a
+service account, or nobody.
 
 Without a token file access is open: every request is the administrator's, but those with a token of a service account,
 which are the account's. The server then listens on loopback only (settings hold this). With one, a request without
@@ -10,12 +11,16 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apiserver.api.status import unauthorized
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens, TokenError
-from apiserver.messages import Request, User
+from apiserver.http.handlers.certificates import proxied_user
+from apiserver.messages import Peer, Request, User
 from apiserver.registry.authority import Identified
+
+if TYPE_CHECKING:
+    from apiserver.identityflags import ProxySettings
 
 Json = dict[str, Any]
 
@@ -56,9 +61,13 @@ class Authenticator:
 
     #: Whom tokens are for that are sent to this server.
     audiences: tuple[str, ...] = (ISSUER,)
+    #: Seconds that tokens of service accounts last at most; 0 for any time.
+    longest: int = 0
 
-    def __init__(self, tokens: Mapping[str, User] | None, *, anonymous: bool = True) -> None:
-        self._tokens = tokens
+    def __init__(
+        self, tokens: Mapping[str, User] | None, *, anonymous: bool = True, proxy: ProxySettings | None = None
+    ) -> None:
+        self._tokens, self._proxy = tokens, proxy
         self.nobody = ADMIN if tokens is None else ANONYMOUS if anonymous else None
         self.accounts: AccountTokens | None = None
 
@@ -67,17 +76,29 @@ class Authenticator:
         return self._tokens is None
 
     def __call__(self, request: Request) -> User:
-        """The user. Raises 401 for a token that nobody has, and for none where nobody may come without."""
+        """The user. Raises 401 for a token or a certificate that nobody has, and for none where nobody may come
+        without.
+        """
+        peer = request.peer
+        if peer is not None:
+            named = self._of_peer(request, peer)
+            if named is not None:
+                return named
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() == "bearer" and token:
             user = self.identify(token, self.audiences).user
             user = ADMIN if user is None and self._tokens is None else user
         else:
-            user = self.nobody
+            user = self.nobody if peer is None else None
         if user is None:
             raise unauthorized()
         return user
+
+    def _of_peer(self, request: Request, peer: Peer) -> User | None:
+        """For whom a front proxy asks, or whom the certificate names; None where it names nobody."""
+        proxied = proxied_user(request.headers, self._proxy) if peer.proxy and self._proxy is not None else None
+        return proxied or peer.user
 
     def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
         """Whose a token is. Tokens of the file are for this server."""

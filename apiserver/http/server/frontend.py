@@ -14,6 +14,7 @@ from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.pace import Pace
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
+from apiserver.messages import Peer
 
 
 @dataclass(slots=True)
@@ -32,9 +33,18 @@ class FrontEnd:
     """
 
     def __init__(
-        self, chain: HandlerChain, make_admin: Callable[[], AsgiApp], web_pages: WebPages | None = None
+        self,
+        chain: HandlerChain,
+        make_admin: Callable[[], AsgiApp],
+        web_pages: WebPages | None = None,
+        peer_of: Callable[[bytes], Peer] | None = None,
+        claims: tuple[str, ...] = (),
     ) -> None:
+        """`peer_of` says whom a client's certificate names; `claims` are how headers begin in which a front proxy says
+        for whom it asks.
+        """
         self.chain, self._make_admin, self.web_pages = chain, make_admin, web_pages
+        self.peer_of, self.claims = peer_of, ("impersonate-", *claims)
         self._admin: asyncio.Future[AsgiApp] | None = None
         self.pace, self.patience = Pace(), Patience()
 

@@ -36,11 +36,11 @@ def header_name(name: bytes) -> str:
     return name.decode("latin-1").lower()
 
 
-def combined(name: str, values: Sequence[str]) -> str:
-    """A repeated header as one: those of lists joined by commas, claims of impersonation by newlines, which no value
-    can hold.
+def combined(name: str, values: Sequence[str], apart: tuple[str, ...]) -> str:
+    """A repeated header as one: those of lists joined by commas, those that begin with one of `apart` (claims of who
+    somebody is) by newlines, which no value can hold.
     """
-    return ("\n" if name.startswith("impersonate-") else ", ").join(values)
+    return ("\n" if name.startswith(apart) else ", ").join(values)
 
 
 def split(url: bytes) -> tuple[bytes, bytes]:

@@ -29,7 +29,7 @@ from apiserver.http.server import heads
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.incoming import Pending, combined, header_name, split, undecoded
 from apiserver.http.server.relay import is_admin_path, relay
-from apiserver.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
+from apiserver.messages import MAX_BODY, ConnectionClosed, Peer, Request, Response, Stream
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
@@ -69,6 +69,7 @@ class Protocol(asyncio.Protocol):
         self._idle_timeout = config.timeout_keep_alive
         self._idle_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
+        self._peer: Peer | None = None  # whom the client's certificate names
         self._parser = self._new_parser()
         self._method = b""  # the real one, where the parser was shown another
         self._pipelined: deque[Pending] = deque()
@@ -101,6 +102,10 @@ class Protocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._connections.add(self)  # type: ignore[arg-type]
+        if self._front.peer_of is not None:
+            secured = transport.get_extra_info("ssl_object")
+            shown = secured.getpeercert(True) if secured is not None else None
+            self._peer = self._front.peer_of(shown) if shown else None
         self._last_activity = monotonic()
         self._idle_timer = self._loop.call_later(self._idle_timeout, self._check_idle)
 
@@ -265,7 +270,7 @@ class Protocol(asyncio.Protocol):
         self._in_head = False
         if self._repeated:
             for key, values in self._repeated.items():
-                self._headers[key] = combined(key, values)
+                self._headers[key] = combined(key, values, self._front.claims)
             self._repeated = {}
         if "expect" in self._headers and self._headers["expect"].lower() == "100-continue":
             self._continue_owed = True
@@ -288,6 +293,7 @@ class Protocol(asyncio.Protocol):
         self._body, self._body_size = [], 0
         method, self._method = self._method or parser.get_method(), b""
         request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
+        request.peer = self._peer
         http_1_0 = parser.get_http_version() == "1.0"
         keep_alive = not http_1_0 and parser.should_keep_alive()
         self._enqueue(Pending(request, raw_path, keep_alive=keep_alive, http_1_0=http_1_0))

@@ -1,0 +1,51 @@
+"""What others need to check tokens of service accounts: who issues them, and the public keys. Facts: pkg/serviceaccount
+(openidmetadata.go), pkg/routes/openidmetadata.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from apiserver.http.formats.negotiation import clauses, not_acceptable
+from apiserver.messages import Request, Response
+
+Json = dict[str, Any]
+
+_CONFIGURATION: Final = ".well-known/openid-configuration"
+_KEYS: Final = "openid/v1/jwks"
+PATHS: Final = (_CONFIGURATION, _KEYS)
+_KEYS_TYPE: Final = "application/jwk-set+json"
+_CACHED: Final = (("Cache-Control", "public, max-age=3600"),)
+
+
+class Issuer:
+    """`keys` gives the public keys; there are none where tokens are signed with a secret of the servers."""
+
+    def __init__(self, issuer: str, address: str, keys: Callable[[], list[Json]]) -> None:
+        """`address` is where clients find the keys."""
+        self._issuer, self._address, self._keys = issuer, address, keys
+
+    @property
+    def serves(self) -> bool:
+        return bool(self._keys())
+
+    def answer(self, request: Request, path: str) -> Response:
+        """Raises 406."""
+        wanted = _KEYS_TYPE if path == _KEYS else "application/json"
+        accepted = [clause.media for clause in clauses(request.headers.get("accept", ""))]
+        if accepted and not {wanted, "*/*", "application/*"} & set(accepted):
+            raise not_acceptable(wanted)
+        body = {"keys": self._keys()} if path == _KEYS else self._configuration()
+        return Response(200, orjson.dumps(body), wanted, _CACHED)
+
+    def _configuration(self) -> Json:
+        return {
+            "issuer": self._issuer,
+            "jwks_uri": self._address,
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": sorted({key["alg"] for key in self._keys()}),
+        }

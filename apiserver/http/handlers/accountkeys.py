@@ -1,0 +1,199 @@
+"""The keys that sign tokens of service accounts: the store's own, known to its servers alone, or keys of files, whose
+public halves anybody may have.
+
+Facts: pkg/serviceaccount (jwt.go: algorithms and key ids; openidmetadata.go: documents).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+    Private = EllipticCurvePrivateKey | RSAPrivateKey
+    Public = EllipticCurvePublicKey | RSAPublicKey
+
+__all__ = ["KeyFileError", "KeyFiles", "Keys", "SharedKey", "encode"]
+
+Json = dict[str, Any]
+
+#: Algorithm and bytes of a coordinate, by curve.
+_CURVES: Final = {
+    "secp256r1": ("ES256", 32, "P-256"),
+    "secp384r1": ("ES384", 48, "P-384"),
+    "secp521r1": ("ES512", 66, "P-521"),
+}
+_HASHES: Final = {"RS256": "SHA256", "ES256": "SHA256", "ES384": "SHA384", "ES512": "SHA512"}
+
+
+class KeyFileError(ValueError):
+    """A key file that cannot be used, in one line."""
+
+
+class Keys(Protocol):
+    """What signs tokens and knows its signatures again."""
+
+    #: What a token says of how it is signed.
+    header: Json
+
+    def sign(self, text: bytes) -> bytes: ...
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        """Whether one of the keys made this signature."""
+        ...
+
+    def public(self) -> list[Json]:
+        """The public halves, as JSON web keys."""
+        ...
+
+
+def encode(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class SharedKey:
+    """A secret of the store (HMAC, SHA-256): no public half."""
+
+    header: Json = {"alg": "HS256", "typ": "JWT"}  # noqa: RUF012 - never changed
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def sign(self, text: bytes) -> bytes:
+        return hmac.new(self._key, text, hashlib.sha256).digest()
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        return header.get("alg") == "HS256" and hmac.compare_digest(self.sign(text), signature)
+
+    def public(self) -> list[Json]:
+        return []
+
+
+class KeyFiles:
+    """Keys of --service-account-signing-key-file and --service-account-key-file. Raises KeyFileError."""
+
+    def __init__(self, signing: Path, files: tuple[Path, ...]) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+        key = _load("--service-account-signing-key-file", signing)[0]
+        if not isinstance(key, EllipticCurvePrivateKey | RSAPrivateKey):
+            raise KeyFileError(f"--service-account-signing-key-file {signing}: not a private key")
+        self._key: Private = key
+        self._public: dict[str, Public] = {}
+        for path in files:
+            for found in _load("--service-account-key-file", path):
+                half = found.public_key() if isinstance(found, EllipticCurvePrivateKey | RSAPrivateKey) else found
+                self._public[_name(half)] = half
+        self.header: Json = {"alg": _algorithm(key.public_key()), "kid": _name(key.public_key())}
+
+    def sign(self, text: bytes) -> bytes:
+        from cryptography.hazmat.primitives.asymmetric import ec, padding
+        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+        digest = _hash(self.header["alg"])
+        if isinstance(self._key, ec.EllipticCurvePrivateKey):
+            size = _CURVES[self._key.curve.name][1]
+            r, s = decode_dss_signature(self._key.sign(text, ec.ECDSA(digest)))
+            return r.to_bytes(size, "big") + s.to_bytes(size, "big")
+        return self._key.sign(text, padding.PKCS1v15(), digest)
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        named = self._public.get(header.get("kid", ""))
+        candidates = [named] if named is not None else list(self._public.values())
+        return any(
+            header.get("alg") == _algorithm(key) and _verified(key, header["alg"], text, signature)
+            for key in candidates
+        )
+
+    def public(self) -> list[Json]:
+        return [_shown(name, key) for name, key in self._public.items()]
+
+
+def _load(flag: str, path: Path) -> list[Private | Public]:
+    """The keys of a PEM file: private ones, public ones, or those of certificates."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    found: list[Any] = []
+    try:
+        for block in _blocks(path.read_bytes()):
+            if b"PRIVATE KEY" in block.split(b"\n", 1)[0]:
+                found.append(serialization.load_pem_private_key(block, None))
+            elif b"CERTIFICATE" in block.split(b"\n", 1)[0]:
+                found.append(x509.load_pem_x509_certificate(block).public_key())
+            elif b"PUBLIC KEY" in block.split(b"\n", 1)[0]:
+                found.append(serialization.load_pem_public_key(block))
+    except (OSError, ValueError, TypeError) as error:
+        raise KeyFileError(f"{flag} {path}: no keys in PEM ({error})") from error
+    kinds = (ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey, rsa.RSAPrivateKey, rsa.RSAPublicKey)
+    keys = [key for key in found if isinstance(key, kinds)]
+    curves = [key.curve.name for key in keys if isinstance(key, kinds[:2])]
+    if not keys or any(curve not in _CURVES for curve in curves):
+        raise KeyFileError(f"{flag} {path}: no RSA key, and none of the curves P-256, P-384 and P-521")
+    return keys
+
+
+def _blocks(text: bytes) -> list[bytes]:
+    return [b"-----BEGIN " + part.strip() + b"\n" for part in text.split(b"-----BEGIN ")[1:]]
+
+
+def _algorithm(key: Public) -> str:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
+    return _CURVES[key.curve.name][0] if isinstance(key, EllipticCurvePublicKey) else "RS256"
+
+
+def _hash(algorithm: str) -> Any:
+    from cryptography.hazmat.primitives import hashes
+
+    return getattr(hashes, _HASHES[algorithm])()
+
+
+def _name(key: Public) -> str:
+    """A key's id: a digest of its public half."""
+    from cryptography.hazmat.primitives import serialization
+
+    public = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return encode(hashlib.sha256(public).digest())
+
+
+def _verified(key: Public, algorithm: str, text: bytes, signature: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric import ec, padding
+    from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+    digest = _hash(algorithm)
+    try:
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            half = len(signature) // 2
+            parts = (int.from_bytes(part, "big") for part in (signature[:half], signature[half:]))
+            key.verify(encode_dss_signature(*parts), text, ec.ECDSA(digest))
+        else:
+            key.verify(signature, text, padding.PKCS1v15(), digest)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _shown(name: str, key: Public) -> Json:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
+    if isinstance(key, EllipticCurvePublicKey):
+        algorithm, size, curve = _CURVES[key.curve.name]
+        point = key.public_numbers()
+        parts = {"crv": curve, "x": encode(point.x.to_bytes(size, "big")), "y": encode(point.y.to_bytes(size, "big"))}
+        return {"use": "sig", "kty": "EC", "kid": name, "alg": algorithm, **parts}
+    numbers = key.public_numbers()
+    parts = {
+        field: encode(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+        for field, number in (("n", numbers.n), ("e", numbers.e))
+    }
+    return {"use": "sig", "kty": "RSA", "kid": name, "alg": "RS256", **parts}

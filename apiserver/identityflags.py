@@ -1,0 +1,152 @@
+"""Who asks: kube-apiserver's flags on client certificates, front proxies, anonymous requests and the tokens of service
+accounts, and what they say.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from apiserver.api.durations import parse_duration
+
+__all__ = ["AccountKeys", "IdentitySettings", "ProxySettings", "add_flags", "read_identity"]
+
+#: Name, what it takes, what it is for.
+_FLAGS: Final = (
+    ("client-ca-file", "FILE",
+     "whoever shows a certificate that one of these signed is its common name, in groups of its organizations' names"),
+    ("requestheader-client-ca-file", "FILE",
+     "whoever shows a certificate that one of these signed may say for whom it asks, in the headers named below"),
+    ("requestheader-allowed-names", "NAMES", "common names that such certificates may have (default any)"),
+    ("requestheader-username-headers", "NAMES", "headers with the user's name, such as X-Remote-User"),
+    ("requestheader-uid-headers", "NAMES", "headers with the user's uid"),
+    ("requestheader-group-headers", "NAMES", "headers with the user's groups, such as X-Remote-Group"),
+    ("requestheader-extra-headers-prefix", "NAMES",
+     "how headers begin that say more of the user, such as X-Remote-Extra-"),
+    ("service-account-signing-key-file", "FILE",
+     "what signs tokens of service accounts: a private key, RSA or elliptic (default: a secret in the store)"),
+    ("service-account-key-file", "FILE",
+     "keys, public or private, whose tokens are taken; may be given again (default: the signing key)"),
+    ("service-account-issuer", "URL",
+     "who issues tokens (default https://kubernetes.default.svc); may be given again, for older ones still taken"),
+    ("service-account-jwks-uri", "URL", "where /.well-known/openid-configuration says that the keys are"),
+    ("service-account-max-token-expiration", "DURATION", "longest life of a token that is asked for (default any)"),
+    ("api-audiences", "NAMES", "whom tokens for this server name (default its issuers)"),
+)  # fmt: skip
+_SHORTEST: Final = 3600
+_LONGEST: Final = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """What a front proxy shows, and the lower-case headers in which it says for whom it asks."""
+
+    ca: Path
+    names: tuple[str, ...]
+    user: tuple[str, ...]
+    uid: tuple[str, ...]
+    group: tuple[str, ...]
+    extra: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountKeys:
+    """How tokens of service accounts are signed; without `signing` with the store's own key."""
+
+    signing: Path | None = None
+    keys: tuple[Path, ...] = ()
+    issuers: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = ()
+    jwks_uri: str = ""
+    longest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySettings:
+    """`anonymous`: whether requests may come without credentials; None where the authorization modes decide."""
+
+    client_ca: Path | None = None
+    proxy: ProxySettings | None = None
+    anonymous: bool | None = None
+    accounts: AccountKeys = AccountKeys()
+
+    @property
+    def certificates(self) -> tuple[Path, ...]:
+        """The authorities whose clients' certificates count."""
+        return tuple(filter(None, (self.client_ca, self.proxy.ca if self.proxy else None)))
+
+
+def add_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--anonymous-auth", nargs="?", const="true", choices=("true", "false"), metavar="BOOL",
+        help="whether requests may come without credentials (default: unless everything is allowed)",
+    )  # fmt: skip
+    for name, metavar, text in _FLAGS:
+        group.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=text)
+
+
+def read_identity(given: argparse.Namespace, *, tls: bool) -> IdentitySettings:
+    """What the flags say. Raises ValueError, in one line that names the flag."""
+    values = {name: getattr(given, name.replace("-", "_")) for name, _, _ in _FLAGS}
+    for name, found in values.items():
+        if name.endswith("-file"):
+            for path in found:
+                if not Path(path).is_file():
+                    raise ValueError(f"--{name} {path}: no such file")
+    client_ca = Path(values["client-ca-file"][-1]) if values["client-ca-file"] else None
+    proxy = _proxy(values)
+    if (client_ca or proxy) and not tls:
+        flag = "--client-ca-file" if client_ca else "--requestheader-client-ca-file"
+        raise ValueError(f"{flag} goes with --tls or --tls-cert-file: certificates are shown over https alone")
+    anonymous = None if given.anonymous_auth is None else given.anonymous_auth == "true"
+    return IdentitySettings(client_ca, proxy, anonymous, _accounts(values))
+
+
+def _proxy(values: dict[str, list[str]]) -> ProxySettings | None:
+    start = "requestheader-"
+    headers = {name.removeprefix(start): _listed(found) for name, found in values.items() if name.startswith(start)}
+    if not values[start + "client-ca-file"]:
+        named = next((name for name, found in headers.items() if found), "")
+        if named:
+            raise ValueError(f"--{start}{named} goes with --{start}client-ca-file")
+        return None
+    lower = {name: tuple(header.lower() for header in found) for name, found in headers.items()}
+    return ProxySettings(
+        Path(values[start + "client-ca-file"][-1]), headers["allowed-names"], lower["username-headers"],
+        lower["uid-headers"], lower["group-headers"], lower["extra-headers-prefix"],
+    )  # fmt: skip
+
+
+def _accounts(values: dict[str, list[str]]) -> AccountKeys:
+    start = "service-account-"
+    signing, keys = values[start + "signing-key-file"], values[start + "key-file"]
+    if keys and not signing:
+        raise ValueError(f"--{start}key-file goes with --{start}signing-key-file")
+    longest = _seconds(f"--{start}max-token-expiration", values[start + "max-token-expiration"])
+    return AccountKeys(
+        Path(signing[-1]) if signing else None,
+        tuple(map(Path, keys or signing[-1:])),
+        tuple(values[start + "issuer"]),
+        _listed(values["api-audiences"]),
+        (values[start + "jwks-uri"] or [""])[-1],
+        longest,
+    )
+
+
+def _seconds(flag: str, given: list[str]) -> int:
+    if not given:
+        return 0
+    try:
+        seconds = int(parse_duration(given[-1]).total_seconds())
+    except ValueError as error:
+        raise ValueError(f"{flag} {given[-1]}: {error}") from None
+    if seconds and not _SHORTEST <= seconds <= _LONGEST:
+        raise ValueError(f"{flag} {given[-1]}: between an hour and 2^32 seconds")
+    return seconds
+
+
+def _listed(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())

@@ -1,0 +1,137 @@
+"""Tokens of service accounts that are signed with keys of files, and the documents with which others check them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from apiserver.http.handlers.accountkeys import KeyFileError, KeyFiles
+from tests.support.server import Running, serve
+from tests.support.wire import Wire
+
+Json = dict[str, Any]
+ISSUER, OLDER = "https://new.example.com", "https://old.example.com"
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+Make = Callable[[], Any]
+KINDS: list[tuple[Make, str, str]] = [
+    (lambda: rsa.generate_private_key(65537, 2048), "RS256", "RSA"),
+    (lambda: ec.generate_private_key(ec.SECP256R1()), "ES256", "EC"),
+    (lambda: ec.generate_private_key(ec.SECP521R1()), "ES512", "EC"),
+]
+
+
+def written(path: Path, key: Any) -> Path:
+    plain = serialization.NoEncryption()
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+    return path
+
+
+def part(token: str, index: int) -> Json:
+    text = token.split(".")[index]
+    return dict(json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+
+
+def token_of(root: Wire, account: str = "a", **spec: Any) -> Json:
+    root.post(ACCOUNTS, {"metadata": {"name": account}})
+    answer = root.post(f"{ACCOUNTS}/{account}/token", {"spec": spec})
+    assert answer.status == 201, answer.text
+    return dict(answer.json)
+
+
+def flags(tmp_path: Path, *more: str) -> tuple[str, ...]:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('root,root,1,"system:masters"\n')
+    return (f"--token-auth-file={tokens}", "--authorization-mode=RBAC", *more)
+
+
+@pytest.mark.parametrize(("make", "algorithm", "kind"), KINDS)
+def test_a_token_names_its_key_which_anybody_may_have(tmp_path: Path, make: Make, algorithm: str, kind: str) -> None:
+    key = written(tmp_path / "key", make())
+    signing = (f"--service-account-signing-key-file={key}", f"--service-account-issuer={ISSUER}")
+    with serve(*flags(tmp_path, *signing)) as running:
+        root = running.wire("root")
+        token = token_of(root)["status"]["token"]
+        assert (part(token, 0)["alg"], part(token, 1)["iss"], part(token, 1)["aud"]) == (algorithm, ISSUER, [ISSUER])
+        published = root.get("/openid/v1/jwks", Accept="application/jwk-set+json")
+        (known,) = published.json["keys"]
+        assert (known["kid"], known["alg"], known["kty"]) == (part(token, 0)["kid"], algorithm, kind)
+        assert running.wire(token).get("/api/v1/namespaces").status == 403, "it is known, and may do nothing"
+        forged = token[:-8] + ("A" * 8 if token[-8:] != "A" * 8 else "B" * 8)
+        assert running.wire(forged).get("/api/v1/namespaces").status == 401
+
+
+def test_the_issuer_says_where_its_keys_are(tmp_path: Path) -> None:
+    key = written(tmp_path / "key", ec.generate_private_key(ec.SECP256R1()))
+    signing = (f"--service-account-signing-key-file={key}", f"--service-account-issuer={ISSUER}")
+    with serve(*flags(tmp_path, *signing)) as running:
+        root = running.wire("root")
+        assert root.get("/.well-known/openid-configuration").json == {
+            "issuer": ISSUER,
+            "jwks_uri": f"{ISSUER}/openid/v1/jwks",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        }
+        assert root.get("/openid/v1/jwks", Accept="application/json").status == 406
+        assert root.post("/.well-known/openid-configuration", {}).status == 405
+
+
+def test_a_secret_of_the_servers_has_no_documents(tmp_path: Path) -> None:
+    with serve(*flags(tmp_path)) as running:
+        assert running.wire("root").get("/.well-known/openid-configuration").status == 404
+
+
+def test_older_keys_and_issuers_are_taken_still(tmp_path: Path) -> None:
+    old, new = (written(tmp_path / name, ec.generate_private_key(ec.SECP256R1())) for name in ("old", "new"))
+    database = f"--data-dir={tmp_path / 'data'}", "--storage=sqlite"
+    issued = (f"--service-account-signing-key-file={old}", f"--service-account-issuer={OLDER}")
+    with serve(*flags(tmp_path, *issued), *database) as running:
+        token = token_of(running.wire("root"), audiences=["both"])["status"]["token"]
+
+    def status(*more: str) -> int:
+        signing = (f"--service-account-signing-key-file={new}", f"--service-account-issuer={ISSUER}")
+        with serve(*flags(tmp_path, *signing, "--api-audiences=both", *more), *database) as running:
+            return running.wire(token).get("/api/v1/namespaces").status
+
+    assert status(f"--service-account-key-file={new}", f"--service-account-issuer={OLDER}") == 401
+    assert status(f"--service-account-key-file={new}", f"--service-account-key-file={old}") == 401
+    both = (f"--service-account-key-file={new}", f"--service-account-key-file={old}")
+    assert status(*both, f"--service-account-issuer={OLDER}") == 403
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Any:
+    with serve(*flags(tmp_path, "--service-account-max-token-expiration=2h")) as running:
+        yield running
+
+
+def test_tokens_last_no_longer_than_they_may(running: Running) -> None:
+    root = running.wire("root")
+    made = token_of(root, expirationSeconds=86400)
+    claims = part(made["status"]["token"], 1)
+    assert (made["spec"]["expirationSeconds"], claims["exp"] - claims["iat"]) == (7200, 7200)
+
+
+def test_the_token_of_a_pod_outlives_the_time_at_which_it_should_be_renewed(tmp_path: Path) -> None:
+    with serve(*flags(tmp_path, "--disable-admission-plugins=ServiceAccount")) as running:
+        root = running.wire("root")
+        spec = {"serviceAccountName": "a", "containers": [{"name": "c", "image": "i"}]}
+        assert root.post("/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec}).status == 201
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
+        claims = part(token_of(root, expirationSeconds=3607, boundObjectRef=bound)["status"]["token"], 1)
+        assert claims["exp"] - claims["iat"] == 365 * 24 * 3600
+        assert claims["kubernetes.io"]["warnafter"] - claims["iat"] == 3607
+
+
+def test_a_file_without_keys_is_named(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("nothing")
+    with pytest.raises(KeyFileError, match=f"--service-account-signing-key-file {empty}: no RSA key"):
+        KeyFiles(empty, (empty,))

@@ -1,0 +1,193 @@
+"""Who a client is that shows a certificate, and for whom a front proxy asks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import http.client
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID, ObjectIdentifier
+
+from apiserver.flags import SettingsError
+from apiserver.settings import read
+from tests.support.wire import Child
+
+Json = dict[str, Any]
+REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")
+
+
+class Authority:
+    """Signs certificates of clients; everything it makes is in a folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self._key = folder, ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        own = self._built(self._name, self._key, ca=True)
+        self.file = folder / f"{name}.crt"
+        self.file.write_bytes(own.public_bytes(serialization.Encoding.PEM))
+
+    def _built(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool) -> x509.Certificate:
+        now = dt.datetime.now(dt.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(minutes=5))
+            .not_valid_after(now + dt.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+
+    def client(self, name: str, *organizations: str, uid: str = "") -> Path:
+        """A certificate and its key in one file."""
+        parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
+        parts += [x509.NameAttribute(UID, uid)] if uid else []
+        key = ec.generate_private_key(ec.SECP256R1())
+        made = self._built(x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)]), key, ca=False)
+        plain = serialization.NoEncryption()
+        pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+        path = self.folder / f"{name}-{len(list(self.folder.iterdir()))}.pem"
+        path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + pem)
+        return path
+
+
+class Server:
+    """One that knows two authorities: of users, and of front proxies."""
+
+    def __init__(self, folder: Path, child: Child, users: Authority, proxies: Authority) -> None:
+        self.users, self.proxies, self._folder, self._child = users, proxies, folder, child
+
+    def ask(
+        self, method: str, path: str, shown: Path | None, headers: dict[str, Any], body: str = ""
+    ) -> tuple[int, Json]:
+        context = ssl.create_default_context(cafile=str(self._folder / "data" / "tls.crt"))
+        if shown is not None:
+            context.load_cert_chain(shown)
+        host, _, port = self._child.url.removeprefix("https://").partition(":")
+        connection = http.client.HTTPSConnection(host, int(port), context=context)
+        try:
+            connection.putrequest(method, path)
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+                **headers,
+            }.items():
+                for one in value if isinstance(value, list) else [value]:
+                    connection.putheader(name, one)
+            connection.endheaders(body.encode())
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def who(self, shown: Path | None, **headers: Any) -> Json | int:
+        """Who the server takes a client for; the status code where for nobody."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        status, answer = self.ask("POST", REVIEW, shown, named, "{}")
+        return answer["status"]["userInfo"] if status == 201 else status
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("certificates")
+    users, proxies = Authority(folder, "users"), Authority(folder, "proxies")
+    (folder / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+    flags = (
+        "--tls", f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=RBAC",
+        f"--client-ca-file={users.file}", f"--requestheader-client-ca-file={proxies.file}",
+        "--requestheader-allowed-names=front,back", "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-uid-headers=X-Remote-Uid", "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    )  # fmt: skip
+    with Child(folder / "data", *flags) as child:
+        yield Server(folder, child, users, proxies)
+
+
+def test_a_certificate_names_a_user_and_its_groups(server: Server) -> None:
+    found = server.who(server.users.client("alice", "devs", "ops", uid="u-1"))
+    assert isinstance(found, dict)
+    assert (found["username"], found["uid"], sorted(found["groups"])) == (
+        "alice", "u-1", ["devs", "ops", "system:authenticated"],
+    )  # fmt: skip
+    (credential,) = found["extra"]["authentication.kubernetes.io/credential-id"]
+    assert credential.startswith("X509SHA256=")
+
+
+def test_members_of_the_masters_may_do_everything(server: Server) -> None:
+    admin = server.users.client("admin", "system:masters")
+    assert server.ask("GET", "/api/v1/secrets", admin, {})[0] == 200
+    assert server.ask("GET", "/api/v1/secrets", server.users.client("bob"), {})[0] == 403
+
+
+def test_tokens_count_beside_certificates_and_after_them(server: Server) -> None:
+    token = {"Authorization": "Bearer secret"}
+    assert server.ask("GET", "/api/v1/secrets", None, token)[0] == 200
+    found = server.who(server.users.client("alice"), **token)
+    assert isinstance(found, dict)
+    assert found["username"] == "alice"
+
+
+def test_a_front_proxy_asks_for_others(server: Server) -> None:
+    headers = {
+        "X_Remote_User": "carol",
+        "X_Remote_Uid": "c-1",
+        "X_Remote_Group": ["a", "b"],
+        "X_Remote_Extra_Scope": "s",
+    }
+    found = server.who(server.proxies.client("front"), **headers)
+    assert found == {
+        "username": "carol",
+        "uid": "c-1",
+        "groups": ["a", "b", "system:authenticated"],
+        "extra": {"scope": ["s"]},
+    }
+
+
+def test_nobody_else_may_say_for_whom_it_asks(server: Server) -> None:
+    claimed = {"X_Remote_User": "carol", "X_Remote_Group": "system:masters"}
+    found = server.who(server.users.client("alice"), **claimed)
+    assert isinstance(found, dict)
+    assert (found["username"], "system:masters" in found["groups"]) == ("alice", False)
+    assert server.who(server.proxies.client("stranger"), **claimed) == 401
+    assert server.who(server.proxies.client("front")) == 401
+    assert (
+        server.ask("GET", "/api/v1/secrets", None, {"X-Remote-User": "x", "X-Remote-Group": "system:masters"})[0] == 403
+    )
+
+
+def test_a_certificate_of_an_unknown_authority_opens_no_connection(server: Server, tmp_path: Path) -> None:
+    stranger = Authority(tmp_path, "users").client("alice", "system:masters")
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+        server.who(stranger)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--client-ca-file=FILE"], "--client-ca-file goes with --tls or --tls-cert-file"),
+        (["--client-ca-file=/nowhere", "--tls"], "--client-ca-file /nowhere: no such file"),
+        (["--requestheader-username-headers=X"], "goes with --requestheader-client-ca-file"),
+    ],
+)
+def test_flags_that_cannot_be_followed_are_named(tmp_path: Path, flags: list[str], said: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(SettingsError, match=said):
+        read([flag.replace("FILE", str(file)) for flag in flags])
+
+
+def test_where_certificates_are_asked_for_access_is_not_open(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    settings = read(["--tls", f"--client-ca-file={users.file}", f"--data-dir={tmp_path}"])
+    assert settings.tokens == {}
