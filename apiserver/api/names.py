@@ -147,6 +147,12 @@ _PORT_CHARACTERS: Final = NamePattern("", r"[-a-z0-9]+")
 _PORT_LETTER: Final = NamePattern("", r"(?s:.*[a-z].*)")
 
 
+#: A percentage, where a number or a percentage can be given.
+PERCENT: Final = NamePattern(
+    "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
+)
+
+
 def _characters(limit: int) -> str:
     return f"must be no more than {limit} characters"
 

@@ -1,6 +1,6 @@
-"""Checks of the types of core/v1, and of the label selectors that many of them hold
-(pkg/apis/meta/v1/validation, ValidateLabelSelector). The modules of the kinds say which rules stand between the fields
-of their types (`RULES.set`).
+"""Checks of the types of all groups but those of devices and of groups of pods, whose rules are their own, and of the
+label selectors that many types hold (pkg/apis/meta/v1/validation, ValidateLabelSelector). The modules of the kinds say
+which rules stand between the fields of their types (`RULES.set`).
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported
 from apiserver.api.names import label_key
-from apiserver.api.types.coordination import Lease
+from apiserver.api.types.coordination import Lease, LeaseSpec
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
+from apiserver.resources.corerules import RULES
 from apiserver.resources.gating import drop_disabled
 
 Json = dict[str, Any]
@@ -30,12 +31,7 @@ class LeaseStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
-        errors: list[FieldError] = []
-        seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
-        if seconds is not None and seconds <= 0:
-            errors.append(invalid(_SPEC / "leaseDurationSeconds", seconds, "must be greater than 0"))
-        if transitions is not None and transitions < 0:
-            errors.append(invalid(_SPEC / "leaseTransitions", transitions, "must be greater than or equal to 0"))
+        errors = RULES.of(LeaseSpec).errors(_SPEC, spec)
         strategy = spec.get("strategy")
         if strategy is not None:
             errors += _strategy(strategy, _SPEC / "strategy")

@@ -8,22 +8,21 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import (
     FieldError,
-    Named,
     Path,
     duplicate,
     go_quote,
     invalid,
-    not_supported,
-    required,
 )
-from apiserver.api.names import NamePattern, label_key, label_value
+from apiserver.api.names import NamePattern, label_value
 from apiserver.api.networks import cidr_family, legacy_cidr
 from apiserver.api.types.core.nodes import Node, NodeSpec
+from apiserver.api.types.core.scheduling import Taint
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.corerules import RULES
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.resource_names import quantity_value
 
@@ -35,7 +34,6 @@ _METADATA: Final = Path("metadata")
 #: Changes of the spec: those that are told before taints are looked at, and after.
 _ONCE: Final = changes(NodeSpec, "podCIDRs", "providerID", by_rules=("externalID",))
 _NEVER: Final = changes(NodeSpec, "externalID", by_rules=("podCIDRs", "providerID"))
-TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _FEATURE_LIMIT: Final = 253
 _DECLARED_FEATURE: Final = NamePattern("", r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _FEATURE_SHAPE: Final = (
@@ -62,10 +60,7 @@ def to_hub(obj: Json) -> Json:
     return obj
 
 
-def taint_effect(path: Path, effect: str) -> list[FieldError]:
-    if not effect:
-        return [required(path)]
-    return [] if effect in TAINT_EFFECTS else [not_supported(path, Named(effect), TAINT_EFFECTS)]
+RULES.set(Taint, by_rules=("key", "effect"))
 
 
 def _taints(taints: list[Json]) -> list[FieldError]:
@@ -75,10 +70,11 @@ def _taints(taints: list[Json]) -> list[FieldError]:
     for index, taint in enumerate(taints):
         path = (_METADATA / "taints")[index]
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        errors += [invalid(path / "key", key, text) for text in label_key(key)]
+        here = RULES.of(Taint).at(path, taint)
+        errors += here.field("key")
         if texts := label_value(value):
             errors.append(invalid(path / "value", value, ";".join(texts)))
-        errors += taint_effect(path / "effect", effect)
+        errors += here.field("effect")
         if (effect, key) in seen:
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
             twice = duplicate(path, shown)

@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api import status
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, not_supported, required
+from apiserver.api.fielderrors import FieldError, Path, forbidden
 from apiserver.api.types.scheduling import HIGHEST_PRIORITY, PriorityClass
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.corerules import RULES
 
 __all__ = ["PRIORITY_CLASSES", "SYSTEM_CLASSES"]
 
 Json = dict[str, Any]
 
 _PREEMPT: Final = "PreemptLowerPriority"
-_POLICIES: Final = (_PREEMPT, "Never")
 _CHANGES: Final = changes(PriorityClass)
 _SYSTEM: Final = "system-"
 #: The system's own classes: value and description by name.
@@ -48,6 +48,9 @@ def _system_problem(obj: Json) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if obj.get("globalDefault") else ""
 
 
+RULES.set(PriorityClass, by_rules=("value", "preemptionPolicy"))
+
+
 class PriorityClassStrategy(Strategy):
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
@@ -64,11 +67,7 @@ class PriorityClassStrategy(Strategy):
             errors.append(
                 forbidden(Path("value"), f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}")
             )
-        policy = obj.get("preemptionPolicy")
-        if policy is not None and policy not in _POLICIES:
-            at = Path("preemptionPolicy")
-            errors.append(not_supported(at, Named(policy), _POLICIES) if policy else required(at))
-        return errors
+        return errors + RULES.of(PriorityClass).at(Path(), obj).field("preemptionPolicy")
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return _CHANGES.errors(Path(), obj, old)

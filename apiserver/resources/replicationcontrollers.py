@@ -8,11 +8,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
-from apiserver.api.types.core.replication import ReplicationController, ReplicationControllerSpec
+from apiserver.api.types.core.replication import (
+    ReplicationController,
+    ReplicationControllerSpec,
+    ReplicationControllerStatus,
+)
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.corerules import RULES
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.template import (
     default_template,
@@ -25,7 +30,6 @@ from apiserver.resources.workloads import (
     count_generation,
     counts,
     hostname_warnings,
-    nonnegative,
     shown_labels,
     template_columns,
 )
@@ -34,7 +38,11 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _TEMPLATE: Final = _SPEC / "template"
-_COUNTS: Final = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+RULES.set(
+    ReplicationControllerStatus, "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas",
+    "observedGeneration",
+)  # fmt: skip
+RULES.set(ReplicationControllerSpec, "minReadySeconds", "selector", "replicas", by_rules=("template",))
 
 
 def default(obj: Json, now: datetime) -> None:
@@ -104,17 +112,18 @@ class ReplicationControllerStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
-        errors = nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds", 0))
-        selector = spec.get("selector") or {}
-        errors += [] if selector else [required(_SPEC / "selector")]
-        errors += nonnegative(_SPEC / "replicas", spec["replicas"])
-        return errors + _validate_template(spec.get("template"), selector)
+        errors = RULES.of(ReplicationControllerSpec).errors(_SPEC, spec)
+        return errors + _validate_template(spec.get("template"), spec.get("selector") or {})
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self.validate(ctx, obj)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return counts(obj.get("status") or {}, _COUNTS, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
+        return counts(
+            ReplicationControllerStatus,
+            obj.get("status") or {},
+            ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+        )
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return hostname_warnings(obj) + _warnings(obj)

@@ -7,9 +7,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
+from apiserver.api.fielderrors import FieldError, Path, duplicate
 from apiserver.api.internal import internal
-from apiserver.api.names import dns_label
 from apiserver.api.types.core.scheduling import Toleration
 from apiserver.api.types.node import RuntimeClass
 from apiserver.api.validation.changes import changes
@@ -17,6 +16,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
+from apiserver.resources.corerules import RULES
 from apiserver.resources.metadata import validate_labels
 from apiserver.resources.pods.containervalidation import validate_resources
 from apiserver.resources.pods.defaults import round_amounts
@@ -26,7 +26,6 @@ from apiserver.resources.pods.warnings import OLD_LABELS
 Json = dict[str, Any]
 
 _CHANGES: Final = changes(RuntimeClass)
-_HANDLER: Final = Path("handler")
 _SCHEDULING: Final = Path("scheduling")
 _IDENTITY: Final = ("key", "operator", "value", "effect")
 
@@ -50,10 +49,12 @@ def _scheduling(scheduling: Json) -> list[FieldError]:
     return errors
 
 
+RULES.set(RuntimeClass, by_rules=("handler", "scheduling"))
+
+
 class RuntimeClassStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        handler = obj.get("handler", "")
-        errors = [invalid(_HANDLER, handler, text) for text in dns_label(handler)] if handler else [required(_HANDLER)]
+        errors = RULES.of(RuntimeClass).at(Path(), obj).field("handler")
         if obj.get("overhead") is not None:
             # (The path says limits, as upstream's does.)
             errors += validate_resources(Path("overhead"), {"limits": obj["overhead"].get("podFixed")}, set())

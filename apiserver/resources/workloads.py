@@ -14,7 +14,7 @@ from apiserver.api.names import dns_label
 from apiserver.api.schema import Struct, Type
 from apiserver.api.selectors import SelectorError, format_object, from_object
 from apiserver.registry.resource import Column
-from apiserver.resources.corerules import validate_label_selector
+from apiserver.resources.corerules import RULES, validate_label_selector
 from apiserver.resources.resource_names import NEGATIVE
 
 __all__ = [
@@ -55,15 +55,13 @@ def nonnegative(path: Path, value: int | None) -> list[FieldError]:
 
 
 def counts(
-    status: Json, fields: tuple[str, ...], parts: tuple[str, ...] = (), *, ready: str = "readyReplicas"
+    kind: Struct, status: Json, parts: tuple[str, ...] = (), *, ready: str = "readyReplicas"
 ) -> list[FieldError]:
-    """Counts that are not negative; `parts` are counted among `replicas`, and what is available is ready (by the name
-    that errors use).
+    """What is wrong with a status: by its type, and that `parts` are counted among `replicas`, and what is available is
+    ready (by the name that errors use).
     """
     path = Path("status")
-    errors: list[FieldError] = []
-    for field in fields:
-        errors += nonnegative(path / field, status.get(field))
+    errors = RULES.of(kind).errors(path, status)
     total = status.get("replicas", 0)
     for field in parts:
         if (part := status.get(field, 0)) > total:

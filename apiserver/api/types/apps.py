@@ -35,9 +35,10 @@ DaemonSetConditionType = string("v1.DaemonSetConditionType")
 ReplicaSetConditionType = string("v1.ReplicaSetConditionType")
 
 RollingUpdateStatefulSetStrategy = Struct("io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", lambda: (
-    field("partition", 1, INT32, pointer=True,
+    field("partition", 1, INT32, pointer=True, limits=Limits(least=0),
         doc="Ordinal from which on pods are updated; those below keep the old revision. 0 when not set."),
     field("maxUnavailable", 2, INT_OR_STRING, pointer=True, gate=gated("MaxUnavailableStatefulSet", "place"),
+        limits=Limits(least=0, format="percent"),
         doc="How many pods may be unavailable during the update, as a number or a percentage of replicas; 1 when not "
             "set."),
 ), doc="RollingUpdateStatefulSetStrategy says how pods are replaced one after the other.")
@@ -49,28 +50,33 @@ StatefulSetUpdateStrategy = Struct("io.k8s.api.apps.v1.StatefulSetUpdateStrategy
 StatefulSetPersistentVolumeClaimRetentionPolicy = Struct(
     "io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy", lambda: (
     field("whenDeleted", 1, PersistentVolumeClaimRetentionPolicyType, fills="Retain",
+        limits=Limits(empty=True, values=("Retain", "Delete")),
         doc="Retain (the default) or Delete for the claims of a StatefulSet that is deleted."),
     field("whenScaled", 2, PersistentVolumeClaimRetentionPolicyType, fills="Retain",
+        limits=Limits(empty=True, values=("Retain", "Delete")),
         doc="Retain (the default) or Delete for the claims of pods that are removed by scaling down."),
 ), doc="StatefulSetPersistentVolumeClaimRetentionPolicy says what becomes of claims that are no longer used.")
 StatefulSetOrdinals = Struct("io.k8s.api.apps.v1.StatefulSetOrdinals", lambda: (
-    field("start", 1, INT32, omit=False, doc="Ordinal of the first pod; 0 when not set."),
+    field("start", 1, INT32, omit=False, limits=Limits(least=0),
+        doc="Ordinal of the first pod; 0 when not set."),
 ), doc="StatefulSetOrdinals says how pods are numbered.")
 StatefulSetSpec = Struct("io.k8s.api.apps.v1.StatefulSetSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True, fills=1, doc="Number of pods that are wanted; 1 when not set."),
+    field("replicas", 1, INT32, pointer=True, fills=1, limits=Limits(least=0),
+        doc="Number of pods that are wanted; 1 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; their names are the set's with an ordinal, and restartPolicy must be Always."),
     field("volumeClaimTemplates", 4, ListOf(PersistentVolumeClaim), ungated=EVERY_GATE,
         doc="Patterns of claims; each pod gets one of each, which it keeps under its name."),
-    field("serviceName", 5, STRING, omit=False, doc="Headless Service that gives the pods their DNS names; fixed."),
+    field("serviceName", 5, STRING, omit=False, limits=Limits(format="dns-label", empty=False),
+        doc="Headless Service that gives the pods their DNS names; fixed."),
     field("podManagementPolicy", 6, PodManagementPolicyType, fills="OrderedReady",
         doc="OrderedReady (the default) starts and stops pods one after the other, Parallel all together; fixed."),
     field("updateStrategy", 7, StatefulSetUpdateStrategy, omit=False, doc="How pods are brought to a new revision."),
     field("revisionHistoryLimit", 8, INT32, pointer=True, fills=10,
         doc="How many old revisions are kept for rolling back; 10 when not set."),
-    field("minReadySeconds", 9, INT32,
+    field("minReadySeconds", 9, INT32, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("persistentVolumeClaimRetentionPolicy", 10, StatefulSetPersistentVolumeClaimRetentionPolicy, pointer=True,
         fills={},
@@ -85,21 +91,26 @@ StatefulSetCondition = Struct("io.k8s.api.apps.v1.StatefulSetCondition", lambda:
     field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
 ), doc="StatefulSetCondition is one aspect of a StatefulSet's state.")
 StatefulSetStatus = Struct("io.k8s.api.apps.v1.StatefulSetStatus", lambda: (
-    field("observedGeneration", 1, INT64,
+    field("observedGeneration", 1, INT64, limits=Limits(least=0),
         doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
             "stale."),
-    field("replicas", 2, INT32, omit=False, required=True, doc="Number of pods."),
-    field("readyReplicas", 3, INT32, doc="Number of pods that are ready."),
-    field("currentReplicas", 4, INT32, doc="Number of pods of currentRevision."),
-    field("updatedReplicas", 5, INT32, doc="Number of pods of updateRevision."),
+    field("replicas", 2, INT32, omit=False, required=True, limits=Limits(least=0),
+        doc="Number of pods."),
+    field("readyReplicas", 3, INT32, limits=Limits(least=0),
+        doc="Number of pods that are ready."),
+    field("currentReplicas", 4, INT32, limits=Limits(least=0),
+        doc="Number of pods of currentRevision."),
+    field("updatedReplicas", 5, INT32, limits=Limits(least=0),
+        doc="Number of pods of updateRevision."),
     field("currentRevision", 6, STRING,
         doc="Revision that pods had before the update; equal to updateRevision when it is complete."),
     field("updateRevision", 7, STRING, doc="Revision that pods are brought to."),
-    field("collisionCount", 9, INT32, pointer=True,
+    field("collisionCount", 9, INT32, pointer=True, limits=Limits(least=0),
         doc="How often a revision's name was taken already; it makes the next name another one."),
     field("conditions", 10, ListOf(StatefulSetCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-    field("availableReplicas", 11, INT32, omit=False, doc="Number of pods that have been ready for minReadySeconds."),
+    field("availableReplicas", 11, INT32, omit=False, limits=Limits(least=0),
+        doc="Number of pods that have been ready for minReadySeconds."),
 ), doc="StatefulSetStatus counts the pods that there are.")
 StatefulSet = Struct("io.k8s.api.apps.v1.StatefulSet", lambda: (
     TYPE_META,
@@ -108,9 +119,9 @@ StatefulSet = Struct("io.k8s.api.apps.v1.StatefulSet", lambda: (
     field("status", 3, StatefulSetStatus, omit=False, doc="The pods that there are."),
 ), gvk=("apps", "v1", "StatefulSet"), doc="StatefulSet runs pods that each have a lasting name and storage.")
 RollingUpdateDeployment = Struct("io.k8s.api.apps.v1.RollingUpdateDeployment", lambda: (
-    field("maxUnavailable", 1, INT_OR_STRING, pointer=True,
+    field("maxUnavailable", 1, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
         doc="How many pods may be missing, as a number or a percentage of replicas, rounded down; 25% when not set."),
-    field("maxSurge", 2, INT_OR_STRING, pointer=True,
+    field("maxSurge", 2, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
         doc="How many pods there may be in excess of replicas, as a number or a percentage, rounded up; 25% when not "
             "set."),
 ), doc="RollingUpdateDeployment says how many pods may be missing or extra during an update.")
@@ -121,19 +132,20 @@ DeploymentStrategy = Struct("io.k8s.api.apps.v1.DeploymentStrategy", lambda: (
         doc="Settings for RollingUpdate; not allowed with Recreate."),
 ), doc="DeploymentStrategy says how old pods are replaced by new ones.")
 DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True, fills=1, doc="Number of pods that are wanted; 1 when not set."),
+    field("replicas", 1, INT32, pointer=True, fills=1, limits=Limits(least=0),
+        doc="Number of pods that are wanted; 1 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(immutable=FIXED),
         doc="Labels of the pods that belong to the deployment; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; a change of it starts an update. restartPolicy must be Always."),
     field("strategy", 4, DeploymentStrategy, omit=False, strategy="retainKeys",
         doc="How an update of the pods proceeds; step by step when not set."),
-    field("minReadySeconds", 5, INT32,
+    field("minReadySeconds", 5, INT32, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
-    field("revisionHistoryLimit", 6, INT32, pointer=True, fills=10,
+    field("revisionHistoryLimit", 6, INT32, pointer=True, fills=10, limits=Limits(least=0),
         doc="How many old ReplicaSets are kept for rolling back; 10 when not set."),
     field("paused", 7, BOOL, doc="True to hold back updates of the pods; false when not set."),
-    field("progressDeadlineSeconds", 9, INT32, pointer=True, fills=600,
+    field("progressDeadlineSeconds", 9, INT32, pointer=True, fills=600, limits=Limits(least=0),
         doc="Seconds without progress after which the condition Progressing turns False; 600 when not set."),
 ), doc="DeploymentSpec says which pods are wanted, how many, and how they are updated.")
 DeploymentCondition = Struct("io.k8s.api.apps.v1.DeploymentCondition", lambda: (
@@ -146,19 +158,25 @@ DeploymentCondition = Struct("io.k8s.api.apps.v1.DeploymentCondition", lambda: (
     field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
 ), doc="DeploymentCondition is one aspect of a Deployment's state.")
 DeploymentStatus = Struct("io.k8s.api.apps.v1.DeploymentStatus", lambda: (
-    field("observedGeneration", 1, INT64,
+    field("observedGeneration", 1, INT64, limits=Limits(least=0),
         doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
             "stale."),
-    field("replicas", 2, INT32, doc="Number of pods, without those that are being deleted."),
-    field("updatedReplicas", 3, INT32, doc="Number of pods that are made from the present template."),
-    field("readyReplicas", 7, INT32, doc="Number of pods that are ready."),
-    field("availableReplicas", 4, INT32, doc="Number of pods that have been ready for minReadySeconds."),
-    field("unavailableReplicas", 5, INT32, doc="Number of pods that are still missing or not yet available."),
+    field("replicas", 2, INT32, limits=Limits(least=0),
+        doc="Number of pods, without those that are being deleted."),
+    field("updatedReplicas", 3, INT32, limits=Limits(least=0),
+        doc="Number of pods that are made from the present template."),
+    field("readyReplicas", 7, INT32, limits=Limits(least=0),
+        doc="Number of pods that are ready."),
+    field("availableReplicas", 4, INT32, limits=Limits(least=0),
+        doc="Number of pods that have been ready for minReadySeconds."),
+    field("unavailableReplicas", 5, INT32, limits=Limits(least=0),
+        doc="Number of pods that are still missing or not yet available."),
     field("terminatingReplicas", 9, INT32, pointer=True, gate="DeploymentReplicaSetTerminatingReplicas",
+        limits=Limits(least=0),
         doc="Number of pods that are being deleted."),
     field("conditions", 6, ListOf(DeploymentCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-    field("collisionCount", 8, INT32, pointer=True,
+    field("collisionCount", 8, INT32, pointer=True, limits=Limits(least=0),
         doc="How often a ReplicaSet's name was taken already; it makes the next name another one."),
 ), doc="DeploymentStatus counts the pods that there are.")
 Deployment = Struct("io.k8s.api.apps.v1.Deployment", lambda: (
@@ -168,10 +186,10 @@ Deployment = Struct("io.k8s.api.apps.v1.Deployment", lambda: (
     field("status", 3, DeploymentStatus, omit=False, doc="The pods that there are."),
 ), gvk=("apps", "v1", "Deployment"), doc="Deployment runs equal pods and updates them step by step.")
 RollingUpdateDaemonSet = Struct("io.k8s.api.apps.v1.RollingUpdateDaemonSet", lambda: (
-    field("maxUnavailable", 1, INT_OR_STRING, pointer=True,
+    field("maxUnavailable", 1, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
         doc="On how many nodes the pod may be missing, as a number or a percentage of the nodes, rounded up; 1 when "
             "not set."),
-    field("maxSurge", 2, INT_OR_STRING, pointer=True,
+    field("maxSurge", 2, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
         doc="On how many nodes the new pod may run beside the old one, as a number or a percentage, rounded up; 0 when "
             "not set."),
 ), doc="RollingUpdateDaemonSet says how many pods may be missing or extra during an update.")
@@ -187,9 +205,9 @@ DaemonSetSpec = Struct("io.k8s.api.apps.v1.DaemonSetSpec", lambda: (
         doc="Pattern of the pods; its node selector and affinity say on which nodes. restartPolicy must be Always."),
     field("updateStrategy", 3, DaemonSetUpdateStrategy, omit=False,
         doc="How the pod of each node is replaced by a new one."),
-    field("minReadySeconds", 4, INT32,
+    field("minReadySeconds", 4, INT32, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
-    field("revisionHistoryLimit", 6, INT32, pointer=True, fills=10,
+    field("revisionHistoryLimit", 6, INT32, pointer=True, fills=10, limits=Limits(least=0),
         doc="How many old revisions are kept for rolling back; 10 when not set."),
 ), doc="DaemonSetSpec says which pod runs on every node.")
 DaemonSetCondition = Struct("io.k8s.api.apps.v1.DaemonSetCondition", lambda: (
@@ -200,21 +218,24 @@ DaemonSetCondition = Struct("io.k8s.api.apps.v1.DaemonSetCondition", lambda: (
     field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
 ), doc="DaemonSetCondition is one aspect of a DaemonSet's state.")
 DaemonSetStatus = Struct("io.k8s.api.apps.v1.DaemonSetStatus", lambda: (
-    field("currentNumberScheduled", 1, INT32, omit=False, required=True,
+    field("currentNumberScheduled", 1, INT32, omit=False, required=True, limits=Limits(least=0),
         doc="Number of nodes that have a pod and should."),
-    field("numberMisscheduled", 2, INT32, omit=False, required=True,
+    field("numberMisscheduled", 2, INT32, omit=False, required=True, limits=Limits(least=0),
         doc="Number of nodes that have a pod and should not."),
-    field("desiredNumberScheduled", 3, INT32, omit=False, required=True, doc="Number of nodes that should have a pod."),
-    field("numberReady", 4, INT32, omit=False, required=True,
+    field("desiredNumberScheduled", 3, INT32, omit=False, required=True, limits=Limits(least=0),
+        doc="Number of nodes that should have a pod."),
+    field("numberReady", 4, INT32, omit=False, required=True, limits=Limits(least=0),
         doc="Number of nodes that should have a pod and have a ready one."),
-    field("observedGeneration", 5, INT64,
+    field("observedGeneration", 5, INT64, limits=Limits(least=0),
         doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
             "stale."),
-    field("updatedNumberScheduled", 6, INT32, doc="Number of nodes whose pod is made from the present template."),
-    field("numberAvailable", 7, INT32,
+    field("updatedNumberScheduled", 6, INT32, limits=Limits(least=0),
+        doc="Number of nodes whose pod is made from the present template."),
+    field("numberAvailable", 7, INT32, limits=Limits(least=0),
         doc="Number of nodes that should have a pod and have one that has been ready for minReadySeconds."),
-    field("numberUnavailable", 8, INT32, doc="Number of nodes that should have a pod and have no available one."),
-    field("collisionCount", 9, INT32, pointer=True,
+    field("numberUnavailable", 8, INT32, limits=Limits(least=0),
+        doc="Number of nodes that should have a pod and have no available one."),
+    field("collisionCount", 9, INT32, pointer=True, limits=Limits(least=0),
         doc="How often a revision's name was taken already; it makes the next name another one."),
     field("conditions", 10, ListOf(DaemonSetCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
@@ -227,8 +248,9 @@ DaemonSet = Struct("io.k8s.api.apps.v1.DaemonSet", lambda: (
 ), gvk=("apps", "v1", "DaemonSet"),
     doc="DaemonSet runs one pod on every node, or on every node that its template selects.")
 ReplicaSetSpec = Struct("io.k8s.api.apps.v1.ReplicaSetSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True, fills=1, doc="Number of pods that are wanted; 1 when not set."),
-    field("minReadySeconds", 4, INT32,
+    field("replicas", 1, INT32, pointer=True, fills=1, limits=Limits(least=0),
+        doc="Number of pods that are wanted; 1 when not set."),
+    field("minReadySeconds", 4, INT32, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(immutable=FIXED),
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
@@ -243,13 +265,18 @@ ReplicaSetCondition = Struct("io.k8s.api.apps.v1.ReplicaSetCondition", lambda: (
     field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
 ), doc="ReplicaSetCondition is one aspect of a ReplicaSet's state.")
 ReplicaSetStatus = Struct("io.k8s.api.apps.v1.ReplicaSetStatus", lambda: (
-    field("replicas", 1, INT32, omit=False, required=True, doc="Number of pods, without those that are being deleted."),
-    field("fullyLabeledReplicas", 2, INT32, doc="Number of pods that have all labels of the template."),
-    field("readyReplicas", 4, INT32, doc="Number of pods that are ready."),
-    field("availableReplicas", 5, INT32, doc="Number of pods that have been ready for minReadySeconds."),
+    field("replicas", 1, INT32, omit=False, required=True, limits=Limits(least=0),
+        doc="Number of pods, without those that are being deleted."),
+    field("fullyLabeledReplicas", 2, INT32, limits=Limits(least=0),
+        doc="Number of pods that have all labels of the template."),
+    field("readyReplicas", 4, INT32, limits=Limits(least=0),
+        doc="Number of pods that are ready."),
+    field("availableReplicas", 5, INT32, limits=Limits(least=0),
+        doc="Number of pods that have been ready for minReadySeconds."),
     field("terminatingReplicas", 7, INT32, pointer=True, gate="DeploymentReplicaSetTerminatingReplicas",
+        limits=Limits(least=0),
         doc="Number of pods that are being deleted."),
-    field("observedGeneration", 3, INT64,
+    field("observedGeneration", 3, INT64, limits=Limits(least=0),
         doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
             "stale."),
     field("conditions", 6, ListOf(ReplicaSetCondition, "map", ("type",), merge_key="type"),
@@ -267,7 +294,8 @@ ControllerRevision = Struct("io.k8s.api.apps.v1.ControllerRevision", lambda: (
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
     field("data", 2, RAW, omit=False, limits=Limits(immutable=FIXED),
         doc="The state, as the controller writes it; fixed."),
-    field("revision", 3, INT64, omit=False, required=True, doc="Number of the revision; a greater one is later."),
+    field("revision", 3, INT64, omit=False, required=True, limits=Limits(least=0),
+        doc="Number of the revision; a greater one is later."),
 ), gvk=("apps", "v1", "ControllerRevision"),
     doc="ControllerRevision is one state of a DaemonSet's or StatefulSet's template, kept for rolling back.")
 

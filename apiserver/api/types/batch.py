@@ -14,58 +14,72 @@ PodFailurePolicyOnExitCodesOperator = string("v1.PodFailurePolicyOnExitCodesOper
 PodReplacementPolicy = string("v1.PodReplacementPolicy", "Failed", "TerminatingOrFailed")
 JobConditionType = string("v1.JobConditionType")
 ConcurrencyPolicy = string("v1.ConcurrencyPolicy", "Allow", "Forbid", "Replace")
+_STATUSES = ("False", "True", "Unknown")
+
+
+def _one_of(*values: str) -> str:
+    """What is said of a value that is missing."""
+    return "valid values: [" + " ".join(f'"{value}"' for value in values) + "]"
+
+
 
 PodFailurePolicyOnExitCodesRequirement = Struct("io.k8s.api.batch.v1.PodFailurePolicyOnExitCodesRequirement", lambda: (
     field("containerName", 1, STRING, pointer=True,
         doc="Container whose exit code is looked at; any container of the pod when not set."),
     field("operator", 2, PodFailurePolicyOnExitCodesOperator, omit=False, required=True,
+        limits=Limits(required=_one_of("In", "NotIn")),
         doc="In when one of the values matches, NotIn when none does."),
-    field("values", 3, ListOf(INT32, "set"), omit=False, required=True,
+    field("values", 3, ListOf(INT32, "set"), omit=False, required=True, limits=Limits(items=255),
         doc="Exit codes in ascending order, 1 to 255 of them; 0 is not allowed with In."),
 ), doc="PodFailurePolicyOnExitCodesRequirement is a condition on the exit codes of containers.")
 PodFailurePolicyOnPodConditionsPattern = Struct("io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", lambda: (
-    field("type", 1, PodConditionType, omit=False, required=True,
+    field("type", 1, PodConditionType, omit=False, required=True, limits=Limits(format="label-key"),
         doc="Type of the pod's condition, such as DisruptionTarget."),
     field("status", 2, ConditionStatus, omit=False, fills="True",
+        limits=Limits(required=_one_of(*_STATUSES), values=_STATUSES),
         doc="Status that it must have: True, False or Unknown; True when not set."),
 ), doc="PodFailurePolicyOnPodConditionsPattern is a condition on a pod's status.")
 PodFailurePolicyRule = Struct("io.k8s.api.batch.v1.PodFailurePolicyRule", lambda: (
     field("action", 1, PodFailurePolicyAction, omit=False, required=True,
+        limits=Limits(required=_one_of(*PodFailurePolicyAction.enum)),
         doc="FailJob, FailIndex, Ignore (not counted and made anew) or Count (as without a policy)."),
     field("onExitCodes", 2, PodFailurePolicyOnExitCodesRequirement, pointer=True, doc="Condition on exit codes."),
-    field("onPodConditions", 3, ListOf(PodFailurePolicyOnPodConditionsPattern),
+    field("onPodConditions", 3, ListOf(PodFailurePolicyOnPodConditionsPattern), limits=Limits(items=20),
         doc="Conditions of the pod, any of which is enough; at most 20."),
 ), doc="PodFailurePolicyRule says what a failed pod means for its job; exactly one of the two conditions is set.")
 PodFailurePolicy = Struct("io.k8s.api.batch.v1.PodFailurePolicy", lambda: (
-    field("rules", 1, ListOf(PodFailurePolicyRule), omit=False, required=True,
+    field("rules", 1, ListOf(PodFailurePolicyRule), omit=False, required=True, limits=Limits(items=20),
         doc="Rules, at most 20; the first one that matches counts, and if none does the failure is counted as usual."),
 ), doc="PodFailurePolicy says what failed pods mean for their job.")
 SuccessPolicyRule = Struct("io.k8s.api.batch.v1.SuccessPolicyRule", lambda: (
-    field("succeededIndexes", 1, STRING, pointer=True, doc="Indexes that must have succeeded, such as 0,2-4."),
-    field("succeededCount", 2, INT32, pointer=True,
+    field("succeededIndexes", 1, STRING, pointer=True, limits=Limits(length=64 * 1024),
+        doc="Indexes that must have succeeded, such as 0,2-4."),
+    field("succeededCount", 2, INT32, pointer=True, limits=Limits(least=0),
         doc="How many indexes must have succeeded, of succeededIndexes if they are set, else of all."),
 ), doc="SuccessPolicyRule says when a job is done early; with both fields set both must hold.")
 SuccessPolicy = Struct("io.k8s.api.batch.v1.SuccessPolicy", lambda: (
     field("rules", 1, ListOf(SuccessPolicyRule), omit=False, required=True,
+        limits=Limits(required="at least one rules must be specified when the successPolicy is specified", items=20),
         doc="Rules, at most 20; the first one that holds makes the job succeed."),
 ), doc="SuccessPolicy says when a job is done before all its indexes have succeeded.")
 JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
-    field("parallelism", 1, INT32, pointer=True, doc="How many pods may run together; 1 when not set."),
-    field("completions", 2, INT32, pointer=True,
+    field("parallelism", 1, INT32, pointer=True, limits=Limits(least=0),
+        doc="How many pods may run together; 1 when not set."),
+    field("completions", 2, INT32, pointer=True, limits=Limits(least=0),
         doc="How many pods must succeed; when not set, the success of any pod ends the job."),
-    field("activeDeadlineSeconds", 3, INT64, pointer=True,
+    field("activeDeadlineSeconds", 3, INT64, pointer=True, limits=Limits(least=0),
         doc="Seconds after its start at which the job fails; no limit when not set."),
     field("podFailurePolicy", 11, PodFailurePolicy, pointer=True, limits=Limits(immutable=FIXED),
         doc="What failed pods mean for the job; needs restartPolicy Never. Each failure counts when not set."),
     field("successPolicy", 16, SuccessPolicy, pointer=True, limits=Limits(immutable=FIXED),
         doc="When the job is done before all indexes have succeeded; only for completionMode Indexed."),
-    field("backoffLimit", 7, INT32, pointer=True,
+    field("backoffLimit", 7, INT32, pointer=True, limits=Limits(least=0),
         doc="How many failures of pods are retried before the job fails; 6 when not set, and no limit with "
             "backoffLimitPerIndex."),
-    field("backoffLimitPerIndex", 12, INT32, pointer=True, limits=Limits(immutable=FIXED),
+    field("backoffLimitPerIndex", 12, INT32, pointer=True, limits=Limits(immutable=FIXED, least=0),
         doc="How many failures of an index are retried before it fails; only for completionMode Indexed with "
             "restartPolicy Never."),
-    field("maxFailedIndexes", 13, INT32, pointer=True,
+    field("maxFailedIndexes", 13, INT32, pointer=True, limits=Limits(least=0),
         doc="How many indexes may fail before the job fails; all may when not set. Needs backoffLimitPerIndex."),
     field("selector", 4, LabelSelector, pointer=True, limits=Limits(immutable=FIXED),
         doc="Labels of the job's pods; set by the server unless manualSelector is true."),
@@ -73,9 +87,10 @@ JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
         doc="True to choose the selector and the labels of the pods oneself; false when not set."),
     field("template", 6, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; restartPolicy must be Never or OnFailure."),
-    field("ttlSecondsAfterFinished", 8, INT32, pointer=True,
+    field("ttlSecondsAfterFinished", 8, INT32, pointer=True, limits=Limits(least=0),
         doc="Seconds after its end at which the job is deleted; it is kept when not set."),
-    field("completionMode", 9, CompletionMode, pointer=True, limits=Limits(immutable=FIXED),
+    field("completionMode", 9, CompletionMode, pointer=True,
+        limits=Limits(values=("NonIndexed", "Indexed"), immutable=FIXED),
         doc="NonIndexed (the default) counts pods that succeed, Indexed gives each pod a number and needs one success "
             "of each."),
     field("suspend", 10, BOOL, pointer=True,
@@ -128,13 +143,13 @@ JobTemplateSpec = Struct("io.k8s.api.batch.v1.JobTemplateSpec", lambda: (
     field("spec", 2, JobSpec, omit=False, doc="Spec of the jobs."),
 ), doc="JobTemplateSpec is the pattern that jobs are made from.")
 CronJobSpec = Struct("io.k8s.api.batch.v1.CronJobSpec", lambda: (
-    field("schedule", 1, STRING, omit=False, required=True,
+    field("schedule", 1, STRING, omit=False, required=True, limits=Limits(required=True),
         doc="When jobs are made, as five fields of cron or a word such as @hourly."),
     field("timeZone", 8, STRING, pointer=True,
         doc="Name of the time zone of the schedule, such as Europe/Berlin; that of the controller when not set."),
-    field("startingDeadlineSeconds", 2, INT64, pointer=True,
+    field("startingDeadlineSeconds", 2, INT64, pointer=True, limits=Limits(least=0),
         doc="How late a job may be made, in seconds, before it counts as missed; no limit when not set."),
-    field("concurrencyPolicy", 3, ConcurrencyPolicy, fills="Allow",
+    field("concurrencyPolicy", 3, ConcurrencyPolicy, fills="Allow", limits=Limits(required=True),
         doc="What happens when the job before is still running: Allow (the default), Forbid skips, Replace deletes the "
             "running one."),
     field("suspend", 4, BOOL, pointer=True, fills=False,
@@ -142,9 +157,9 @@ CronJobSpec = Struct("io.k8s.api.batch.v1.CronJobSpec", lambda: (
     field("jobTemplate", 5, JobTemplateSpec, omit=False, required=True,
         ungated=("JobManagedBy", "JobPodReplacementPolicy"),
         doc="Pattern of the jobs."),
-    field("successfulJobsHistoryLimit", 6, INT32, pointer=True, fills=3,
+    field("successfulJobsHistoryLimit", 6, INT32, pointer=True, fills=3, limits=Limits(least=0),
         doc="How many successful jobs are kept; 3 when not set."),
-    field("failedJobsHistoryLimit", 7, INT32, pointer=True, fills=1,
+    field("failedJobsHistoryLimit", 7, INT32, pointer=True, fills=1, limits=Limits(least=0),
         doc="How many failed jobs are kept; 1 when not set."),
 ), doc="CronJobSpec says when jobs are made, and which.")
 CronJobStatus = Struct("io.k8s.api.batch.v1.CronJobStatus", lambda: (

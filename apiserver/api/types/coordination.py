@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits
 from apiserver.api.schema import INT32, MICRO_TIME, STRING, Struct, field, gated, string
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
@@ -9,11 +10,12 @@ CoordinatedLeaseStrategy = string("v1.CoordinatedLeaseStrategy")
 
 LeaseSpec = Struct("io.k8s.api.coordination.v1.LeaseSpec", lambda: (
     field("holderIdentity", 1, STRING, pointer=True, doc="Who holds the lease; nobody when empty."),
-    field("leaseDurationSeconds", 2, INT32, pointer=True,
+    field("leaseDurationSeconds", 2, INT32, pointer=True, limits=Limits(least=1, words="must be greater than 0"),
         doc="Seconds after renewTime at which others may take the lease."),
     field("acquireTime", 3, MICRO_TIME, pointer=True, doc="When the present holder took the lease."),
     field("renewTime", 4, MICRO_TIME, pointer=True, doc="When the holder last renewed the lease."),
-    field("leaseTransitions", 5, INT32, pointer=True, doc="How often the lease has passed from one holder to another."),
+    field("leaseTransitions", 5, INT32, pointer=True, limits=Limits(least=0),
+        doc="How often the lease has passed from one holder to another."),
     field("strategy", 6, CoordinatedLeaseStrategy, pointer=True, gate=gated("CoordinatedLeaderElection", "place"),
         doc="How a leader is chosen from the candidates, such as OldestEmulationVersion; only for coordinated leader "
             "election."),

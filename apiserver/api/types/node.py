@@ -20,7 +20,8 @@ Scheduling = Struct("io.k8s.api.node.v1.Scheduling", lambda: (
 RuntimeClass = Struct("io.k8s.api.node.v1.RuntimeClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("handler", 2, STRING, omit=False, required=True, limits=Limits(immutable=FIXED),
+    field("handler", 2, STRING, omit=False, required=True,
+        limits=Limits(required=True, format="dns-label", immutable=FIXED),
         doc="Name of the configuration at the node's container runtime: a DNS label, fixed."),
     field("overhead", 3, Overhead, pointer=True, doc="What running a pod takes in addition to its containers."),
     field("scheduling", 4, Scheduling, pointer=True, doc="Which nodes support the class; all when not set."),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits
 from apiserver.api.schema import INT32, INT64, INT_OR_STRING, TIME, ListOf, MapOf, Struct, field, string
 from apiserver.api.types.meta import TYPE_META, Condition, DeleteOptions, LabelSelector, ObjectMeta, list_of
 
 UnhealthyPodEvictionPolicyType = string("v1.UnhealthyPodEvictionPolicyType", "AlwaysAllow", "IfHealthyBudget")
 
 PodDisruptionBudgetSpec = Struct("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", lambda: (
-    field("minAvailable", 1, INT_OR_STRING, pointer=True,
+    field("minAvailable", 1, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
         doc="How many pods must stay healthy, as a number or a percentage of the expected ones; not together with "
             "maxUnavailable."),
     field("selector", 2, LabelSelector, pointer=True, strategy="replace",
         doc="Labels of the pods that the budget protects; no pods when not set, all of the namespace when empty."),
-    field("maxUnavailable", 3, INT_OR_STRING, pointer=True,
+    field("maxUnavailable", 3, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
         doc="How many pods may be unhealthy, as a number or a percentage of the expected ones; not together with "
             "minAvailable."),
     field("unhealthyPodEvictionPolicy", 4, UnhealthyPodEvictionPolicyType, pointer=True,
@@ -27,10 +28,13 @@ PodDisruptionBudgetStatus = Struct("io.k8s.api.policy.v1.PodDisruptionBudgetStat
     field("disruptedPods", 2, MapOf(TIME),
         doc="Pods whose eviction was allowed and that are not gone yet, with the time; each stops counting after two "
             "minutes."),
-    field("disruptionsAllowed", 3, INT32, omit=False, doc="How many pods may be evicted now."),
-    field("currentHealthy", 4, INT32, omit=False, doc="Number of healthy pods."),
-    field("desiredHealthy", 5, INT32, omit=False, doc="Number of pods that must be healthy."),
-    field("expectedPods", 6, INT32, omit=False,
+    field("disruptionsAllowed", 3, INT32, omit=False, limits=Limits(least=0),
+        doc="How many pods may be evicted now."),
+    field("currentHealthy", 4, INT32, omit=False, limits=Limits(least=0),
+        doc="Number of healthy pods."),
+    field("desiredHealthy", 5, INT32, omit=False, limits=Limits(least=0),
+        doc="Number of pods that must be healthy."),
+    field("expectedPods", 6, INT32, omit=False, limits=Limits(least=0),
         doc="Number of pods that there should be, by the scale of their controllers."),
     field("conditions", 7, ListOf(Condition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),

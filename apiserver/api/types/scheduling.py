@@ -23,7 +23,7 @@ PriorityClass = Struct(_V1 + "PriorityClass", lambda: (
     field("globalDefault", 3, BOOL, doc="Whether pods without a class are of this one; at most one class says so."),
     field("description", 4, STRING, doc="What the class is for."),
     field("preemptionPolicy", 5, PreemptionPolicy, pointer=True, fills="PreemptLowerPriority",
-        limits=Limits(immutable=FIXED),
+        limits=Limits(immutable=FIXED, required=True, values=("PreemptLowerPriority", "Never")),
         doc="Whether pods of the class may take the place of others: Never or PreemptLowerPriority."),
 ), gvk=(GROUP, "v1", "PriorityClass"), doc="PriorityClass names a priority.")
 PriorityClassList = list_of(PriorityClass)

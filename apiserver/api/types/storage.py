@@ -19,6 +19,7 @@ from apiserver.api.schema import (
     string,
 )
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeReclaimPolicy, PersistentVolumeSpec
+from apiserver.api.types.core.volumes import TOO_LONG_A_LIFE, TOO_SHORT_A_LIFE
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
 
 VolumeBindingMode = string("v1.VolumeBindingMode", "Immediate", "WaitForFirstConsumer")
@@ -26,8 +27,10 @@ VolumeLifecycleMode = string("v1.VolumeLifecycleMode")
 FSGroupPolicy = string("v1.FSGroupPolicy")
 
 TopologySelectorLabelRequirement = Struct("io.k8s.api.core.v1.TopologySelectorLabelRequirement", lambda: (
-    field("key", 1, STRING, omit=False, required=True, doc="Key of the label."),
-    field("values", 2, ListOf(STRING), omit=False, required=True, doc="Values of which the label must have one."),
+    field("key", 1, STRING, omit=False, required=True, limits=Limits(format="label-key"),
+        doc="Key of the label."),
+    field("values", 2, ListOf(STRING), omit=False, required=True, limits=Limits(required=True, unique="*"),
+        doc="Values of which the label must have one."),
 ), doc="TopologySelectorLabelRequirement is one condition on a label of a topology domain.")
 TopologySelectorTerm = Struct("io.k8s.api.core.v1.TopologySelectorTerm", lambda: (
     field("matchLabelExpressions", 1, ListOf(TopologySelectorLabelRequirement), doc="Conditions on labels."),
@@ -35,12 +38,13 @@ TopologySelectorTerm = Struct("io.k8s.api.core.v1.TopologySelectorTerm", lambda:
 StorageClass = Struct("io.k8s.api.storage.v1.StorageClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
-    field("provisioner", 2, STRING, omit=False, required=True, limits=Limits(immutable=FIXED),
+    field("provisioner", 2, STRING, omit=False, required=True,
+        limits=Limits(required=True, format="caseless-label-key", immutable=FIXED),
         doc="Name of the CSI driver or other provisioner that makes the volumes; fixed."),
     field("parameters", 3, MapOf(STRING), limits=Limits(immutable=FIXED),
         doc="Parameters for the provisioner, as its documentation lists them; at most 512, and fixed."),
     field("reclaimPolicy", 4, PersistentVolumeReclaimPolicy, pointer=True, fills="Delete",
-        limits=Limits(immutable=FIXED),
+        limits=Limits(immutable=FIXED, values=("Delete", "Retain"), empty=False),
         doc="What becomes of a volume when its claim is deleted: Delete (the default) or Retain; fixed."),
     field("mountOptions", 5, ListOf(STRING), doc="Options for mount of the volumes, such as ro; they are not checked."),
     field("allowVolumeExpansion", 6, BOOL, pointer=True, doc="True when claims of the class may ask for more later."),
@@ -51,19 +55,24 @@ StorageClass = Struct("io.k8s.api.storage.v1.StorageClass", lambda: (
         doc="Domains in which volumes may be made; anywhere when empty."),
 ), gvk=("storage.k8s.io", "v1", "StorageClass"), doc="StorageClass says how volumes are made for claims.")
 VolumeAttachmentSource = Struct("io.k8s.api.storage.v1.VolumeAttachmentSource", lambda: (
-    field("persistentVolumeName", 1, STRING, pointer=True, doc="Name of a PersistentVolume."),
+    field("persistentVolumeName", 1, STRING, pointer=True, limits=Limits(format="subdomain"),
+        doc="Name of a PersistentVolume."),
     field("inlineVolumeSpec", 2, PersistentVolumeSpec, pointer=True, ungated=EVERY_GATE,
         doc="The volume as a spec, for volumes that a pod names itself and that were migrated to CSI."),
 ), doc="VolumeAttachmentSource is the volume to attach; exactly one field is set.")
 VolumeAttachmentSpec = Struct("io.k8s.api.storage.v1.VolumeAttachmentSpec", lambda: (
-    field("attacher", 1, STRING, omit=False, required=True, doc="Name of the CSI driver that does it."),
+    field("attacher", 1, STRING, omit=False, required=True,
+        limits=Limits(required=True, length=63, format="driver-name"),
+        doc="Name of the CSI driver that does it."),
     field("source", 2, VolumeAttachmentSource, omit=False, required=True, doc="The volume to attach."),
-    field("nodeName", 3, STRING, omit=False, required=True, doc="Node to which the volume is attached."),
+    field("nodeName", 3, STRING, omit=False, required=True, limits=Limits(format="subdomain"),
+        doc="Node to which the volume is attached."),
 ), doc="VolumeAttachmentSpec says what is to be attached where.")
 VolumeError = Struct("io.k8s.api.storage.v1.VolumeError", lambda: (
     field("time", 1, TIME, omit=False, doc="When the operation failed."),
     field("message", 2, STRING, doc="What went wrong, as text for people."),
     field("errorCode", 3, INT32, pointer=True, gate=gated("MutableCSINodeAllocatableCount", "place"),
+        limits=Limits(least=0, words="must be between 0 and 2147483647, inclusive"),
         doc="gRPC code of the failure, such as 8 for exhausted resources."),
 ), doc="VolumeError is the last failure of an operation.")
 VolumeAttachmentStatus = Struct("io.k8s.api.storage.v1.VolumeAttachmentStatus", lambda: (
@@ -83,6 +92,7 @@ VolumeAttachment = Struct("io.k8s.api.storage.v1.VolumeAttachment", lambda: (
 TokenRequest = Struct("io.k8s.api.storage.v1.TokenRequest", lambda: (
     field("audience", 1, STRING, omit=False, required=True, doc="Who the token is for; the API server when empty."),
     field("expirationSeconds", 2, INT64, pointer=True,
+        limits=Limits(least=600, most=1 << 32, words=TOO_SHORT_A_LIFE, most_words=TOO_LONG_A_LIFE),
         doc="Lifetime of the token in seconds, at least 600; 3600 (1 hour) when not set."),
 ), doc="TokenRequest says which token of a pod's service account a driver wants.")
 CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
@@ -93,11 +103,12 @@ CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
         doc="True when the driver gets the pod's name, namespace, uid and service account for mounting; false when not "
             "set."),
     field("volumeLifecycleModes", 3, ListOf(VolumeLifecycleMode, "set"), fills=["Persistent"],
-        limits=Limits(immutable=FIXED),
+        limits=Limits(immutable=FIXED, values=("Persistent", "Ephemeral")),
         doc="How volumes may be used: Persistent (the default) through claims, Ephemeral in pods; fixed."),
     field("storageCapacity", 4, BOOL, pointer=True, fills=False,
         doc="True when the scheduler looks at CSIStorageCapacity objects before it places pods; false when not set."),
     field("fsGroupPolicy", 5, FSGroupPolicy, pointer=True, fills="ReadWriteOnceWithFSType",
+        limits=Limits(values=("File", "None", "ReadWriteOnceWithFSType")),
         doc="When files get the pod's fsGroup: ReadWriteOnceWithFSType (the default), File for always, None for "
             "never."),
     field("tokenRequests", 6, ListOf(TokenRequest),
@@ -109,6 +120,7 @@ CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
         doc="True when the driver can mount volumes with the option context of SELinux; false when not set."),
     field("nodeAllocatableUpdatePeriodSeconds", 9, INT64, pointer=True,
         gate=gated("MutableCSINodeAllocatableCount", "place"),
+        limits=Limits(least=10, words="must be greater than or equal to 10 seconds"),
         doc="Seconds between two updates of how many volumes a node can have, at least 10; no updates when not set."),
     field("serviceAccountTokenInSecrets", 10, BOOL, pointer=True, gate=gated("CSIServiceAccountTokenSecrets", "place"),
         doc="True when tokens come in the secrets of the call, instead of its volume context. Needs tokenRequests."),
@@ -123,12 +135,14 @@ CSIDriver = Struct("io.k8s.api.storage.v1.CSIDriver", lambda: (
 ), gvk=("storage.k8s.io", "v1", "CSIDriver"),
     doc="CSIDriver describes a CSI driver that the cluster has; its name is the driver's.")
 VolumeNodeResources = Struct("io.k8s.api.storage.v1.VolumeNodeResources", lambda: (
-    field("count", 1, INT32, pointer=True,
+    field("count", 1, INT32, pointer=True, limits=Limits(least=0),
         doc="Greatest number of volumes of the driver that can be used on the node; no limit is known when not set."),
 ), doc="VolumeNodeResources says how many volumes a node can have.")
 CSINodeDriver = Struct("io.k8s.api.storage.v1.CSINodeDriver", lambda: (
-    field("name", 1, STRING, omit=False, required=True, doc="Name of a CSI driver, unique in the list."),
-    field("nodeID", 2, STRING, omit=False, required=True, doc="Identity of the node at the driver."),
+    field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, length=63, format="driver-name"),
+        doc="Name of a CSI driver, unique in the list."),
+    field("nodeID", 2, STRING, omit=False, required=True, limits=Limits(required=True),
+        doc="Identity of the node at the driver."),
     field("topologyKeys", 3, ListOf(STRING), omit=False,
         doc="Labels of the node that the driver has set to tell domains."),
     field("allocatable", 4, VolumeNodeResources, pointer=True, doc="How many volumes of the driver the node can have."),
@@ -147,9 +161,10 @@ CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: 
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
     field("nodeTopology", 2, LabelSelector, pointer=True, limits=Limits(immutable=FIXED),
         doc="Labels of the nodes that reach the storage; none when not set, all when empty. Fixed."),
-    field("storageClassName", 3, STRING, omit=False, required=True, limits=Limits(immutable=FIXED),
+    field("storageClassName", 3, STRING, omit=False, required=True, limits=Limits(immutable=FIXED, format="subdomain"),
         doc="StorageClass that the figures are for; fixed."),
-    field("capacity", 4, QUANTITY, pointer=True, doc="How much storage is left; not known when not set."),
+    field("capacity", 4, QUANTITY, pointer=True, limits=Limits(least=0),
+        doc="How much storage is left; not known when not set."),
     field("maximumVolumeSize", 5, QUANTITY, pointer=True,
         doc="Greatest size that one volume can have; not known when not set."),
 ), gvk=("storage.k8s.io", "v1", "CSIStorageCapacity"),
@@ -158,7 +173,8 @@ VolumeAttributesClass = Struct("io.k8s.api.storage.v1.VolumeAttributesClass", la
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
     field("driverName", 2, STRING, omit=False, required=True,
-        limits=Limits(immutable=Immutable(words="updates to driverName are forbidden.", forbids=True)),
+        limits=Limits(required=True, format="caseless-label-key",
+            immutable=Immutable(words="updates to driverName are forbidden.", forbids=True)),
         doc="Name of the CSI driver; fixed."),
     field("parameters", 3, MapOf(STRING),
         limits=Limits(immutable=Immutable(words="updates to parameters are forbidden.", forbids=True)),

@@ -124,6 +124,17 @@ class Checks:
                 errors += rule(at)
 
 
+class _Fields(dict[str, FieldCheck]):
+    """Checks of fields by name, each made when it is first asked for: rules may look after a part in another way."""
+
+    def __init__(self, make: Callable[[str], FieldCheck]) -> None:
+        self._make = make
+
+    def __missing__(self, name: str) -> FieldCheck:
+        made = self[name] = self._make(name)
+        return made
+
+
 class Rules:
     """Checks by type, with the rules of one group of kinds."""
 
@@ -153,12 +164,13 @@ class Rules:
         """The checks of a type, made on first use. Raises ValueError when steps leave out a field with limits."""
         made = self._made.get(struct)
         if made is None:
-            fields = {name: self._field(name, item) for name, item in struct.fields.items() if self._limited(item)}
-            steps = self._steps.get(struct, tuple(fields))
+            limited = tuple(name for name, item in struct.fields.items() if self._limited(item))
+            steps = self._steps.get(struct, limited)
             named = {step[0] if isinstance(step, tuple) else step for step in steps}
-            forgotten = fields.keys() - {*named, *self._by_rules.get(struct, ())}
+            forgotten = set(limited) - {*named, *self._by_rules.get(struct, ())}
             if forgotten:
                 raise ValueError(f"{struct.kind}: nothing checks {', '.join(sorted(forgotten))}")
+            fields = _Fields(lambda name: self._field(name, struct.fields[name]))
             made = self._made[struct] = Checks(struct, fields, steps, self._fits.get(struct, _nothing_fits))
         return made
 

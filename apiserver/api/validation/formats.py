@@ -176,7 +176,17 @@ def _sysctl(path: Path, name: str) -> list[FieldError]:
     return [invalid(path, name, f"must have at most {_SYSCTL_LENGTH} characters and match regex {_SYSCTL}")]
 
 
+def _percent(path: Path, value: str) -> list[FieldError]:
+    return [] if names.PERCENT.matches(value) else [invalid(path, Named(value), names.PERCENT.text)]
+
+
+def _caseless_label_key(path: Path, value: str) -> list[FieldError]:
+    """A qualified name in which upper case counts as lower."""
+    return _invalid(path, value.lower(), names.label_key(value.lower()))
+
+
 FORMATS: Final[dict[str, Format]] = {
+    "caseless-label-key": _format(_caseless_label_key),
     "caseless-subdomain": _by(names.dns_subdomain_caseless),
     "config-map-key": _by(names.config_map_key),
     "dns-label": _by(names.dns_label, _LABEL_LIMIT),
@@ -191,6 +201,7 @@ FORMATS: Final[dict[str, Format]] = {
     "long-name": _by(names.long_name),
     "no-backsteps": _format(no_backsteps),
     "path-segment": _by(names.path_segment),
+    "percent": _format(_percent),
     "pool-name": _format(_pool_name),
     "port-name": _by(names.port_name),
     "qualified-name": _format(_qualified_name, QUALIFIED_LIMIT),

@@ -7,7 +7,13 @@ from typing import Any, ClassVar, Final
 from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported, required
 from apiserver.api.internal import internal
-from apiserver.api.types.apps import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy
+from apiserver.api.types.apps import (
+    DaemonSet,
+    DaemonSetSpec,
+    DaemonSetStatus,
+    DaemonSetUpdateStrategy,
+    RollingUpdateDaemonSet,
+)
 from apiserver.api.types.core.pods import PodTemplateSpec
 from apiserver.api.types.meta import LabelSelector
 from apiserver.api.validation.changes import changes
@@ -18,14 +24,13 @@ from apiserver.resources.apps.rules import (
     always_runs,
     at_most_100_percent,
     collisions_only_grow,
-    int_or_percent,
     is_empty,
     number,
     shown_number,
 )
 from apiserver.resources.apps.strategy import TEMPLATE, WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.corerules import validate_label_selector
+from apiserver.resources.corerules import RULES, validate_label_selector
 from apiserver.resources.pods.template import template_warnings, validate_template
 from apiserver.resources.workloads import counts, nonnegative, selects_template, template_columns
 
@@ -35,7 +40,8 @@ Json = dict[str, Any]
 
 _CHANGES: Final = changes(DaemonSetSpec)
 _SPEC: Final = Path("spec")
-_COUNTS: Final = (
+RULES.set(
+    DaemonSetStatus,
     "currentNumberScheduled",
     "numberMisscheduled",
     "desiredNumberScheduled",
@@ -46,6 +52,7 @@ _COUNTS: Final = (
     "numberUnavailable",
     "collisionCount",
 )
+RULES.set(DaemonSetSpec, by_rules=("selector", "template", "updateStrategy", "minReadySeconds", "revisionHistoryLimit"))
 
 
 def _generation(obj: Json) -> int:
@@ -83,17 +90,18 @@ class DaemonSetStrategy(WorkloadStrategy):
                 )
             )
         errors += validate_template(at, template) + always_runs(at, template, "DaemonSet")
-        errors += nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds"))
+        here = RULES.of(DaemonSetSpec).at(_SPEC, spec)
+        errors += here.field("minReadySeconds")
         errors += nonnegative(_SPEC / "templateGeneration", _generation(obj))
         errors += _update_strategy(_SPEC / "updateStrategy", spec["updateStrategy"])
-        return errors + nonnegative(_SPEC / "revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+        return errors + here.field("revisionHistoryLimit")
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return _CHANGES.errors(_SPEC, obj["spec"], old["spec"]) + self.validate(ctx, obj)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status = obj.get("status") or {}
-        return counts(status, _COUNTS) + collisions_only_grow(status, old.get("status") or {})
+        return counts(DaemonSetStatus, status) + collisions_only_grow(status, old.get("status") or {})
 
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
         return template_warnings(TEMPLATE, obj["spec"]["template"]) if _generation(obj) != _generation(old) else []
@@ -109,7 +117,7 @@ def _update_strategy(path: Path, strategy: Json) -> list[FieldError]:
         return [required(at)]
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     both = (("maxUnavailable", unavailable), ("maxSurge", surge))
-    errors = [error for field, value in both for error in int_or_percent(at / field, value)]
+    errors = RULES.of(RollingUpdateDaemonSet).errors(at, rolling)
     errors += [error for field, value in both for error in at_most_100_percent(at / field, value)]
     if number(unavailable) and number(surge):
         errors.append(invalid(at / "maxSurge", shown_number(surge), "may not be set when maxUnavailable is non-zero"))

@@ -7,7 +7,16 @@ from typing import Any, ClassVar, Final
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
 from apiserver.api.internal import internal
 from apiserver.api.selectors import SelectorError, from_object
-from apiserver.api.types.apps import Deployment, DeploymentSpec, DeploymentStrategy, ReplicaSet, ReplicaSetSpec
+from apiserver.api.types.apps import (
+    Deployment,
+    DeploymentSpec,
+    DeploymentStatus,
+    DeploymentStrategy,
+    ReplicaSet,
+    ReplicaSetSpec,
+    ReplicaSetStatus,
+    RollingUpdateDeployment,
+)
 from apiserver.api.validation.changes import Changes, changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
@@ -21,13 +30,13 @@ from apiserver.resources.apps.defaults import (
 from apiserver.resources.apps.rules import (
     at_most_100_percent,
     collisions_only_grow,
-    int_or_percent,
     number,
     selector_and_template,
     shown_number,
 )
 from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.corerules import RULES
 from apiserver.resources.scales import SCALE
 from apiserver.resources.workloads import counts, hostname_warnings, nonnegative, template_columns
 
@@ -37,24 +46,22 @@ Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _STRATEGIES: Final = ("Recreate", "RollingUpdate")
-_DEPLOYMENT_COUNTS: Final = (
-    "observedGeneration",
-    "replicas",
-    "updatedReplicas",
-    "readyReplicas",
-    "availableReplicas",
-    "unavailableReplicas",
+RULES.set(
+    DeploymentStatus, "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
+    "unavailableReplicas", "terminatingReplicas", "collisionCount",
+)  # fmt: skip
+RULES.set(
+    ReplicaSetStatus, "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
     "terminatingReplicas",
-    "collisionCount",
-)
-_REPLICA_SET_COUNTS: Final = (
-    "replicas",
-    "fullyLabeledReplicas",
-    "readyReplicas",
-    "availableReplicas",
-    "observedGeneration",
-    "terminatingReplicas",
-)
+)  # fmt: skip
+RULES.set(
+    DeploymentSpec,
+    by_rules=(
+        "replicas", "selector", "template", "strategy", "minReadySeconds", "revisionHistoryLimit",
+        "progressDeadlineSeconds",
+    ),
+)  # fmt: skip
+RULES.set(ReplicaSetSpec, by_rules=("replicas", "selector", "template", "minReadySeconds"))
 
 
 class _ReplicasStrategy(WorkloadStrategy):
@@ -86,21 +93,21 @@ class DeploymentStrategyRules(_ReplicasStrategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
-        errors = nonnegative(_SPEC / "replicas", spec.get("replicas")) + selector_and_template(_SPEC, spec)
+        here = RULES.of(DeploymentSpec).at(_SPEC, spec)
+        errors = here.field("replicas") + selector_and_template(_SPEC, spec)
         errors += _strategy(_SPEC / "strategy", spec["strategy"])
-        errors += nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds"))
-        errors += nonnegative(_SPEC / "revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+        errors += here.fields("minReadySeconds", "revisionHistoryLimit")
         if revision := (obj["metadata"].get("annotations") or {}).get(ROLLBACK):
             errors += nonnegative(_SPEC / "rollback" / "version", int(revision))
         deadline, at = spec.get("progressDeadlineSeconds"), _SPEC / "progressDeadlineSeconds"
-        errors += nonnegative(at, deadline)
+        errors += here.field("progressDeadlineSeconds")
         if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
             errors.append(invalid(at, deadline, "must be greater than minReadySeconds"))
         return errors
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status = obj.get("status") or {}
-        errors = counts(status, _DEPLOYMENT_COUNTS, ("updatedReplicas", "readyReplicas", "availableReplicas"))
+        errors = counts(DeploymentStatus, status, ("updatedReplicas", "readyReplicas", "availableReplicas"))
         return errors + collisions_only_grow(status, old.get("status") or {})
 
 
@@ -118,7 +125,7 @@ def _strategy(path: Path, strategy: Json) -> list[FieldError]:
     if rolling is None:
         return [required(at, "this should be defaulted and never be nil")]
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
-    errors = int_or_percent(at / "maxUnavailable", unavailable) + int_or_percent(at / "maxSurge", surge)
+    errors = RULES.of(RollingUpdateDeployment).errors(at, rolling)
     if not number(unavailable) and not number(surge):
         errors.append(invalid(at / "maxUnavailable", shown_number(unavailable), "may not be 0 when `maxSurge` is 0"))
     return errors + at_most_100_percent(at / "maxUnavailable", unavailable)
@@ -130,17 +137,12 @@ class ReplicaSetStrategy(_ReplicasStrategy):
     new_status: ClassVar[Json] = {"replicas": 0}
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        spec = obj["spec"]
-        errors = nonnegative(_SPEC / "replicas", spec.get("replicas"))
-        return (
-            errors
-            + nonnegative(_SPEC / "minReadySeconds", spec.get("minReadySeconds"))
-            + selector_and_template(_SPEC, spec)
-        )
+        here = RULES.of(ReplicaSetSpec).at(_SPEC, obj["spec"])
+        return here.fields("replicas", "minReadySeconds") + selector_and_template(_SPEC, obj["spec"])
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return counts(
-            obj.get("status") or {}, _REPLICA_SET_COUNTS, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+            ReplicaSetStatus, obj.get("status") or {}, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         )
 
 

@@ -11,7 +11,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.workloads import nonnegative
+from apiserver.resources.corerules import RULES
 
 __all__ = ["CONTROLLER_REVISIONS"]
 
@@ -23,7 +23,7 @@ _DATA: Final = Path("data")
 
 class ControllerRevisionStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        errors = nonnegative(Path("revision"), obj.get("revision"))
+        errors = RULES.of(ControllerRevision).at(Path(), obj).field("revision")
         if obj.get("data") is None:
             errors.append(required(_DATA, "data is mandatory"))
         elif not isinstance(obj["data"], dict):
@@ -31,7 +31,7 @@ class ControllerRevisionStrategy(Strategy):
         return errors
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return nonnegative(Path("revision"), obj.get("revision")) + _CHANGES.errors(Path(), obj, old)
+        return RULES.of(ControllerRevision).at(Path(), obj).field("revision") + _CHANGES.errors(Path(), obj, old)
 
 
 def _controller(obj: Json) -> str:

@@ -4,26 +4,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported
 from apiserver.api.internal import internal
-from apiserver.api.names import NamePattern
+from apiserver.api.names import PERCENT
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.meta import LabelSelector
 from apiserver.resources.pods.template import validate_template
-from apiserver.resources.workloads import nonnegative, selects_template, validate_required_selector
+from apiserver.resources.workloads import selects_template, validate_required_selector
 
 __all__ = [
-    "always_runs", "at_most_100_percent", "collisions_only_grow", "int_or_percent", "is_empty", "number",
+    "always_runs", "at_most_100_percent", "collisions_only_grow", "is_empty", "number",
     "selector_and_template", "shown_number",
 ]  # fmt: skip
 
 Json = dict[str, Any]
-
-_PERCENT: Final = NamePattern(
-    "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
-)
 
 
 def is_empty(selector: Json) -> bool:
@@ -62,12 +58,6 @@ def always_runs(path: Path, template: Json, kind: str) -> list[FieldError]:
     return errors
 
 
-def int_or_percent(path: Path, value: int | str) -> list[FieldError]:
-    if isinstance(value, str):
-        return [] if _PERCENT.matches(value) else [invalid(path, Named(value), _PERCENT.text)]
-    return nonnegative(path, value)
-
-
 def shown_number(value: int | str) -> int | str:
     """A number or percentage as errors show it."""
     return Named(value) if isinstance(value, str) else value
@@ -77,12 +67,12 @@ def number(value: int | str) -> int:
     """The number, of a percentage as well; of any other text 0."""
     if isinstance(value, int):
         return value
-    text = value.removesuffix("%") if _PERCENT.matches(value) else value
+    text = value.removesuffix("%") if PERCENT.matches(value) else value
     return int(text) if text.removeprefix("-").isdigit() else 0
 
 
 def at_most_100_percent(path: Path, value: int | str) -> list[FieldError]:
-    if not isinstance(value, str) or not _PERCENT.matches(value) or number(value) <= 100:
+    if not isinstance(value, str) or not PERCENT.matches(value) or number(value) <= 100:
         return []
     return [invalid(path, Named(value), "must not be greater than 100%")]
 

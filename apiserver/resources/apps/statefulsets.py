@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, required
 from apiserver.api.internal import internal
-from apiserver.api.names import dns_label
 from apiserver.api.selectors import SelectorError, from_object
 from apiserver.api.types.apps import (
     RollingUpdateStatefulSetStrategy,
     StatefulSet,
     StatefulSetSpec,
+    StatefulSetStatus,
     StatefulSetUpdateStrategy,
 )
 from apiserver.api.types.meta import LabelSelector
@@ -23,13 +23,13 @@ from apiserver.resources.apps.rules import (
     always_runs,
     at_most_100_percent,
     collisions_only_grow,
-    int_or_percent,
     is_empty,
     number,
     shown_number,
 )
 from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.corerules import RULES
 from apiserver.resources.metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.template import validate_template
 from apiserver.resources.pods.validation import validate_pod_annotations
@@ -38,7 +38,6 @@ from apiserver.resources.volumes.claimspec import validate_claim_spec
 from apiserver.resources.volumes.warnings import fractional_storage
 from apiserver.resources.workloads import (
     counts,
-    nonnegative,
     selects_template,
     template_columns,
     validate_required_selector,
@@ -62,7 +61,14 @@ _FIXED: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy',"
     " 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-_COUNTS: Final = (
+_PARTS: Final = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+_FOREVER: Final = (
+    "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+)
+
+
+RULES.set(
+    StatefulSetStatus,
     "replicas",
     "readyReplicas",
     "currentReplicas",
@@ -71,10 +77,13 @@ _COUNTS: Final = (
     "observedGeneration",
     "collisionCount",
 )
-_PARTS: Final = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-_FOREVER: Final = (
-    "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
-)
+RULES.set(
+    StatefulSetSpec,
+    by_rules=(
+        "replicas", "selector", "template", "volumeClaimTemplates", "serviceName", "podManagementPolicy",
+        "updateStrategy", "minReadySeconds", "persistentVolumeClaimRetentionPolicy", "ordinals",
+    ),
+)  # fmt: skip
 
 
 class StatefulSetStrategy(WorkloadStrategy):
@@ -106,7 +115,7 @@ class StatefulSetStrategy(WorkloadStrategy):
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status = obj.get("status") or {}
-        return counts(status, _COUNTS, _PARTS, ready="status.readyReplicas") + collisions_only_grow(
+        return counts(StatefulSetStatus, status, _PARTS, ready="status.readyReplicas") + collisions_only_grow(
             status, old.get("status") or {}
         )
 
@@ -144,27 +153,17 @@ def _spec_errors(spec: Json, creation: Context | None, *, template: bool = True)
     is looked at.
     """
     errors = _management(spec) + _update_strategy(_SPEC / "updateStrategy", spec["updateStrategy"])
-    retention = spec.get("persistentVolumeClaimRetentionPolicy")
-    for field in ("whenDeleted", "whenScaled") if retention is not None else ():
-        policy = (retention or {}).get(field, "")
-        if policy not in ("Retain", "Delete"):
-            errors.append(
-                not_supported(
-                    _SPEC / "persistentVolumeClaimRetentionPolicy" / field, Named(policy), ("Retain", "Delete")
-                )
-            )
+    here = RULES.of(StatefulSetSpec).at(_SPEC, spec)
+    errors += here.field("persistentVolumeClaimRetentionPolicy")
     if creation is not None:
         attributes = creation.features.enabled("VolumeAttributesClass")
         for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
             errors += validate_claim_spec(
                 (_SPEC / "volumeClaimTemplates")[index] / "spec", claim["spec"], attributes_class=attributes
             )
-    errors += nonnegative(_SPEC / "replicas", spec.get("replicas")) + nonnegative(
-        _SPEC / "minReadySeconds", spec.get("minReadySeconds")
-    )
-    errors += nonnegative(_SPEC / "ordinals.start", (spec.get("ordinals") or {}).get("start"))
-    if creation is not None and spec.get("serviceName"):
-        errors += [invalid(_SPEC / "serviceName", spec["serviceName"], text) for text in dns_label(spec["serviceName"])]
+    errors += here.fields("replicas", "minReadySeconds", "ordinals")
+    if creation is not None:
+        errors += here.field("serviceName")
     return errors + _selector(spec, template) + always_runs(_SPEC / "template", spec["template"], "StatefulSet")
 
 
@@ -196,11 +195,9 @@ def _update_strategy(path: Path, strategy: Json) -> list[FieldError]:
                 "only allowed for updateStrategy 'RollingUpdate'",
             )
         ]
-    errors = nonnegative(at / "partition", rolling.get("partition"))
-    most = rolling.get("maxUnavailable")
+    errors, most = RULES.of(RollingUpdateStatefulSetStrategy).errors(at, rolling), rolling.get("maxUnavailable")
     if most is not None:
         at /= "maxUnavailable"
-        errors += int_or_percent(at, most)
         if not number(most):
             errors.append(invalid(at, shown_number(most), "cannot be 0"))
         errors += at_most_100_percent(at, most)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from apiserver.api.durations import age
-from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported, required
+from apiserver.api.fielderrors import FieldError, Path, invalid, not_supported
 from apiserver.api.internal import internal
 from apiserver.api.types.batch import CronJob, CronJobSpec
 from apiserver.api.types.meta import LabelSelector
@@ -17,8 +17,9 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.batch.defaults import cron_job_to_hub, default_cron_job
 from apiserver.resources.batch.jobs import job_spec_warnings
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.corerules import RULES
 from apiserver.resources.pods.dropping import drop_disabled_in_template
-from apiserver.resources.workloads import count_generation, hostname_warnings, nonnegative, template_columns
+from apiserver.resources.workloads import count_generation, hostname_warnings, template_columns
 
 __all__ = ["CRON_JOBS"]
 
@@ -30,12 +31,20 @@ _JOB: Final = _SPEC / "jobTemplate" / "spec"
 _TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
 #: A job's name is the CronJob's with eleven characters more.
 _NAME_LENGTH: Final = 52
-_POLICIES: Final = ("Allow", "Forbid", "Replace")
 _ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}", re.ASCII)
 _ZONE_IN_SCHEDULE: Final = (
     "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
     "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
 )
+
+
+RULES.set(
+    CronJobSpec,
+    by_rules=(
+        "schedule", "startingDeadlineSeconds", "concurrencyPolicy", "jobTemplate", "successfulJobsHistoryLimit",
+        "failedJobsHistoryLimit",
+    ),
+)  # fmt: skip
 
 
 def _template(obj: Json) -> Json:
@@ -83,7 +92,7 @@ class CronJobStrategy(Strategy):
 def _spec_errors(spec: Json, old: Json | None) -> list[FieldError]:
     from apiserver.resources.batch.jobvalidation import validate_template_job_spec
 
-    schedule = spec.get("schedule", "")
+    here, schedule = RULES.of(CronJobSpec).at(_SPEC, spec), spec.get("schedule", "")
     if schedule:
         errors = _schedule(
             _SPEC / "schedule",
@@ -92,14 +101,11 @@ def _spec_errors(spec: Json, old: Json | None) -> list[FieldError]:
             with_zone=old is not None and "TZ" in old.get("schedule", ""),
         )
     else:
-        errors = [required(_SPEC / "schedule")]
-    errors += nonnegative(_SPEC / "startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
+        errors = here.field("schedule")
+    errors += here.field("startingDeadlineSeconds")
     if old is None or old.get("timeZone") != spec.get("timeZone"):
         errors += _time_zone(_SPEC / "timeZone", spec.get("timeZone"))
-    policy = spec.get("concurrencyPolicy", "")
-    if policy not in _POLICIES:
-        at = _SPEC / "concurrencyPolicy"
-        errors.append(not_supported(at, Named(policy), _POLICIES) if policy else required(at))
+    errors += here.field("concurrencyPolicy")
     job = spec["jobTemplate"]["spec"]
     errors += validate_template_job_spec(_JOB, job)
     if job.get("selector") is not None:
@@ -108,9 +114,7 @@ def _spec_errors(spec: Json, old: Json | None) -> list[FieldError]:
         )
     if job.get("manualSelector"):
         errors.append(not_supported(_JOB / "manualSelector", True, ("nil", "false")))
-    for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        errors += nonnegative(_SPEC / field, spec.get(field))
-    return errors
+    return errors + here.fields("successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 
 
 def _schedule(path: Path, schedule: str, zone: str | None, *, with_zone: bool) -> list[FieldError]:

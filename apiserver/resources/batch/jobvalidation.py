@@ -17,13 +17,24 @@ from apiserver.api.fielderrors import (
     too_many,
 )
 from apiserver.api.internal import internal
-from apiserver.api.names import dns_label, domain_prefixed_path, label_key
+from apiserver.api.names import dns_label, domain_prefixed_path
+from apiserver.api.schema import Struct
 from apiserver.api.selectors import SelectorError, from_object
-from apiserver.api.types.batch import JobSpec
+from apiserver.api.types.batch import (
+    JobSpec,
+    PodFailurePolicy,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicyRule,
+    SuccessPolicy,
+    SuccessPolicyRule,
+)
 from apiserver.api.types.meta import LabelSelector
+from apiserver.api.validation.compile import most_items
 from apiserver.resources.batch.indexes import IndexesError, count_indexes
+from apiserver.resources.corerules import RULES
 from apiserver.resources.pods.template import validate_template
-from apiserver.resources.workloads import nonnegative, selects_template, shown_labels, validate_required_selector
+from apiserver.resources.workloads import selects_template, shown_labels, validate_required_selector
 
 __all__ = ["INDEXED", "NAME_LABELS", "UID_LABELS", "validate_job", "validate_job_spec", "validate_template_job_spec"]
 
@@ -38,11 +49,7 @@ _SPEC: Final = Path("spec")
 _MANY: Final = 100_000
 _MANY_PARALLEL: Final = 10_000
 _MANY_FAILED: Final = 10_000
-_RULES: Final = 20
-_EXIT_CODES: Final = 255
-_PATTERNS: Final = 20
 _MANAGER_LENGTH: Final = 63
-_INDEXES_LENGTH: Final = 64 * 1024
 _COUNTS: Final = (
     "parallelism",
     "completions",
@@ -51,8 +58,18 @@ _COUNTS: Final = (
     "ttlSecondsAfterFinished",
     "backoffLimitPerIndex",
 )
-_ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
-_STATUSES: Final = ("False", "True", "Unknown")
+
+
+RULES.set(
+    JobSpec,
+    by_rules=(
+        *_COUNTS, "maxFailedIndexes", "podFailurePolicy", "successPolicy", "selector", "template", "completionMode",
+        "podReplacementPolicy",
+    ),
+)  # fmt: skip
+RULES.set(PodFailurePolicyRule, by_rules=("action", "onExitCodes", "onPodConditions"))
+RULES.set(PodFailurePolicyOnExitCodesRequirement, by_rules=("operator", "values"))
+RULES.set(SuccessPolicyRule, by_rules=("succeededIndexes", "succeededCount"))
 
 
 def validate_job(obj: Json, *, prefixed_labels: bool = True) -> list[FieldError]:
@@ -102,19 +119,16 @@ def validate_job_spec(path: Path, spec: Json) -> list[FieldError]:
 
 def validate_template_job_spec(path: Path, spec: Json) -> list[FieldError]:
     """What holds for the job of a CronJob as well, which has no selector yet."""
-    errors: list[FieldError] = []
-    for field in _COUNTS:
-        errors += nonnegative(path / field, spec.get(field))
-    if spec.get("maxFailedIndexes") is not None:
-        errors += nonnegative(path / "maxFailedIndexes", spec["maxFailedIndexes"])
-        if spec.get("backoffLimitPerIndex") is None:
-            errors.append(required(path / "backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    here = RULES.of(JobSpec).at(path, spec)
+    errors = here.fields(*_COUNTS, "maxFailedIndexes")
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        errors.append(required(path / "backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     manager = spec.get("managedBy")
     if manager is not None:
         errors += domain_prefixed_path(path / "managedBy", manager)
         if len(manager.encode()) > _MANAGER_LENGTH:
             errors.append(too_long(path / "managedBy", _MANAGER_LENGTH))
-    errors += _completion_mode(path, spec)
+    errors += here.field("completionMode") + _completion_mode(path, spec)
     if spec.get("podFailurePolicy") is not None:
         errors += _failure_policy(path / "podFailurePolicy" / "rules", spec)
     if spec.get("successPolicy") is not None:
@@ -122,7 +136,7 @@ def validate_template_job_spec(path: Path, spec: Json) -> list[FieldError]:
             shown = internal(JobSpec.fields["successPolicy"].type, spec["successPolicy"])
             errors.append(invalid(path / "successPolicy", shown, "requires indexed completion mode"))
         else:
-            errors += _success_policy(path / "successPolicy" / "rules", spec)
+            errors += _success_policy(path / "successPolicy", spec)
     errors += _replacement_policy(path / "podReplacementPolicy", spec)
     errors += validate_template(path / "template", spec["template"])
     return errors + _restart_policy(path / "template" / "spec" / "restartPolicy", spec)
@@ -130,17 +144,14 @@ def validate_template_job_spec(path: Path, spec: Json) -> list[FieldError]:
 
 def _completion_mode(path: Path, spec: Json) -> list[FieldError]:
     mode = spec.get("completionMode")
-    errors: list[FieldError] = []
-    if mode not in (None, "NonIndexed", INDEXED):
-        errors.append(not_supported(path / "completionMode", mode, ("NonIndexed", INDEXED)))
     if mode == INDEXED:
-        errors += _indexed(path, spec)
-    elif mode in (None, "NonIndexed"):
-        errors += [
-            invalid(path / field, spec[field], "requires indexed completion mode")
-            for field in ("backoffLimitPerIndex", "maxFailedIndexes") if spec.get(field) is not None
-        ]  # fmt: skip
-    return errors
+        return _indexed(path, spec)
+    if mode not in (None, "NonIndexed"):
+        return []
+    return [
+        invalid(path / field, spec[field], "requires indexed completion mode")
+        for field in ("backoffLimitPerIndex", "maxFailedIndexes") if spec.get(field) is not None
+    ]  # fmt: skip
 
 
 def _indexed(path: Path, spec: Json) -> list[FieldError]:
@@ -199,13 +210,15 @@ def _replacement_policy(path: Path, spec: Json) -> list[FieldError]:
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def _values(supported: tuple[str, ...]) -> str:
-    return "valid values: [" + " ".join(f'"{value}"' for value in supported) + "]"
+def _too_many(path: Path, struct: Struct, name: str, items: list[Any]) -> list[FieldError]:
+    """(Of too long a list the items are looked at as well.)"""
+    most = most_items(struct, name)
+    return [too_many(path, len(items), most)] if len(items) > most else []
 
 
 def _failure_policy(path: Path, spec: Json) -> list[FieldError]:
     rules, pod = spec["podFailurePolicy"].get("rules") or [], spec["template"]["spec"]
-    errors = [too_many(path, len(rules), _RULES)] if len(rules) > _RULES else []
+    errors = _too_many(path, PodFailurePolicy, "rules", rules)
     names = {
         container.get("name", "") for field in ("containers", "initContainers") for container in pod.get(field) or ()
     }
@@ -216,14 +229,9 @@ def _failure_policy(path: Path, spec: Json) -> list[FieldError]:
 
 def _failure_rule(path: Path, rule: Json, spec: Json, names: set[str]) -> list[FieldError]:
     action, codes, patterns = rule.get("action", ""), rule.get("onExitCodes"), rule.get("onPodConditions") or []
-    errors: list[FieldError] = []
-    if not action:
-        errors.append(required(path / "action", _values(_ACTIONS)))
-    elif action == "FailIndex":
-        if spec.get("backoffLimitPerIndex") is None:
-            errors.append(invalid(path / "action", Named(action), "requires the backoffLimitPerIndex to be set"))
-    elif action not in _ACTIONS:
-        errors.append(not_supported(path / "action", Named(action), _ACTIONS))
+    errors = RULES.of(PodFailurePolicyRule).at(path, rule).field("action")
+    if action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+        errors.append(invalid(path / "action", Named(action), "requires the backoffLimitPerIndex to be set"))
     if codes is not None:
         errors += _exit_codes(path / "onExitCodes", codes, names)
     if patterns:
@@ -236,15 +244,9 @@ def _failure_rule(path: Path, rule: Json, spec: Json, names: set[str]) -> list[F
 
 
 def _pod_conditions(path: Path, patterns: list[Json]) -> list[FieldError]:
-    errors = [too_many(path, len(patterns), _PATTERNS)] if len(patterns) > _PATTERNS else []
-    for index, pattern in enumerate(patterns):
-        kind, status = pattern.get("type", ""), pattern.get("status", "")
-        errors += [invalid(path[index] / "type", kind, text) for text in label_key(kind)]
-        if not status:
-            errors.append(required(path[index] / "status", _values(_STATUSES)))
-        elif status not in _STATUSES:
-            errors.append(not_supported(path[index] / "status", Named(status), _STATUSES))
-    return errors
+    errors = _too_many(path, PodFailurePolicyRule, "onPodConditions", patterns)
+    checks = RULES.of(PodFailurePolicyOnPodConditionsPattern)
+    return errors + [error for index, pattern in enumerate(patterns) for error in checks.errors(path[index], pattern)]
 
 
 def _exit_codes(path: Path, requirement: Json, names: set[str]) -> list[FieldError]:
@@ -253,19 +255,14 @@ def _exit_codes(path: Path, requirement: Json, names: set[str]) -> list[FieldErr
         requirement.get("containerName"),
         requirement.get("values") or [],
     )
-    errors: list[FieldError] = []
-    if not operator:
-        errors.append(required(path / "operator", _values(("In", "NotIn"))))
-    elif operator not in ("In", "NotIn"):
-        errors.append(not_supported(path / "operator", Named(operator), ("In", "NotIn")))
+    errors = RULES.of(PodFailurePolicyOnExitCodesRequirement).at(path, requirement).field("operator")
     if container is not None and container not in names:
         detail = "must be one of the container or initContainer names in the pod template"
         errors.append(invalid(path / "containerName", container, detail))
     at = path / "values"
     if not values:
         errors.append(invalid(at, requirement.get("values"), "at least one value is required"))
-    elif len(values) > _EXIT_CODES:
-        errors.append(too_many(at, len(values), _EXIT_CODES))
+    errors += _too_many(at, PodFailurePolicyOnExitCodesRequirement, "values", values)
     seen: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
@@ -282,13 +279,11 @@ def _exit_codes(path: Path, requirement: Json, names: set[str]) -> list[FieldErr
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _success_policy(path: Path, spec: Json) -> list[FieldError]:
-    rules = spec["successPolicy"].get("rules") or []
-    errors = (
-        [] if rules else [required(path, "at least one rules must be specified when the successPolicy is specified")]
-    )
-    if len(rules) > _RULES:
-        errors.append(too_many(path, len(rules), _RULES))
+def _success_policy(policy: Path, spec: Json) -> list[FieldError]:
+    rules, path = spec["successPolicy"].get("rules") or [], policy / "rules"
+    if not rules:
+        return RULES.of(SuccessPolicy).at(policy, spec["successPolicy"]).field("rules")
+    errors = _too_many(path, SuccessPolicy, "rules", rules)
     for index, rule in enumerate(rules):
         errors += _success_rule(path[index], rule, spec.get("completions") or 0)
     return errors
@@ -296,21 +291,21 @@ def _success_policy(path: Path, spec: Json) -> list[FieldError]:
 
 def _success_rule(path: Path, rule: Json, completions: int) -> list[FieldError]:
     count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
+    here = RULES.of(SuccessPolicyRule).at(path, rule)
     errors: list[FieldError] = []
     if count is None and indexes is None:
         errors.append(required(path, "at least one of succeededCount or succeededIndexes must be specified"))
     total = 0
     if indexes is not None:
         at = path / "succeededIndexes"
-        if len(indexes.encode()) > _INDEXES_LENGTH:
-            errors.append(too_long(at, _INDEXES_LENGTH))
+        errors += here.field("succeededIndexes")
         try:
             total = count_indexes(indexes, completions)
         except IndexesError as error:
             errors.append(invalid(at, indexes, f"error parsing succeededIndexes: {error}"))
     if count is not None:
         at = path / "succeededCount"
-        errors += nonnegative(at, count)
+        errors += here.field("succeededCount")
         if count > completions:
             errors.append(
                 invalid(at, count, f"must be less than or equal to {completions} (the number of specified completions)")

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported
+from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.internal import internal
-from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
+from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
-from apiserver.resources.apps.rules import at_most_100_percent, int_or_percent
+from apiserver.resources.apps.rules import at_most_100_percent
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.conditions import validate_conditions
-from apiserver.resources.corerules import validate_label_selector
-from apiserver.resources.workloads import count_generation, nonnegative
+from apiserver.resources.corerules import RULES
+from apiserver.resources.workloads import count_generation
 
 __all__ = ["POD_DISRUPTION_BUDGETS"]
 
@@ -27,8 +27,13 @@ Json = dict[str, Any]
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _BOUNDS: Final = ("minAvailable", "maxUnavailable")
-_POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
 _COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+RULES.set(
+    PodDisruptionBudgetSpec, by_rules=("minAvailable", "maxUnavailable", "selector", "unhealthyPodEvictionPolicy")
+)
+RULES.set(PodDisruptionBudgetStatus, *_COUNTS)
 
 
 class PodDisruptionBudgetStrategy(Strategy):
@@ -49,6 +54,7 @@ class PodDisruptionBudgetStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
+        here = RULES.of(PodDisruptionBudgetSpec).at(_SPEC, spec)
         errors: list[FieldError] = []
         if all(spec.get(field) is not None for field in _BOUNDS):
             errors.append(
@@ -58,12 +64,8 @@ class PodDisruptionBudgetStrategy(Strategy):
             )
         for field in _BOUNDS:
             if spec.get(field) is not None:
-                errors += int_or_percent(_SPEC / field, spec[field]) + at_most_100_percent(_SPEC / field, spec[field])
-        errors += validate_label_selector(_SPEC / "selector", spec.get("selector"))
-        policy = spec.get("unhealthyPodEvictionPolicy")
-        if policy is not None and policy not in _POLICIES:
-            errors.append(not_supported(_SPEC / "unhealthyPodEvictionPolicy", Named(policy), _POLICIES))
-        return errors
+                errors += here.field(field) + at_most_100_percent(_SPEC / field, spec[field])
+        return errors + here.fields("selector", "unhealthyPodEvictionPolicy")
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self.validate(ctx, obj)
@@ -71,9 +73,7 @@ class PodDisruptionBudgetStrategy(Strategy):
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         status = obj.get("status") or {}
         errors = validate_conditions(_STATUS / "conditions", status.get("conditions"))
-        for field in _COUNTS:
-            errors += nonnegative(_STATUS / field, status.get(field))
-        return errors
+        return errors + RULES.of(PodDisruptionBudgetStatus).errors(_STATUS, status)
 
 
 def _bound(field: str) -> Any:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, required, too_long
-from apiserver.api.names import dns_subdomain
-from apiserver.api.types.storage import VolumeAttachment
+from apiserver.api.fielderrors import FieldError, Path, forbidden, required, too_long
+from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeError
 from apiserver.api.validation.changes import changes
-from apiserver.api.validation.formats import driver_name
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
+from apiserver.resources.corerules import RULES
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.statuses import keep_metadata_for_status
 from apiserver.resources.volumes.persistentspec import validate_spec
@@ -48,12 +47,11 @@ def _problem(path: Path, problem: Json | None) -> list[FieldError]:
         if len(problem.get("message", "").encode()) > _MESSAGE_LIMIT
         else []
     )
-    code = problem.get("errorCode")
-    return (
-        [*errors, invalid(path / "errorCode", code, "must be between 0 and 2147483647, inclusive")]
-        if code is not None and code < 0
-        else errors
-    )
+    return errors + RULES.of(VolumeError).errors(path, problem)
+
+
+RULES.set(VolumeAttachmentSource, by_rules=("inlineVolumeSpec", "persistentVolumeName"))
+RULES.set(VolumeAttachmentSpec, by_rules=("attacher", "source", "nodeName"))
 
 
 class VolumeAttachmentStrategy(Strategy):
@@ -64,10 +62,8 @@ class VolumeAttachmentStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec, status = obj["spec"], obj.get("status") or {}
-        errors = driver_name(_SPEC / "attacher", spec.get("attacher", ""))
-        source, node = spec.get("source") or {}, spec.get("nodeName", "")
-        errors += _source(_SPEC / "source", source)
-        errors += [invalid(_SPEC / "nodeName", node, text) for text in dns_subdomain(node)]
+        here, source = RULES.of(VolumeAttachmentSpec).at(_SPEC, spec), spec.get("source") or {}
+        errors = here.field("attacher") + _source(_SPEC / "source", source) + here.field("nodeName")
         if (
             sum(
                 len(key.encode()) + len(value.encode())
@@ -78,13 +74,7 @@ class VolumeAttachmentStrategy(Strategy):
             errors.append(too_long(_STATUS / "attachmentMetadata", _METADATA_LIMIT))
         for field in _ERRORS:
             errors += _problem(_STATUS / field, status.get(field))
-        name = source.get("persistentVolumeName")
-        return (
-            errors
-            if name is None
-            else errors
-            + [invalid(_SPEC / "source" / "persistentVolumeName", name, text) for text in dns_subdomain(name)]
-        )
+        return errors + RULES.of(VolumeAttachmentSource).at(_SPEC / "source", source).field("persistentVolumeName")
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["status"] = old.get("status", {"attached": False})

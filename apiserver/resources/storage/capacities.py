@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Path, invalid
-from apiserver.api.names import dns_subdomain
-from apiserver.api.quantity import Quantity
+from apiserver.api.fielderrors import FieldError, Path
 from apiserver.api.types.storage import CSIStorageCapacity
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import NAME
-from apiserver.resources.corerules import validate_label_selector
+from apiserver.resources.corerules import RULES, validate_label_selector
 from apiserver.resources.pods.warnings import OLD_LABELS
-from apiserver.resources.resource_names import nonnegative
 
 Json = dict[str, Any]
 
 _TOPOLOGY: Final = Path("nodeTopology")
 _CHANGES: Final = changes(CSIStorageCapacity)
-_CLASS: Final = Path("storageClassName")
 
 
 def _validate(obj: Json, any_selector: bool) -> list[FieldError]:
-    errors = [] if any_selector else validate_label_selector(_TOPOLOGY, obj.get("nodeTopology"))
-    name = obj.get("storageClassName", "")
-    errors += [invalid(_CLASS, name, text) for text in dns_subdomain(name)]
-    return (
-        errors
-        if obj.get("capacity") is None
-        else errors + nonnegative(Path("capacity"), Quantity.parse(obj["capacity"]))
-    )
+    here = RULES.of(CSIStorageCapacity).at(Path(), obj)
+    return ([] if any_selector else here.field("nodeTopology")) + here.fields("storageClassName", "capacity")
+
+
+RULES.set(CSIStorageCapacity, by_rules=("nodeTopology", "storageClassName", "capacity"))
 
 
 class CSIStorageCapacityStrategy(Strategy):

@@ -6,39 +6,30 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import (
     FieldError,
-    Named,
     Path,
     duplicate,
     invalid,
-    not_supported,
     required,
     too_long,
 )
-from apiserver.api.names import label_key
 from apiserver.api.storageclasses import is_default_class
-from apiserver.api.types.storage import StorageClass, VolumeAttributesClass
+from apiserver.api.types.storage import StorageClass, TopologySelectorLabelRequirement, VolumeAttributesClass
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, name_and_age
+from apiserver.resources.corerules import RULES
 from apiserver.resources.pods.warnings import OLD_LABELS
 
 Json = dict[str, Any]
 
 _PARAMETERS_LIMIT: Final = 512
 _SIZE_LIMIT: Final = 256 * 1024
-_RECLAIM_POLICIES: Final = ("Delete", "Retain")
-_BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _TOPOLOGIES: Final = Path("allowedTopologies")
 _PARAMETERS: Final = Path("parameters")
 _CHANGES: Final = changes(StorageClass, "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 _ATTRIBUTES_CHANGES: Final = changes(VolumeAttributesClass)
-
-
-def _provisioner(path: Path, name: str) -> list[FieldError]:
-    """A qualified name in which upper case counts as lower."""
-    return [invalid(path, name.lower(), text) for text in label_key(name.lower())] if name else [required(path)]
 
 
 def _parameters(parameters: Json, may_be_empty: bool) -> list[FieldError]:
@@ -52,17 +43,6 @@ def _parameters(parameters: Json, may_be_empty: bool) -> list[FieldError]:
     return errors
 
 
-def _requirement(path: Path, requirement: Json) -> list[FieldError]:
-    values = requirement.get("values") or []
-    errors = [] if values else [required(path / "values")]
-    errors += [
-        duplicate((path / "values")[index], value) for index, value in enumerate(values) if value in values[:index]
-    ]
-    return errors + [
-        invalid(path / "key", requirement.get("key", ""), text) for text in label_key(requirement.get("key", ""))
-    ]
-
-
 def _topologies(terms: list[Json]) -> list[FieldError]:
     """(An empty term is taken for a repetition of each of as many empty ones as there are terms.)"""
     errors: list[FieldError] = []
@@ -71,7 +51,7 @@ def _topologies(terms: list[Json]) -> list[FieldError]:
         path = _TOPOLOGIES[index] / "matchLabelExpressions"
         chosen: dict[str, frozenset[str]] = {}
         for position, requirement in enumerate(term.get("matchLabelExpressions") or ()):
-            errors += _requirement(path[position], requirement)
+            errors += RULES.of(TopologySelectorLabelRequirement).errors(path[position], requirement)
             key = requirement.get("key", "")
             if key in chosen:
                 errors.append(duplicate(path[position] / "key", key))
@@ -81,17 +61,18 @@ def _topologies(terms: list[Json]) -> list[FieldError]:
     return errors
 
 
-def _one_of(path: Path, value: str | None, known: tuple[str, ...]) -> list[FieldError]:
-    return [] if value in known else [not_supported(path, Named(value), known)]
+RULES.set(TopologySelectorLabelRequirement, "values", "key")
+RULES.set(
+    StorageClass, by_rules=("provisioner", "reclaimPolicy", "volumeBindingMode", "allowedTopologies", "parameters")
+)
+RULES.set(VolumeAttributesClass, by_rules=("driverName", "parameters"))
 
 
 class StorageClassStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        errors = _provisioner(Path("provisioner"), obj.get("provisioner", ""))
-        errors += _parameters(obj.get("parameters") or {}, may_be_empty=True)
-        if obj.get("reclaimPolicy"):
-            errors += _one_of(Path("reclaimPolicy"), obj["reclaimPolicy"], _RECLAIM_POLICIES)
-        errors += _one_of(Path("volumeBindingMode"), obj.get("volumeBindingMode"), _BINDING_MODES)
+        here = RULES.of(StorageClass).at(Path(), obj)
+        errors = here.field("provisioner") + _parameters(obj.get("parameters") or {}, may_be_empty=True)
+        errors += here.fields("reclaimPolicy", "volumeBindingMode")
         return errors + _topologies(obj.get("allowedTopologies") or [])
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
@@ -111,9 +92,8 @@ class StorageClassStrategy(Strategy):
 
 class VolumeAttributesClassStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        return _provisioner(Path("driverName"), obj.get("driverName", "")) + _parameters(
-            obj.get("parameters") or {}, may_be_empty=False
-        )
+        errors = RULES.of(VolumeAttributesClass).at(Path(), obj).field("driverName")
+        return errors + _parameters(obj.get("parameters") or {}, may_be_empty=False)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return _ATTRIBUTES_CHANGES.errors(Path(), obj, old) + self.validate(ctx, obj)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, invalid, not_supported
-from apiserver.api.types.storage import CSIDriver, CSIDriverSpec
+from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid
+from apiserver.api.types.storage import CSIDriver, CSIDriverSpec, TokenRequest
 from apiserver.api.validation.changes import changes
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
+from apiserver.resources.corerules import RULES
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.workloads import count_generation
 
@@ -18,11 +19,6 @@ Json = dict[str, Any]
 
 _CHANGES: Final = changes(CSIDriverSpec)
 _SPEC: Final = Path("spec")
-_GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
-_LIFECYCLES: Final = ("Persistent", "Ephemeral")
-_LEAST_UPDATE_PERIOD: Final = 10
-_LEAST_TOKEN_SECONDS: Final = 600
-_MOST_TOKEN_SECONDS: Final = 1 << 32
 _TOKENS_IN_THE_OPEN: Final = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible"
     " logging of tokens in volume attributes"
@@ -33,24 +29,19 @@ def _tokens(requests: list[Json]) -> list[FieldError]:
     errors: list[FieldError] = []
     audiences: set[str] = set()
     for index, request in enumerate(requests):
-        path, audience, seconds = (
-            (_SPEC / "tokenRequests")[index],
-            request.get("audience", ""),
-            request.get("expirationSeconds"),
-        )
+        path, audience = (_SPEC / "tokenRequests")[index], request.get("audience", "")
         if audience in audiences:
             errors.append(duplicate(path / "audience", audience))
             continue
         audiences.add(audience)
-        if seconds is not None and seconds < _LEAST_TOKEN_SECONDS:
-            errors.append(
-                invalid(path / "expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
-            )
-        if seconds is not None and seconds > _MOST_TOKEN_SECONDS:
-            errors.append(
-                invalid(path / "expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
-            )
+        errors += RULES.of(TokenRequest).errors(path, request)
     return errors
+
+
+RULES.set(
+    CSIDriverSpec,
+    by_rules=("fsGroupPolicy", "tokenRequests", "volumeLifecycleModes", "nodeAllocatableUpdatePeriodSeconds"),
+)
 
 
 class CSIDriverStrategy(Strategy):
@@ -71,18 +62,9 @@ class CSIDriverStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]
-        errors: list[FieldError] = []
-        if spec["fsGroupPolicy"] not in _GROUP_POLICIES:
-            errors.append(not_supported(_SPEC / "fsGroupPolicy", Named(spec["fsGroupPolicy"]), _GROUP_POLICIES))
-        errors += _tokens(spec.get("tokenRequests") or [])
-        errors += [
-            not_supported(_SPEC / "volumeLifecycleModes", Named(mode), _LIFECYCLES)
-            for mode in spec.get("volumeLifecycleModes") or () if mode not in _LIFECYCLES
-        ]  # fmt: skip
-        period, in_secrets = spec.get("nodeAllocatableUpdatePeriodSeconds"), spec.get("serviceAccountTokenInSecrets")
-        if period is not None and period < _LEAST_UPDATE_PERIOD:
-            at = _SPEC / "nodeAllocatableUpdatePeriodSeconds"
-            errors.append(invalid(at, period, f"must be greater than or equal to {_LEAST_UPDATE_PERIOD} seconds"))
+        here, in_secrets = RULES.of(CSIDriverSpec).at(_SPEC, spec), spec.get("serviceAccountTokenInSecrets")
+        errors = here.field("fsGroupPolicy") + _tokens(spec.get("tokenRequests") or [])
+        errors += here.fields("volumeLifecycleModes", "nodeAllocatableUpdatePeriodSeconds")
         if in_secrets is not None and not spec.get("tokenRequests"):
             detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
             errors.append(invalid(_SPEC / "serviceAccountTokenInSecrets", in_secrets, detail))

@@ -7,12 +7,12 @@ from typing import Any, Final
 from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, required
 from apiserver.api.names import label_key
 from apiserver.api.types.storage import CSINode, CSINodeDriver
-from apiserver.api.validation.formats import driver_name
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import name_and_age
-from apiserver.resources.workloads import immutable, nonnegative
+from apiserver.resources.corerules import RULES
+from apiserver.resources.workloads import immutable
 
 Json = dict[str, Any]
 
@@ -21,13 +21,11 @@ _NODE_ID_LIMIT: Final = 256
 
 
 def _driver(path: Path, driver: Json) -> list[FieldError]:
-    errors = driver_name(path / "name", driver.get("name", ""))
-    node = driver.get("nodeID", "")
-    if not node:
-        errors.append(required(path / "nodeID"))
+    here, node = RULES.of(CSINodeDriver).at(path, driver), driver.get("nodeID", "")
+    errors = here.fields("name", "nodeID")
     if len(node.encode()) > _NODE_ID_LIMIT:
         errors.append(invalid(path / "nodeID", node, f"must be {_NODE_ID_LIMIT} characters or less"))
-    return errors + nonnegative(path / "allocatable" / "count", (driver.get("allocatable") or {}).get("count"))
+    return errors + here.field("allocatable")
 
 
 def _topology_keys(path: Path, keys: list[str]) -> list[FieldError]:
@@ -43,6 +41,9 @@ def _comparable(ctx: Context, driver: Json) -> Json:
     """What may not change of a driver: all of it, but how much it can take on where that gate is on."""
     fixed = not ctx.features.enabled("MutableCSINodeAllocatableCount")
     return driver if fixed else {name: value for name, value in driver.items() if name != "allocatable"}
+
+
+RULES.set(CSINodeDriver, by_rules=("name", "nodeID", "allocatable"))
 
 
 class CSINodeStrategy(Strategy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apiserver.api.limits import Limits
 from apiserver.api.schema import INT32, INT64, STRING, TIME, ListOf, MapOf, Struct, field, string
 from apiserver.api.types.core.pods import ConditionStatus, PodTemplateSpec
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
@@ -9,10 +10,11 @@ from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 ReplicationControllerConditionType = string("v1.ReplicationControllerConditionType")
 
 ReplicationControllerSpec = Struct("io.k8s.api.core.v1.ReplicationControllerSpec", lambda: (
-    field("replicas", 1, INT32, pointer=True, default=1, doc="Number of pods that are wanted; 1 when not set."),
-    field("minReadySeconds", 4, INT32, default=0,
+    field("replicas", 1, INT32, pointer=True, default=1, limits=Limits(least=0),
+        doc="Number of pods that are wanted; 1 when not set."),
+    field("minReadySeconds", 4, INT32, default=0, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
-    field("selector", 2, MapOf(STRING, atomic=True),
+    field("selector", 2, MapOf(STRING, atomic=True), limits=Limits(required=True),
         doc="Labels of the pods that are counted; those of the template when empty."),
     field("template", 3, PodTemplateSpec, pointer=True,
         doc="Pattern of new pods; its labels must match the selector, and its restartPolicy must be Always."),
@@ -26,11 +28,15 @@ ReplicationControllerCondition = Struct("io.k8s.api.core.v1.ReplicationControlle
     field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
 ), doc="ReplicationControllerCondition is one aspect of a controller's state.")
 ReplicationControllerStatus = Struct("io.k8s.api.core.v1.ReplicationControllerStatus", lambda: (
-    field("replicas", 1, INT32, omit=False, required=True, doc="Number of pods, without those that are being deleted."),
-    field("fullyLabeledReplicas", 2, INT32, doc="Number of pods that have all labels of the template."),
-    field("readyReplicas", 4, INT32, doc="Number of pods that are ready."),
-    field("availableReplicas", 5, INT32, doc="Number of pods that have been ready for minReadySeconds."),
-    field("observedGeneration", 3, INT64,
+    field("replicas", 1, INT32, omit=False, required=True, limits=Limits(least=0),
+        doc="Number of pods, without those that are being deleted."),
+    field("fullyLabeledReplicas", 2, INT32, limits=Limits(least=0),
+        doc="Number of pods that have all labels of the template."),
+    field("readyReplicas", 4, INT32, limits=Limits(least=0),
+        doc="Number of pods that are ready."),
+    field("availableReplicas", 5, INT32, limits=Limits(least=0),
+        doc="Number of pods that have been ready for minReadySeconds."),
+    field("observedGeneration", 3, INT64, limits=Limits(least=0),
         doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
             "stale."),
     field("conditions", 6, ListOf(ReplicationControllerCondition, "map", ("type",), merge_key="type"),

@@ -52,8 +52,8 @@ from apiserver.api.types.core.volumesources import (
 )
 from apiserver.api.types.meta import LabelSelector, ObjectMeta
 
-_TOO_SHORT = "may not specify a duration less than 10 minutes"
-_TOO_LONG = "may not specify a duration larger than 2^32 seconds"
+TOO_SHORT_A_LIFE = "may not specify a duration less than 10 minutes"
+TOO_LONG_A_LIFE = "may not specify a duration larger than 2^32 seconds"
 
 StorageMedium = string("v1.StorageMedium")
 PersistentVolumeAccessMode = string("v1.PersistentVolumeAccessMode", "ReadOnlyMany", "ReadWriteMany",
@@ -205,7 +205,7 @@ ServiceAccountTokenProjection = Struct("io.k8s.api.core.v1.ServiceAccountTokenPr
     field("audience", 1, STRING,
         doc="Who the token is for; a receiver must refuse tokens for others. The API server when empty."),
     field("expirationSeconds", 2, INT64, pointer=True, fills=3600,
-        limits=Limits(least=600, most=1 << 32, words=_TOO_SHORT, most_words=_TOO_LONG),
+        limits=Limits(least=600, most=1 << 32, words=TOO_SHORT_A_LIFE, most_words=TOO_LONG_A_LIFE),
         doc="Lifetime of the token in seconds, at least 600; 3600 (1 hour) when not set."),
     field("path", 3, STRING, omit=False, required=True, limits=Limits(format="file-path", empty=False),
         doc="Path of the file, relative to the root of the volume."),
