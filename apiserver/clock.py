@@ -11,6 +11,7 @@ is for, where that is not the work of the control plane (`Timer`), and when some
 
 from __future__ import annotations
 
+import threading
 from asyncio.events import _get_running_loop
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from enum import Enum, auto
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Timer", "is_virtual", "now", "outside", "purpose", "stopwatch", "timers", "virtual_loops"]
+__all__ = ["Timer", "is_virtual", "now", "outside", "purpose", "served", "stopwatch", "timers", "virtual_loops"]
 
 _Callback = TypeVar("_Callback", bound=Callable[..., Any])
 
@@ -49,6 +50,8 @@ class VirtualTime(Protocol):
     def outside_ended(self) -> None: ...
 
 
+#: In a thread that takes the steps of a loop's coroutines (`apiserver.turns`): that `loop`.
+served = threading.local()
 #: The virtual loops of this process; almost always empty, so that `now` need not ask which loop runs.
 virtual_loops: dict[object, VirtualTime] = {}
 _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
@@ -57,7 +60,7 @@ _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
 def now() -> datetime:
     """The time in UTC: of the virtual loop that runs, else the system's."""
     if virtual_loops:
-        loop = virtual_loops.get(_get_running_loop())
+        loop = virtual_loops.get(_get_running_loop() or getattr(served, "loop", None))
         if loop is not None:
             return loop.now()
     return datetime.now(UTC)

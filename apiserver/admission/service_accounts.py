@@ -14,6 +14,7 @@ from typing import Any, Final
 from apiserver.authorization.references import secret_names
 from apiserver.registry.admission import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
+from apiserver.turns import on_loop
 
 __all__ = ["ServiceAccount"]
 
@@ -60,6 +61,7 @@ class ServiceAccount(Plugin):
         self._complete(attributes, spec, account)
         return None
 
+    @on_loop
     async def _wait(self, attributes: Attributes, spec: Json) -> None:
         account = None
         for _ in range(_ATTEMPTS - 1):

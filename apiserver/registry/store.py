@@ -27,6 +27,7 @@ from apiserver.registry.projection import Projector
 from apiserver.registry.resource import Resource
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import FutureRevision, StorageUnavailable, Write, WriteRefused
+from apiserver.turns import call_on_loop, on_loop
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -92,8 +93,9 @@ class Registry:
     def all_of(self, group: str, plural: str) -> list[Shared]:
         """All stored objects of a kind."""
         store = self.stores.get((group, plural))
-        return [] if store is None else [entry.obj for entry in store.cache.list().entries]
+        return [] if store is None else [entry.obj for entry in call_on_loop(store.cache.list).entries]
 
+    @on_loop
     async def turn(self, key: str) -> None:
         """Waits until no write of this key is under way here, and what other servers wrote before is here, too: to read
         it now is to read what those writes made of it.
@@ -103,6 +105,13 @@ class Registry:
         if self.shared:
             await self.consistent()
 
+    @on_loop
+    async def free(self, key: str) -> None:
+        """Waits until no write of this key is under way here."""
+        while (busy := self.busy.get(key)) is not None:
+            await busy
+
+    @on_loop
     async def consistent(self) -> None:
         """Waits until the caches hold all that any server committed before the call. Raises StatusError where they
         cannot: 503.
@@ -110,6 +119,7 @@ class Registry:
         if self.shared:
             await self._reach(await self._newest())
 
+    @on_loop
     async def catch_up(self, refused: WriteRefused) -> None:
         """Waits until the caches show why a write was refused."""
         await self._reach(refused.revision or await self._newest())
@@ -181,6 +191,7 @@ class Store:
         """The bytes of an object to append. Raises StatusError (500) where it is too large."""
         return encode_within_limit(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
 
+    @on_loop
     async def append(self, write: Write) -> Entry:
         """Commits one write and gives the state that it made: for a deletion, the last one with the deletion's
         version. Afterwards the caches show it. Raises WriteRefused, and StatusError (503).

@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apiserver.http.formats.encoding import encode
-from apiserver.http.formats.gathering import SLICE, gather
+from apiserver.http.formats.gathering import gather
 from apiserver.http.formats.negotiation import JSON, YAML
+from apiserver.turns import SLICE
 
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text()
 values = st.recursive(

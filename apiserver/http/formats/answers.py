@@ -7,7 +7,7 @@ from typing import Any
 
 from apiserver.api.status import StatusError
 from apiserver.http.formats.encoding import encode
-from apiserver.http.formats.gathering import gather, in_turns
+from apiserver.http.formats.gathering import gather
 from apiserver.http.formats.negotiation import JSON, PLAIN, PROTOBUF, ResponseFormat, not_acceptable
 from apiserver.http.formats.table import included, row, table
 from apiserver.http.formats.view import PARTIAL, View, list_meta, partial
@@ -16,6 +16,7 @@ from apiserver.registry.body.decode import Kinds
 from apiserver.registry.results import Listing
 from apiserver.registry.table import table_of
 from apiserver.storage.entry import Entry
+from apiserver.turns import in_turns
 
 
 def object_response(

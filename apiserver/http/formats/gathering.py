@@ -7,33 +7,19 @@ everybody else gets a turn.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import orjson
 
 from apiserver.api.nesting import dumps
-from apiserver.clock import stopwatch
 from apiserver.http.formats.encoding import encode, to_yaml
 from apiserver.http.formats.negotiation import YAML
+from apiserver.turns import in_turns
 
 T = TypeVar("T")
 
-#: Seconds of work without a break.
-SLICE: Final = 0.003
 _INDENT: Final = b"\n    "
-
-
-async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items, with breaks."""
-    elapsed = stopwatch()
-    until = elapsed() + SLICE
-    for item in items:
-        yield item
-        if elapsed() > until:
-            await asyncio.sleep(0)
-            until = elapsed() + SLICE
 
 
 async def gather(

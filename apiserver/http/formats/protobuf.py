@@ -15,9 +15,9 @@ from apiserver.api.protobuf import frame, wrap
 from apiserver.api.protobuf.wire import header
 from apiserver.api.schema import Struct
 from apiserver.api.types import discovery, meta
-from apiserver.http.formats.gathering import in_turns
 from apiserver.http.formats.watch import together
 from apiserver.registry.body.convert import read, to_version
+from apiserver.turns import in_turns
 
 if TYPE_CHECKING:
     from apiserver.http.formats.negotiation import ResponseFormat

@@ -4,6 +4,7 @@ was asked for.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -30,6 +31,7 @@ from apiserver.registry.verbs.list import list_, list_present
 from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
+from apiserver.turns import LONG, in_thread, on_loop
 
 _WRITES: Final[Mapping[str, Callable[..., Awaitable[Result]]]] = {
     "create": create,
@@ -58,18 +60,26 @@ class Dispatch:
         chosen, namespace = response_format(request), info.namespace if endpoint.namespaced else ""
         at = request.time = store.registry.clock()
         if info.verb == "get":
-            return object_response(request, chosen, view, get_present(store, namespace, info.name), at)
+            entry = get_present(store, namespace, info.name)
+            if chosen is not PLAIN and len(entry.tail) > LONG:
+                return None
+            return object_response(request, chosen, view, entry, at)
         if chosen is PLAIN and view.stored:
             return Response(200, view.list(list_present(store, namespace)))
         return None
 
-    async def handle(self, request: Request) -> Response | Stream:
+    def handle(self, request: Request) -> Awaitable[Response | Stream]:
+        if len(request.body) > LONG and request.info.resource and request.method != "GET":
+            return in_thread(self._handle(request))
+        return self._handle(request)
+
+    async def _handle(self, request: Request) -> Response | Stream:
         if not request.info.resource:
             return await self._documents.answer(request)
         endpoint = self._find(request)
         ctx = self._context(request, endpoint)
         if endpoint.connect is not None:
-            return await endpoint.connect(endpoint.store, ctx, request)
+            return await _connect(endpoint, ctx, request)
         if ctx.verb == "watch":
             return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
         chosen = response_format(request, tables=endpoint.tables)
@@ -128,15 +138,28 @@ class Dispatch:
         return stream
 
 
+@on_loop
+async def _connect(endpoint: Endpoint, ctx: Context, request: Request) -> Response:
+    assert endpoint.connect is not None, "the caller looked"
+    return await endpoint.connect(endpoint.store, ctx, request)
+
+
 async def _get(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
     entry = await get(endpoint.store, ctx, request)
     if endpoint.projector is not None:
         entry = endpoint.projector.answer(entry)
+    if len(entry.tail) > LONG:
+        return await asyncio.to_thread(object_response, request, chosen, endpoint.view, entry, ctx.now)
     return object_response(request, chosen, endpoint.view, entry, ctx.now)
 
 
 async def _list(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
-    return await list_response(request, chosen, endpoint.view, await list_(endpoint.store, ctx, request), ctx.now)
+    listing = await list_(endpoint.store, ctx, request)
+    answer = list_response(request, chosen, endpoint.view, listing, ctx.now)
+    # Others get their turn between the items of a list; within one only where a thread makes it.
+    if chosen is not PLAIN and any(len(entry.tail) > LONG for entry in listing.entries):
+        return await in_thread(answer)
+    return await answer
 
 
 async def _delete(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:

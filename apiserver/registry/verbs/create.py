@@ -114,8 +114,8 @@ async def _insert(store: Store, ctx: Context, obj: Hub, options: WriteOptions) -
     if store.on_create.validating:
         await validate(store.on_create, Attributes("CREATE", ctx, name, obj))
     key = store.resource.key(metadata.get("namespace", ""), name)
-    while (busy := registry.busy.get(key)) is not None:
-        await busy
+    if key in registry.busy:
+        await registry.free(key)
     if options.dry_run:
         if store.cache.get(key) is not None:
             raise _exists(store, key, name, generated)

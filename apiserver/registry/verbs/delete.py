@@ -8,6 +8,7 @@ Rules are those of upstream's generic registry (rest.BeforeDelete, the store's d
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -24,6 +25,7 @@ from apiserver.registry.metadata import FOREGROUND, ORPHAN
 from apiserver.registry.results import DeleteResult, Listing, Unsaved
 from apiserver.registry.verbs.list import list_entries
 from apiserver.storage.types import KeyMissing, RevisionConflict, Write
+from apiserver.turns import on_loop
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
@@ -198,13 +200,18 @@ async def delete_collection(store: Store, ctx: Context, request: Request) -> Lis
     size = 1 if one_by_one else _AT_ONCE
     for start in range(0, len(listing.entries), size):
         page = listing.entries[start : start + size]
-        outcomes = await asyncio.gather(
-            *(_delete_listed(store, ctx, entry, options) for entry in page), return_exceptions=True
-        )
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
+        for outcome in await _delete_page(store, ctx, page, options):
+            if outcome is not None:
                 raise outcome
     return listing
+
+
+@on_loop
+async def _delete_page(
+    store: Store, ctx: Context, page: Sequence[Entry], options: DeleteOptions
+) -> list[BaseException | None]:
+    deletions = (_delete_listed(store, ctx, entry, options) for entry in page)
+    return await asyncio.gather(*deletions, return_exceptions=True)
 
 
 async def _delete_listed(store: Store, ctx: Context, entry: Entry, options: DeleteOptions) -> None:

@@ -17,6 +17,7 @@ from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.revisions import parse_version, reached, too_large
 from apiserver.registry.verbs.selection import Selection, select
 from apiserver.storage.types import Compacted, Expired, FutureRevision
+from apiserver.turns import on_loop
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
@@ -60,6 +61,7 @@ def list_present(store: Store, namespace: str) -> Listing:
     return Listing(cache.list(store.resource.prefix(namespace)).entries, cache.revision)
 
 
+@on_loop
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
     selection = select(store.resource, ctx.version, ctx.namespace, options, ctx.name)
     cache = store.cache

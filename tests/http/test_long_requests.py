@@ -1,0 +1,114 @@
+"""A request whose answer takes long lets others be answered meanwhile, and is answered as any other."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from apiserver.turns import LONG
+from tests.support.patience import processor_share
+from tests.support.server import Running, serve
+from tests.support.wire import Wire
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+APPLY = "application/apply-patch+yaml"
+WRONG = {"spec": {"containers": [{"name": f"c{at}", "image": "i", "env": [{}] * 2} for at in range(3000)]}}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serve() as running:
+        yield running
+
+
+def config_map(name: str, size: int) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "x" * size}}
+
+
+def slowest(wire: Wire, during: threading.Thread) -> float:
+    """The longest that anybody else waited for an answer, in seconds of a machine of its own."""
+    longest = 0.0
+    during.start()
+    while during.is_alive():
+        share, started = processor_share(), perf_counter()
+        assert wire.get("/readyz").status == 200
+        longest = max(longest, (perf_counter() - started) * min(share, processor_share()))
+    return longest
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "media"),
+    [
+        ("POST", PODS, {"metadata": {"name": "x"}, **WRONG}, "application/json"),
+        ("PATCH", f"{PODS}/x?fieldManager=m", WRONG, APPLY),
+        ("POST", MAPS, "- " * 9000 + "[]\n", "application/yaml"),
+        ("POST", MAPS, "{metadata: {name: x}, a: [" + "1," * 60_000 + "]}", "application/yaml"),
+        ("DELETE", f"{MAPS}/x", {f"a{at}": {"b": 1} for at in range(40_000)}, "application/json"),
+    ],
+    ids=["wrong items", "applied items", "deep YAML", "long YAML", "options"],
+)
+def test_others_are_answered_while_a_request_takes_long(
+    server: Running, method: str, path: str, body: Any, media: str
+) -> None:
+    data = (body if isinstance(body, str) else json.dumps(body)).encode()
+    spent: list[float] = []
+
+    def work() -> None:
+        started = perf_counter()
+        assert server.wire().request(method, path, data, {"Content-Type": media}).status < 500
+        spent.append(perf_counter() - started)
+
+    longest = slowest(server.wire(), threading.Thread(target=work))
+    assert longest < max(0.1, spent[0] / 4), f"somebody waited {longest:.2f} s during {spent[0]:.2f} s of work"
+
+
+@pytest.mark.parametrize("size", [LONG // 2, LONG * 2], ids=["short", "long"])
+def test_long_requests_are_answered_as_short_ones(server: Running, size: int) -> None:
+    wire, path = server.wire(), f"{MAPS}/big"
+    assert wire.post(MAPS, config_map("big", size)).status == 201
+    assert wire.post(MAPS, config_map("big", size)).json["reason"] == "AlreadyExists"
+    put = wire.request("PUT", path, config_map("big", size + 1))
+    assert (put.status, len(put.json["data"]["k"])) == (200, size + 1)
+    assert wire.request("PUT", path, config_map("other", size)).status == 400
+    stale = config_map("big", size)
+    stale["metadata"]["resourceVersion"] = "1"
+    assert wire.request("PUT", path, stale).status == 409
+    for media, body in (
+        ("application/merge-patch+json", {"data": {"k": "y" * size}}),
+        ("application/strategic-merge-patch+json", {"data": {"k": "z" * size}}),
+        ("application/json-patch+json", [{"op": "add", "path": "/data/l", "value": "x" * size}]),
+        (APPLY, config_map("big", size)),
+    ):
+        force = "&force=true" if media == APPLY else ""
+        answer = wire.request("PATCH", f"{path}?fieldManager=m{force}", body, {"Content-Type": media})
+        assert (answer.status, answer.json["metadata"]["name"]) == (200, "big"), answer.text[:300]
+    for accept in ("application/yaml", "application/vnd.kubernetes.protobuf", "application/json"):
+        assert {wire.get(where, Accept=accept).status for where in (path, MAPS)} == {200}
+    assert wire.request("DELETE", path, {"preconditions": {"uid": "x" * size}}).status == 409
+    assert wire.request("DELETE", MAPS, {"x": "x" * size}).status == 200
+    assert wire.get(path).status == 404
+
+
+def test_long_writes_of_one_object_at_a_time_are_all_kept(server: Running) -> None:
+    """Two threads and the loop write the same object: none is lost, as each is repeated when another was first."""
+    wire, path = server.wire(), f"{MAPS}/shared"
+    wire.post(MAPS, config_map("shared", 1))
+
+    def write(first: int, size: int) -> None:
+        for number in range(first, first + 20):
+            patch = {"data": {f"n{number}": "1", "padding": "x" * size}}
+            headers = {"Content-Type": "application/merge-patch+json"}
+            assert server.wire().request("PATCH", path, patch, headers).status == 200
+
+    writers = [threading.Thread(target=write, args=each) for each in ((0, LONG * 2), (100, 1), (200, LONG * 2))]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(wire.get(path).json["data"]) == 62
