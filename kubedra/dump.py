@@ -1,4 +1,6 @@
-"""A report of a control plane's objects for people: one line for each object, then the events in order."""
+"""A report of a control plane's objects for people: one line for each object, then the events in order, and why pods
+wait.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ _SHOWN = (
     ("resource.k8s.io/v1", "ResourceSlice"),
     ("resource.k8s.io/v1", "DeviceClass"),
 )
+#: Pods that wait and are explained.
+_EXPLAINED = 3
 
 
 def dump(client: Client) -> str:
@@ -37,7 +41,22 @@ def dump(client: Client) -> str:
             f"Event {event.get('type', '')} {event.get('reason', '')} {about.get('kind')}/{about.get('name')}:"
             f" {event.get('message', '')}"
         )
-    return "\n".join(lines) or "no objects"
+    return "\n".join([*lines, *_explained(client)]) or "no objects"
+
+
+def _explained(client: Client) -> list[str]:
+    """Why the first pods wait that do, from a server that can tell."""
+    from kubedra.methods import ApiError
+
+    lines: list[str] = []
+    try:
+        pods = client.request("GET", client.path("v1", "Pod", "")).get("items") or []
+        waiting = [pod["metadata"] for pod in pods if not pod["spec"].get("nodeName")]
+        for meta in waiting[:_EXPLAINED]:
+            lines += ["", client.explain(f"pod/{meta['name']}", namespace=meta["namespace"])["report"]]
+    except ApiError:
+        pass
+    return lines
 
 
 def name(obj: Json) -> str:

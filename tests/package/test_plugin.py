@@ -60,6 +60,7 @@ def test_fails(kube):
     assert done.returncode == 1
     assert "Pod default/lonely: phase=Pending" in done.stdout
     assert "Node worker" in done.stdout
+    assert "label node worker zone=moon (then it fits on worker)" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""When a control plane is at rest: what counts as something to do, and as somebody who may act."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from apiserver.http.rest import Rest, Resting
+from apiserver.http.sinks.record import RequestRecord
+from apiserver.messages import Request, Stream
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Components:
+    names = ("scheduler", "agent")
+    next_timer = ("agent", 12.5)
+
+    def __init__(self, *busy: str, after: int = 0) -> None:
+        self._busy, self._looks, self._after = busy, 0, after
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        self._looks += 1
+        return self._busy if self._looks > self._after else ()
+
+
+#: What a client sends for a verb.
+METHODS = {"get": "GET", "update": "PUT", "patch": "PATCH", "create": "POST", "list": "GET", "watch": "GET"}
+
+
+def request(verb: str = "get", resource: str = "pods", agent: str = "mine") -> Request:
+    name = "" if verb in ("create", "list", "watch") else "/x"
+    return Request(METHODS[verb], f"/api/v1/namespaces/default/{resource}{name}", "", {"user-agent": agent}, b"")
+
+
+def record(verb: str, resource: str, seconds: float) -> RequestRecord:
+    return RequestRecord(request(verb, resource), NOW - timedelta(seconds=seconds), 0.1, 200, 1)
+
+
+def look(
+    components: Components | None = None,
+    records: tuple[RequestRecord, ...] = (),
+    streams: dict[Stream, Request] | None = None,
+) -> Resting:
+    rest = Rest(lambda: records, lambda: streams or {}, lambda: 7, lambda: NOW)
+    rest.components = components
+    return asyncio.run(rest.look())
+
+
+def test_nothing_is_known_where_no_components_run() -> None:
+    assert look() == Resting((), (), None, 0, None)
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_component_that_has_something_to_do_in_any_look_is_busy(after: int) -> None:
+    found = look(Components("scheduler", after=after))
+    assert (found.busy, found.next_timer) == (["scheduler"], ("agent", 12.5))
+    assert look(Components()).busy == []
+
+
+def test_the_last_write_counts_but_for_signs_of_life_and_reports() -> None:
+    old, new = record("update", "pods", 5), record("patch", "pods", 2)
+    assert look(records=(record("get", "pods", 0), new, old)).quiet == 2
+    assert look(records=(record("update", "leases", 0), record("create", "events", 0), old)).quiet == 5
+    assert look(records=(record("list", "pods", 0),)).quiet is None
+
+
+def test_a_write_while_it_is_looked_at_is_no_rest() -> None:
+    revisions = iter(range(100))
+    rest = Rest(lambda: (), dict, lambda: next(revisions), lambda: NOW)
+    rest.components = Components()
+    assert asyncio.run(rest.look()).quiet == 0.0
+
+
+def test_watches_are_those_of_clients_outside_that_may_act() -> None:
+    inside = Stream(200, inside=True)
+    streams = {
+        inside: request("watch"),
+        Stream(200): request("watch"),
+        Stream(200): request("watch", agent="kubedra-wait"),
+    }
+    assert look(streams=streams).watches == 1
