@@ -165,6 +165,7 @@ class Process:
         finally:
             await server.close()
             self._unrecord()
+        self._farewell(f"stopped; {self._kept()}")
 
     async def _until_stopped(
         self, server: Server, web: Web, serving: asyncio.Future[None], files: tuple[Path, Path] | None
@@ -209,6 +210,12 @@ class Process:
         if self._stopping.is_set():
             os._exit(130)
         self._stopping.set()
+        self._farewell("stopping; a second signal ends it at once")
+
+    def _farewell(self, text: str) -> None:
+        """Whoever reads it may have gone already."""
+        with contextlib.suppress(OSError):
+            say(self._settings, text)
 
     def _storage(self) -> str:
         settings = self._settings
@@ -217,6 +224,13 @@ class Process:
         if settings.storage == "sqlite":
             return f"{settings.data_dir}  (durability {settings.durability})"
         return settings.storage.rpartition("@")[2]
+
+    def _kept(self) -> str:
+        """What is left when the server has ended."""
+        settings = self._settings
+        if settings.memory:
+            return "nothing is kept"
+        return f"{settings.data_dir if settings.storage == 'sqlite' else self._storage()} keeps what was stored"
 
     def _request_log(self) -> JsonLines | None:
         """Where --request-log writes: before the server starts it is known whether that is possible."""

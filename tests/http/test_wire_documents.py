@@ -157,10 +157,14 @@ def test_metrics_have_one_type_line_for_each_name_and_growing_buckets(wire: Wire
 
 def test_the_list_of_paths_can_be_followed(wire: Wire) -> None:
     paths = wire.get("/").json["paths"]
-    assert {"/api/v1", "/apis/resource.k8s.io/v1", "/livez", "/metrics", "/version"} <= set(paths)
+    assert {"/api/v1", "/apis/resource.k8s.io/v1", "/livez", "/metrics", "/version", "/docs", "/-/"} <= set(paths)
     for path in paths:
-        if not path.startswith("/-/"):
-            assert wire.get(path).status == 200, path
+        assert wire.get(path).status == 200, path
+
+
+def test_the_list_of_our_own_paths_is_that_of_their_document(wire: Wire) -> None:
+    listed, document = wire.get("/-/").json["paths"], wire.get("/openapi.json").json
+    assert set(listed) == {"/docs", "/openapi.json", *document["paths"]}
 
 
 def test_a_reset_leaves_the_built_in_objects_alone(wire: Wire) -> None:

@@ -116,11 +116,38 @@ def test_a_start_prints_a_line_for_each_part_then_address_and_kubeconfig(tmp_pat
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]
         process.send_signal(signal.SIGINT)
-        _, errors = communicate(process)
+        last, errors = communicate(process)
     text = "".join(lines)
+    assert last.splitlines() == ["stopping; a second signal ends it at once", "stopped; nothing is kept"]
     assert "http://127.0.0.1:" in text
     assert str(tmp_path / "kubeconfig") in text
     assert (process.returncode, errors) == (0, ""), "Ctrl-C is a clean end"
+
+
+def test_the_last_line_says_where_what_was_stored_is(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command(f"--data-dir={tmp_path}", "--port=0"), env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        while "ready" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        last, _ = communicate(process)
+    assert last.splitlines()[-1] == f"stopped; {tmp_path} keeps what was stored"
+
+
+def test_a_server_whose_reader_has_gone_ends_cleanly(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command(f"--data-dir={tmp_path}", "--storage=memory", "--port=0"), env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        while "ready" not in process.stdout.readline():
+            assert process.poll() is None
+        process.stdout.close()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_a_part_that_is_not_built_warns_once(tmp_path: Path) -> None:

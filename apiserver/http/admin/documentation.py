@@ -1,4 +1,6 @@
-"""`/openapi.json`, and `/docs`: the same as a page for people, one file without scripts that needs no internet."""
+"""`/openapi.json`, and `/docs`: the same as a page for people, one file without scripts that needs no internet; and the
+list of paths at `/-/`.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,10 @@ def create(app: FastAPI) -> APIRouter:
     @router.get("/openapi.json")
     async def openapi() -> JSONResponse:
         return JSONResponse(app.openapi())
+
+    @router.get("/-/")
+    async def paths() -> JSONResponse:
+        return JSONResponse({"paths": ["/docs", "/openapi.json", *sorted(app.openapi()["paths"])]})
 
     @router.get("/docs")
     async def docs() -> HTMLResponse:

@@ -66,9 +66,11 @@ class Documents:
         raise PlainError(404, "404 page not found")
 
     def _paths(self) -> list[str]:
-        own = ["/-/", "/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz"]
-        own += [f"/{path}" for path in PATHS] if self._issuer.serves else []
-        return sorted(["/version", *self._discovery.paths(), *own, *self._health.paths()])
+        upstreams = ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz"]
+        upstreams += [f"/{path}" for path in PATHS] if self._issuer.serves else []
+        # kubedra's own (apiserver/http/admin).
+        own = ["/-/", "/docs", "/openapi.json"]
+        return sorted(["/version", *upstreams, *own, *self._discovery.paths(), *self._health.paths()])
 
     def _discover(self, request: Request, parts: list[str]) -> Response:
         if len(parts) == 1:
