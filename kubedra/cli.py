@@ -50,7 +50,8 @@ usage: kubedra COMMAND [FLAGS]
   profiles      hardware that nodes may have, for up --profile and node add --profile
   node run      the kubelet of one node with real drivers, against any Kubernetes API server
   credentials   a certificate, tokens and kubeconfigs for a server that others reach
-  data          check a data directory for damage, or repair it
+  data check    what is damaged in a data directory
+  data repair   go on with what is whole of it
   health        whether a server or the controllers are ready, for health checks
   cel           evaluate a device selector on slices
   explain       why a pod waits and what would change that; who holds devices, of any cluster
@@ -313,7 +314,7 @@ def completion(args: Sequence[str]) -> int:
 
     if len(args) != 1 or args[0] not in SHELLS:
         return fail(f"completion: name a shell, {' or '.join(SHELLS)}")
-    print(script(args[0]), end="")
+    print(script(args[0], USAGE), end="")
     return 0
 
 

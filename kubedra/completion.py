@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 SHELLS = ("bash", "zsh")
-COMMANDS = (
-    "up",
-    "serve",
-    "status",
-    "logs",
-    "down",
-    "controllers",
-    "node",
-    "credentials",
-    "health",
-    "cel",
-    "explain",
-    "simulate",
-    "completion",
-    "version",
-)
+#: A command in the list that `kubedra --help` prints, with the second word that some have.
+_LISTED = re.compile(r"(?m)^  (?P<first>[a-z]+)(?: (?P<second>[a-z]+))? {2,}\S")
 
 _BASH = """\
 _kubedra() {{
     local current=${{COMP_WORDS[COMP_CWORD]}} command=${{COMP_WORDS[1]}}
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W "{commands}" -- "$current"))
-    elif [ "$command" = node ] && [ "$COMP_CWORD" -eq 2 ]; then
-        COMPREPLY=($(compgen -W "add" -- "$current"))
+{seconds}\
     elif [ "$command" = completion ]; then
         COMPREPLY=($(compgen -W "{shells}" -- "$current"))
     elif [[ "$current" == -* ]]; then
         local words="$command"
-        [ "$command" = node ] && words="node add"
+        case " {pairs} " in *" $command/${{COMP_WORDS[2]}} "*) words="$command ${{COMP_WORDS[2]}}" ;; esac
         COMPREPLY=($(compgen -W "$(kubedra $words --help 2>/dev/null | \\
         grep -oE -- '--[a-z][a-z-]+' | sort -u)" -- "$current"))
     fi
@@ -40,7 +28,31 @@ complete -o default -F _kubedra kubedra
 """
 
 
-def script(shell: str) -> str:
+_SECOND = """\
+    elif [ "$command" = {first} ] && [ "$COMP_CWORD" -eq 2 ]; then
+        COMPREPLY=($(compgen -W "{seconds}" -- "$current"))
+"""
+
+
+def commands(usage: str) -> dict[str, list[str]]:
+    """Second words by first word, of what the usage lists."""
+    found: dict[str, list[str]] = {}
+    for listed in _LISTED.finditer(usage):
+        seconds = found.setdefault(listed["first"], [])
+        if listed["second"]:
+            seconds.append(listed["second"])
+    return found
+
+
+def script(shell: str, usage: str) -> str:
     """The script for a shell of SHELLS; zsh runs the same function through its bash compatibility."""
-    text = _BASH.format(commands=" ".join(COMMANDS), shells=" ".join(SHELLS))
+    known = commands(usage)
+
+    def parts() -> Iterator[str]:
+        for first, seconds in known.items():
+            if seconds:
+                yield _SECOND.format(first=first, seconds=" ".join(seconds))
+
+    pairs = " ".join(f"{first}/{second}" for first, seconds in known.items() for second in seconds)
+    text = _BASH.format(commands=" ".join(known), shells=" ".join(SHELLS), seconds="".join(parts()), pairs=pairs)
     return text if shell == "bash" else "autoload -U +X bashcompinit && bashcompinit\n" + text

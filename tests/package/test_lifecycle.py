@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kubedra import process
+from kubedra import cli, process
+from kubedra.completion import commands
 from kubedra.lifecycle import RECORD, running
 from tests.support.patience import run_command
 
@@ -86,19 +87,35 @@ def test_log_records_are_lines_of_json_where_that_is_asked_for(tmp_path):
     assert (record["level"], record["logger"], record["msg"]) == ("warning", "a", "two\nlines")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_every_command(tmp_path, shell):
-    script = kubedra(tmp_path, "completion", shell).stdout
-    assert all(name in script for name in ("up", "serve", "status", "logs", "down", "node", "cel"))
+def test_completion_knows_every_command() -> None:
+    found = commands(cli.USAGE)
+    assert set(found) == {*cli._DELEGATES, *cli._COMMANDS, "version"}
+    assert (found["node"], found["data"]) == (["add", "run"], ["check", "repair"])
 
 
-def test_completion_offers_a_commands_flags(tmp_path):
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("kubedra comp", "completion"),
+        ("kubedra node r", "run"),
+        ("kubedra data c", "check"),
+        ("kubedra completion z", "zsh"),
+        ("kubedra up --emu", "--emulated-version"),
+        ("kubedra node run --plugin-d", "--plugin-dir"),
+    ],
+)
+def test_completion_offers_commands_their_second_words_and_their_flags(tmp_path, words, offered):
     program = tmp_path / "kubedra"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
     program.chmod(0o755)
     asked = (
-        f"PATH={tmp_path}:$PATH; source <(kubedra completion bash); COMP_WORDS=(kubedra up --emu); COMP_CWORD=2;"
-        " _kubedra; echo ${COMPREPLY[@]}"
+        f"PATH={tmp_path}:$PATH; source <(kubedra completion bash); COMP_WORDS=({words});"
+        f" COMP_CWORD={len(words.split()) - 1}; _kubedra; echo ${{COMPREPLY[@]}}"
     )
     done = run_command(["bash", "-c", asked], env=process.environment(), text=True)
-    assert done.stdout.strip() == "--emulated-version"
+    assert (done.stdout.strip(), done.stderr) == (offered, "")
+
+
+def test_a_shells_script_is_the_same_for_both_but_for_the_first_line(tmp_path):
+    bash, zsh = (kubedra(tmp_path, "completion", shell).stdout for shell in ("bash", "zsh"))
+    assert zsh.partition("\n")[2] == bash
