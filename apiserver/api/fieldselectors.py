@@ -56,7 +56,20 @@ class FieldSelector:
         if len(tests) == 1:
             ((look_up, wanted, negated),) = tests
             return (lambda obj: look_up(obj) != wanted) if negated else (lambda obj: look_up(obj) == wanted)
-        return lambda obj: all((look_up(obj) == wanted) != negated for look_up, wanted, negated in tests)
+        # A look-up a field, however many requirements there are.
+        wanted_of: dict[Callable[[Any], str], set[str]] = {}
+        unwanted_of: dict[Callable[[Any], str], set[str]] = {}
+        for look_up, value, negated in tests:
+            (unwanted_of if negated else wanted_of).setdefault(look_up, set()).add(value)
+        # A field that has to be two things is none.
+        exactly = [(look_up, next(iter(values)) if len(values) == 1 else None) for look_up, values in wanted_of.items()]
+
+        def test(obj: Any) -> bool:
+            return all(look_up(obj) == value for look_up, value in exactly) and not any(
+                look_up(obj) in values for look_up, values in unwanted_of.items()
+            )
+
+        return test
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))

@@ -14,12 +14,15 @@ Grammar and texts are wire facts of k8s.io/apimachinery (labels, fields, apis/me
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, aggregate, invalid
 from apiserver.api.fieldselectors import FieldRequirement, FieldSelector, SelectorError, parse_fields
+from apiserver.api.labelrequirements import Labels, LabelTest, Operator, Requirement, integer, together
 from apiserver.api.names import label_key, label_value
 
 __all__ = [
@@ -37,93 +40,45 @@ __all__ = [
     "parse_labels",
 ]  # fmt: skip
 
-Operator = Literal["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]
-Labels = Mapping[str, str]
-_Test = Callable[[Labels], bool]
-
 _EXACT: Final = frozenset({"=", "==", "in"})
-_NEGATED: Final = frozenset({"!=", "notin"})
-_SYMBOL: Final = {"gt": ">", "lt": "<"}
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One condition on one label."""
-
-    key: str
-    operator: Operator
-    values: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        if self.operator == "exists":
-            return self.key
-        if self.operator == "!":
-            return f"!{self.key}"
-        values = ",".join(sorted(self.values))
-        if self.operator in ("in", "notin"):
-            return f"{self.key} {self.operator} ({values})"
-        return f"{self.key}{_SYMBOL.get(self.operator, self.operator)}{values}"
-
-    def compile(self) -> _Test:
-        key, operator = self.key, self.operator
-        if operator == "exists":
-            return lambda labels: key in labels
-        if operator == "!":
-            return lambda labels: key not in labels
-        if operator in ("gt", "lt"):
-            bound, greater = _integer(self.values[0]), operator == "gt"
-            return lambda labels: _compare(labels.get(key), bound, greater)
-        if len(self.values) == 1:
-            (value,) = self.values
-            return (
-                (lambda labels: labels.get(key) != value)
-                if operator in _NEGATED
-                else (lambda labels: labels.get(key) == value)
-            )
-        values = frozenset(self.values)
-        return (
-            (lambda labels: labels.get(key) not in values)
-            if operator in _NEGATED
-            else (lambda labels: labels.get(key) in values)
-        )
-
-
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-
-
-def _integer(text: str | None) -> int | None:
-    """A 64-bit integer, or None."""
-    if text is None or not _INTEGER.fullmatch(text):
-        return None
-    value = int(text)
-    return value if -(1 << 63) <= value < 1 << 63 else None
-
-
-def _compare(value: str | None, bound: int | None, greater: bool) -> bool:
-    number = _integer(value)
-    if number is None or bound is None:
-        return False
-    return number > bound if greater else number < bound
+_NO_LABELS: Final[Labels] = {}
+#: Requirements up to which each is tried on each object.
+_MANY: Final = 8
 
 
 class LabelSelector:
     """A conjunction of requirements. `matches(labels)` takes the labels of an object, or None."""
 
-    __slots__ = ("_tests", "nothing", "requirements")
+    __slots__ = ("_by_key", "_needed", "_tests", "nothing", "requirements")
 
     def __init__(self, requirements: tuple[Requirement, ...], nothing: bool = False) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
         self.nothing = nothing
-        self._tests = tuple(requirement.compile() for requirement in self.requirements)
+        self._tests = tuple(requirement.compile() for requirement in self.requirements[:_MANY])
+        #: Of many requirements: the conditions on each label, and the labels that an object must have.
+        self._by_key: Mapping[str, LabelTest] = {}
+        if len(self.requirements) > _MANY:
+            groups = groupby(self.requirements, key=attrgetter("key"))
+            self._by_key = {key: together(key, tuple(group)) for key, group in groups}
+            self._needed = [key for key, test in self._by_key.items() if not test(_NO_LABELS)]
 
     def matches(self, labels: Labels | None) -> bool:
         if self.nothing:
             return False
         given = labels or _NO_LABELS
+        if self._by_key:
+            return self._matches_many(given)
         for test in self._tests:  # noqa: SIM110 - a generator costs more than the tests
             if not test(given):
                 return False
         return True
+
+    def _matches_many(self, labels: Labels) -> bool:
+        """Costs what the labels of the object are, however many requirements there are."""
+        needed, tests = self._needed, self._by_key
+        if len(needed) > len(labels) or any(key not in labels for key in needed):
+            return False
+        return all(tests[key](labels) for key in labels if key in tests)
 
     @property
     def empty(self) -> bool:
@@ -132,12 +87,11 @@ class LabelSelector:
 
     def exact(self, key: str) -> str | None:
         """The one value that the label must have, if the selector fixes it."""
-        for requirement in self.requirements:
-            if requirement.key == key:
-                return (
-                    requirement.values[0] if requirement.operator in _EXACT and len(requirement.values) == 1 else None
-                )
-        return None
+        at = bisect_left(self.requirements, key, key=attrgetter("key"))
+        if at == len(self.requirements) or self.requirements[at].key != key:
+            return None
+        first = self.requirements[at]
+        return first.values[0] if first.operator in _EXACT and len(first.values) == 1 else None
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
@@ -155,7 +109,6 @@ class LabelSelector:
         return f"LabelSelector({str(self)!r})"
 
 
-_NO_LABELS: Final[Labels] = {}
 EVERYTHING: Final = LabelSelector(())
 NOTHING: Final = LabelSelector((), nothing=True)
 
@@ -180,7 +133,7 @@ def _requirement(key: str, operator: Operator, values: tuple[str, ...] | None) -
     elif operator in ("gt", "lt"):
         errors.extend(
             invalid(path[index], value, "for 'Gt', 'Lt' operators, the value must be an integer")
-            for index, value in enumerate(given) if _integer(value) is None
+            for index, value in enumerate(given) if integer(value) is None
         )  # fmt: skip
     for index, value in enumerate(given):
         if texts := label_value(value):

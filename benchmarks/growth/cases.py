@@ -118,6 +118,8 @@ def _selectors() -> Iterator[Case]:
         "parameters": lambda size: "&".join(f"a{at}=b" for at in range(size)),
         "one parameter repeated": lambda size: "&".join(["labelSelector=a"] * size),
         "requirements of a label selector": lambda size: _label(",".join(f"k{at}=v" for at in range(size))),
+        "requirements that exclude": lambda size: _label(",".join(f"k{at}!=v" for at in range(size))),
+        "bounds of one label": lambda size: _label(",".join(f"k>{at}" for at in range(size))),
         "one requirement repeated": lambda size: _label(",".join(["k=v"] * size)),
         "values of a label selector": lambda size: _label(f"k in ({','.join(f'v{at}' for at in range(size))})"),
         "blanks of a label selector": lambda size: _label(" " * 8 * size + "a"),
@@ -246,7 +248,11 @@ def _objects() -> Iterator[Case]:
     small = {MAPS: lambda _: {}, PODS: lambda _: _pod()}
     for name, (path, make) in OBJECTS.items():
         stored = partial(_stored, path, make)
-        yield Case(f"create {name}", nothing, lambda size, p=path, m=make: asked("POST", p, _named(m(size))))  # type: ignore[misc]
+        yield Case(
+            f"create {name}",
+            nothing,
+            lambda size, p=path, m=make: asked("POST", p, _named(m(size), "new"), query="dryRun=All"),
+        )  # type: ignore[misc]
         yield Case(
             f"update {name}",
             stored,
@@ -259,8 +265,12 @@ def _objects() -> Iterator[Case]:
             yield Case(f"{kind} {name} into the same", stored, patch)
 
 
-def _named(obj: Json) -> bytes:
-    return orjson.dumps({**obj, "metadata": {"name": "x", **obj.get("metadata", {})}})
+def _created(path: str, make: Callable[[int], Json], size: int) -> Request:
+    return asked("POST", path, _named(make(size), "new"), query="dryRun=All")
+
+
+def _named(obj: Json, name: str = "x") -> bytes:
+    return orjson.dumps({**obj, "metadata": {"name": name, **obj.get("metadata", {})}})
 
 
 def _patches() -> Iterator[Case]:

@@ -85,6 +85,7 @@ async def opened() -> Any:
 
 async def grown(server: Server, case: Case, enough: float = ENOUGH) -> Growth | None:
     """How a case grows; None where it costs next to nothing at its largest size."""
+    await _cost(server, case, _SMALLEST)  # what is compiled or imported on first use
     for size in _sizes(case):
         cost, _ = await _cost(server, case, size)
         if cost >= enough:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.api.selectors import EVERYTHING, NOTHING, SelectorError, format_object, from_object, parse_labels
+from apiserver.api.labelrequirements import Operator
+from apiserver.api.selectors import (
+    EVERYTHING,
+    NOTHING,
+    LabelSelector,
+    Requirement,
+    SelectorError,
+    format_object,
+    from_object,
+    parse_labels,
+)
 
 
 def test_an_empty_selector_selects_everything() -> None:
@@ -99,3 +111,20 @@ def test_a_selector_made_of_labels_selects_exactly_their_supersets(
     assert selector.matches(merged)
     assert selector.matches(others) == all(others.get(key) == value for key, value in labels.items())
     assert str(parse_labels(str(selector))) == str(selector)
+
+
+OPERATORS = st.sampled_from(get_args(Operator))
+VALUES = st.sampled_from(["1", "2", "3", "x", "9" * 20])
+
+
+@st.composite
+def requirements(draw: st.DrawFn) -> Requirement:
+    operator = draw(OPERATORS)
+    several = draw(st.lists(VALUES, min_size=1, max_size=3, unique=True))
+    values = () if operator in ("exists", "!") else several if operator in ("in", "notin") else several[:1]
+    return Requirement(draw(st.sampled_from("abc")), operator, tuple(values))
+
+
+@given(st.lists(requirements(), min_size=1, max_size=14), st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4))
+def test_many_requirements_select_what_each_of_them_selects(many: list[Requirement], labels: dict[str, str]) -> None:
+    assert LabelSelector(tuple(many)).matches(labels) == all(each.compile()(labels) for each in many)

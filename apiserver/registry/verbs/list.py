@@ -17,7 +17,7 @@ from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.revisions import parse_version, reached, too_large
 from apiserver.registry.verbs.selection import Selection, select
 from apiserver.storage.types import Compacted, Expired, FutureRevision
-from apiserver.turns import on_loop
+from apiserver.turns import in_turns, on_loop
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
@@ -37,6 +37,10 @@ _CONTINUE_EXPIRED: Final = (
     " Continuing with the provided token results in an inconsistent list - objects that were created, modified, or"
     " deleted between the time the first chunk was returned and now may show up in the list."
 )
+
+
+#: Objects up to which a selection is made without a break.
+_MANY: Final = 2000
 
 
 class _ContinueExpired(StatusError):
@@ -67,14 +71,14 @@ async def list_entries(store: Store, ctx: Context, options: ListOptions) -> List
     cache = store.cache
     if not options.resource_version and not options.continue_token and options.limit <= 0:
         await store.registry.consistent()
-        return _all_now(cache, selection)
+        return await _selected_now(cache, selection)
     exact, start, limit = await _where(cache, selection, options)
     if exact > cache.revision or (not exact and (options.continue_token or not options.resource_version)):
         await store.registry.consistent()
     if exact and exact != cache.revision:
         return await _at(cache, selection, exact, start, limit, options)
     if limit <= 0 and not start:
-        return _all_now(cache, selection)
+        return await _selected_now(cache, selection)
     return _page(cache, selection, start, limit)
 
 
@@ -95,8 +99,8 @@ async def _where(cache: Cache, selection: Selection, options: ListOptions) -> tu
     return 0, "", 0 if revision == 0 else limit
 
 
-def _all_now(cache: Cache, selection: Selection) -> Listing:
-    """Everything selected in the present, without pages."""
+async def _selected_now(cache: Cache, selection: Selection) -> Listing:
+    """Everything selected in the present, without pages. Others have their turn while many objects are tested."""
     revision = cache.revision
     test = selection.test
     if test is None:
@@ -105,9 +109,14 @@ def _all_now(cache: Cache, selection: Selection) -> Listing:
         entry = cache.get(selection.key)
         return Listing([entry] if entry is not None and test(entry) else [], revision)
     if not selection.index:
-        return Listing([entry for entry in cache.list(selection.prefix).entries if test(entry)], revision)
-    found = cache.find(selection.index, selection.term, selection.prefix).entries
-    return Listing(found if selection.exact else [entry for entry in found if test(entry)], revision)
+        found = cache.list(selection.prefix).entries
+    else:
+        found = cache.find(selection.index, selection.term, selection.prefix).entries
+        if selection.exact:
+            return Listing(found, revision)
+    if len(found) > _MANY:
+        return Listing([entry async for entry in in_turns(found) if test(entry)], revision)
+    return Listing([entry for entry in found if test(entry)], revision)
 
 
 def _page(cache: Cache, selection: Selection, start: str, limit: int) -> Listing:

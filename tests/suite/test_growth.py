@@ -1,0 +1,63 @@
+"""What a request costs grows with its size, not with its square: a part of `python -m benchmarks.growth`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from apiserver.app import Server
+from apiserver.messages import Request
+from benchmarks.growth import cases, fields
+from benchmarks.growth.measure import Case, asked, measured, nothing
+
+#: Seconds at the smaller size: little, and enough to tell four times from sixteen.
+ENOUGH = 0.002
+NAMES = (
+    "one header repeated",
+    "clauses of Accept",
+    "requirements of a label selector",
+    "requirements that exclude",
+    "bounds of one label",
+    "create owners",
+    "create equal owners",
+    "update managers",
+    "strategic environment into the same",
+    "strategic finalizers into the same",
+    "strategic: order of items",
+    "strategic: delete items",
+    "merge data into none",
+    "apply data into the same",
+    "JSON patch: add keys",
+    "repeated fields of a patch",
+    "unknown fields",
+    "resourcequotas spec.scopeSelector.matchExpressions list",
+    "resourcequotas spec.scopes list",
+)
+
+
+def chosen() -> Iterator[Case]:
+    named = {case.name: case for case in (*cases.cases(), *fields.cases())}
+    for name in NAMES:
+        yield named[name]
+
+
+def test_requests_cost_as_much_as_they_are_long() -> None:
+    """Each was, or could easily be, quadratic: sixteen times as much for four times as much."""
+    wrong = [growth for growth in measured(list(chosen()), ENOUGH) if growth.too_fast]
+    again = measured(
+        [growth.case for growth in wrong], ENOUGH
+    )  # others on the machine disturb one measurement, not two
+    assert not [str(growth) for growth in again if growth.too_fast]
+
+
+def test_what_grows_as_a_square_is_found() -> None:
+    """The harness itself: work that is the square of the size is told from work that is not."""
+
+    async def square(_: Server, request: Request) -> None:
+        size = len(request.body)
+        sum(1 for _ in range(size) for _ in range(size // 100))
+
+    async def line(_: Server, request: Request) -> None:
+        sum(1 for _ in range(100 * len(request.body)))
+
+    made = [Case(send.__name__, nothing, lambda size: asked("GET", "/", b"x" * size), send) for send in (square, line)]
+    assert [growth.too_fast for growth in measured(made, ENOUGH)] == [True, False]
