@@ -27,6 +27,7 @@ from apiserver.storage.heads import refusal
 from apiserver.storage.integrity import content_checksum, record_of
 from apiserver.storage.keys import end_of
 from apiserver.storage.postgres_link import Connection, Link, connect, fetch, prepare_schema
+from apiserver.storage.postgres_sql import ADVANCE, APPEND, LOCK_COUNTER, NOTIFY, PULL, RESET
 from apiserver.storage.types import (
     Compacted,
     Durability,
@@ -47,27 +48,6 @@ PULL_ROWS = 1000
 SWEEP_REVISIONS = 1000
 RETRY_SECONDS = 0.2
 SWEEP_ID = 0x6B7564737765  # of the advisory lock that one sweep holds
-
-APPEND = "SELECT * FROM log_append(%b::text[], %b::bytea[], %b::int8[], %b::bool[], %b::int8[])"
-LOCK_COUNTER = "SELECT revision FROM counter WHERE id = 1 FOR UPDATE"
-RESET = f"""
-INSERT INTO log ({queries.COLUMNS})
-SELECT d.revision, key, create_revision, replaced, true, value, checksum - prev_revision + d.revision + 1
-FROM (
-    SELECT %(base)s + row_number() OVER (ORDER BY key) AS revision, revision AS replaced,
-           key, create_revision, prev_revision, value, checksum
-    FROM log l
-    WHERE NOT deleted AND NOT EXISTS (SELECT 1 FROM log n WHERE n.key = l.key AND n.prev_revision = l.revision)
-    AND NOT EXISTS (SELECT 1 FROM unnest(%(keep)s::text[]) AS keep (prefix) WHERE starts_with(l.key, keep.prefix))
-) d
-RETURNING {queries.COLUMNS}"""  # noqa: S608
-ADVANCE = "UPDATE counter SET revision = %(revision)s WHERE id = 1"
-NOTIFY = "SELECT pg_notify('kubedra_log', %(revision)s::text)"
-# One statement, so one snapshot: the counter and the rows that belong to it.
-PULL = f"""
-SELECT c.revision, c.compacted, l.* FROM counter c LEFT JOIN LATERAL (
-    SELECT {queries.COLUMNS} FROM log WHERE revision > %(after)s ORDER BY revision LIMIT %(limit)s) l ON true
-WHERE c.id = 1 ORDER BY l.revision"""  # noqa: S608
 
 
 async def open_postgres(url: str, durability: Durability, poll_interval: float) -> PostgresLog:

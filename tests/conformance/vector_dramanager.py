@@ -12,22 +12,21 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from apiserver.api.metrics import Family
 from controllers.claims.pods import claim_names
-from controllers.node.dra.checkpoint import CheckpointError, claims_of, document, open_document
-from controllers.node.dra.manager import DraError, DraFeatures
+from controllers.node.dra.checkpoint import claims_of, document, open_document
+from controllers.node.dra.manager import DraFeatures
 from controllers.node.dra.metrics import DraMetrics
 from controllers.node.grpc.host import HostOptions, PluginHost
-from controllers.node.grpc.plugins import CALL_TIMEOUT, PluginError
+from controllers.node.grpc.plugins import CALL_TIMEOUT
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import RESOURCE_CLAIMS, Json
 from tests.conformance.draapi import Api
 from tests.conformance.dradrivers import Drivers
+from tests.conformance.dramanager_compare import container_of, first_difference, once, outcome_of, shown_metrics
 from tests.conformance.vectors import Case, Skipped
 
 #: Cases that do the harm of a hazard without being marked (docs/fidelity.md).
@@ -97,7 +96,7 @@ class Scenario:
         deadline = loop.time() + (0.3 if self.case.get("hazard") else _PATIENCE)
         while True:
             seen = {**self.seen(), **result}
-            differences = [_difference(seen, outcome) for outcome in expected]
+            differences = [first_difference(seen, outcome) for outcome in expected]
             if None in differences or loop.time() > deadline:
                 break
             await asyncio.sleep(0.02)
@@ -115,7 +114,7 @@ class Scenario:
         nothing is held that upstream does not hold.
         """
         if self.case["hazard"] == "repeated-devices":
-            return None if difference is None else _difference(_once(seen), _once(want))
+            return None if difference is None else first_difference(once(seen), once(want))
         for call in seen["calls"]:
             uids = [claim["uid"] for claim in call["claims"]]
             if len(set(uids)) < len(uids):
@@ -201,7 +200,7 @@ class Scenario:
             self.running[f"waiting {step['pod']}"] = asyncio.ensure_future(work)
             await asyncio.sleep(0.1)
             return {}
-        result = await _outcome(work)
+        result = await outcome_of(work)
         if "waitCalls" in step:
             await self.drivers.heard(step["waitCalls"])
         if result.get("error") is not None:
@@ -280,12 +279,12 @@ class Scenario:
     async def do_resources(self, step: Json) -> Json:
         pod = self.pods[step["pod"]]
         assert self.host is not None
-        return {"cdiDevices": self.host.claims.container_devices(pod, _container(pod, step["container"]))}
+        return {"cdiDevices": self.host.claims.container_devices(pod, container_of(pod, step["container"]))}
 
     async def do_containerClaims(self, step: Json) -> Json:
         pod = self.pods[step["pod"]]
         assert self.host is not None
-        infos = self.host.claims.container_claims(pod, _container(pod, step["container"]))
+        infos = self.host.claims.container_claims(pod, container_of(pod, step["container"]))
         written = json.loads(open_document(document(infos)))["ClaimInfoStateList"]
         assert len(claims_of(open_document(document(infos)))) == len(infos)
         return {"claimInfos": written}
@@ -343,7 +342,7 @@ class Scenario:
         return {"connections": self.drivers.connections(step["plugin"])}
 
     async def do_metrics(self, step: Json) -> Json:
-        return {"metrics": _metrics(self.metrics.families)}
+        return {"metrics": shown_metrics(self.metrics.families)}
 
     async def do_sleep(self, step: Json) -> None:
         await asyncio.sleep(step["ms"] / 1000)
@@ -394,115 +393,3 @@ class Scenario:
     async def end(self) -> None:
         await self.stop()
         await self.drivers.end()
-
-
-async def _outcome(work: Awaitable[Json | None]) -> Json:
-    try:
-        return {"error": None, **(await work or {})}
-    except (DraError, CheckpointError, PluginError, LookupError) as error:
-        if isinstance(error, KeyError):
-            raise
-        return {"error": str(error), "cdiDevices": None, "claimInfos": None}
-    except asyncio.CancelledError:
-        call = "prepare dynamic resources: NodePrepareResources"
-        return {"error": f"{call}: rpc error: code = Canceled desc = context canceled"}
-
-
-def _container(pod: Json, name: str) -> Json:
-    spec = pod["spec"]
-    found: Json = next(c for c in (*spec["containers"], *(spec.get("initContainers") or ())) if c["name"] == name)
-    return found
-
-
-def _metrics(families: tuple[Family, ...]) -> Json:
-    found: Json = {}
-    for family in families:
-        for line in family.lines():
-            match = re.fullmatch(r"(\w+)_count\{(.*)\} (\d+)", line)
-            if match and family.kind == "histogram":
-                labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2]))
-                found.setdefault(match[1], []).append({"count": int(match[3]), "labels": labels})
-    return found
-
-
-def _difference(seen: Json, want: Json) -> str | None:
-    for key, value in want.items():
-        if key in ("errorPrefix", "cdiOrder") or (key == "error" and want.get("errorPrefix")):
-            continue
-        got, value = _common(key, seen.get(key), want), _common(key, value, want)
-        if got != value and not (key == "calls" and _same_calls(got, value)):
-            return f"{key}: got {json.dumps(got)[:600]}, want {json.dumps(value)[:600]}"
-    prefix = want.get("errorPrefix")
-    if prefix and not str(seen.get("error")).startswith(prefix):
-        return f"error: got {seen.get('error')!r}, want {prefix!r}…"
-    return None
-
-
-def _same_calls(got: list[Json], want: list[Json]) -> bool:
-    """Where an error text is a Go library's, its beginning counts."""
-
-    def same(call: Json, wanted: Json) -> bool:
-        prefix = wanted.get("errorPrefix")
-        if not prefix:
-            return call == wanted
-        rest = {name: value for name, value in wanted.items() if name not in ("error", "errorPrefix")}
-        return call["error"].startswith(prefix) and {n: v for n, v in call.items() if n != "error"} == rest
-
-    return len(got) == len(want) and all(map(same, got, want))
-
-
-def _common(key: str, value: Any, want: Json) -> Any:
-    """A form in which only what counts differs: what has no order is sorted, null is absent."""
-    if key == "checkpointFile":
-        return value
-    if isinstance(value, str) and key == "healthState":
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = "unreadable"
-    value = _plain(value)
-    if key == "checkpoint" and isinstance(value, dict):
-        infos = sorted(
-            value.get("ClaimInfoStateList") or (), key=lambda info: (info.get("Namespace"), info["ClaimName"])
-        )
-        return {**value, "ClaimInfoStateList": infos}
-    if key in ("calls", "podUpdates", "sliceDeletions") or (key == "cdiDevices" and want.get("cdiOrder")):
-        return sorted(value or (), key=_call_order if key == "calls" else json.dumps)
-    if key == "allocatedResourcesStatus":
-        return {
-            name: sorted(({**i, "resources": sorted(i["resources"], key=_text)} for i in items), key=_text)
-            for name, items in (value or {}).items()
-        }
-    if key == "metrics":
-        return {name: sorted(items, key=_text) for name, items in value.items()}
-    return value or None
-
-
-def _call_order(call: Json) -> Any:
-    return call["plugin"] if call["service"] != "Registration" else ""
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
-
-
-def _once(outcome: Json) -> Json:
-    """An outcome without what depends on how often a device is listed."""
-    found = {name: value for name, value in outcome.items() if name not in ("checkpointFile", "cdiOrder")}
-    for name in ("checkpoint", "claimInfos"):
-        infos = outcome.get(name) or ()
-        for info in (
-            infos if name == "claimInfos" else (isinstance(infos, dict) and infos.get("ClaimInfoStateList")) or ()
-        ):
-            for state in info["DriverState"].values():
-                # The latest answer stands last.
-                state["Devices"] = [state["Devices"][-1]["RequestNames"]] if state["Devices"] else None
-    if outcome.get("cdiDevices"):
-        found["cdiDevices"] = sorted(set(outcome["cdiDevices"]))[-1:]
-    return found

@@ -17,36 +17,34 @@ from hypothesis import strategies as st
 
 from apiserver.api import protobuf
 from apiserver.api.codec import decode
-from apiserver.api.schema import Struct
 from apiserver.api.status import expired
-from apiserver.api.types import discovery, meta
+from apiserver.api.types import meta
 from apiserver.http.formats.negotiation import ResponseFormat
 from apiserver.http.formats.protobuf import Frames
 from apiserver.http.formats.view import View
 from apiserver.registry.body.convert import api_version
-from apiserver.registry.body.decode import SCHEME, Kinds
+from apiserver.registry.body.decode import SCHEME
 from apiserver.registry.results import WatchEvent
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
+from tests.http.protobufs import (
+    BOTH,
+    CLAIMS,
+    MAPS,
+    PROTOBUF,
+    _fields,
+    answered,
+    claim,
+    config_map,
+    event,
+    read,
+    schema,
+    written,
+)
 from tests.support.patience import run_command
 from tests.support.server import serve
-from tests.support.wire import Answer, Watch, Wire
+from tests.support.wire import Wire
 
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-#: As client-go sends them.
-BOTH = {"Accept": f"{PROTOBUF},application/json", "Content-Type": PROTOBUF}
-MAPS = "/api/v1/namespaces/default/configmaps"
-CLAIMS = "/apis/resource.k8s.io/{}/namespaces/default/resourceclaims"
-KINDS = Kinds(CATALOG)
-OTHERS = {
-    ("v1", "Status"): meta.Status,
-    ("v1", "APIGroupList"): meta.APIGroupList,
-    ("", "APIVersions"): meta.APIVersions,
-    ("v1", "APIResourceList"): meta.APIResourceList,
-    ("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"): discovery.APIGroupDiscoveryList,
-    ("meta.k8s.io/v1", "PartialObjectMetadata"): meta.PartialObjectMetadata,
-    ("meta.k8s.io/v1", "PartialObjectMetadataList"): meta.PartialObjectMetadataList,
-}
 Json = dict[str, Any]
 
 
@@ -60,67 +58,6 @@ def server() -> Iterator[Wire]:
 def wire(server: Wire) -> Wire:
     assert server.post("/-/reset", None).status == 200
     return server
-
-
-def schema(version: str, kind: str) -> Struct:
-    found = OTHERS.get((version, kind)) or KINDS.schema(version, kind)
-    if found is None and kind.endswith("List"):
-        item = KINDS.schema(version, kind.removesuffix("List"))
-        found = meta.list_of(item) if item else None
-    assert found is not None, (version, kind)
-    return found
-
-
-def read(body: bytes) -> Json:
-    """An enveloped message with its kind and version."""
-    envelope = protobuf.unwrap(body)
-    return {
-        "kind": envelope.kind,
-        "apiVersion": envelope.api_version,
-        **protobuf.decode(schema(envelope.api_version, envelope.kind), envelope.raw),
-    }
-
-
-def answered(answer: Answer) -> Json:
-    assert answer.headers["content-type"] == PROTOBUF, answer.body
-    return read(answer.body)
-
-
-def written(version: str, kind: str, obj: Json) -> bytes:
-    return protobuf.wrap(version, kind, protobuf.encode(schema(version, kind), obj))
-
-
-def event(watch: Watch) -> tuple[str, Json]:
-    """The next event: a length in four bytes, then the event with the enveloped object."""
-    frame = watch.read(int.from_bytes(watch.read(4), "big"))
-    outer = _fields(frame)
-    return outer[1].decode(), read(_fields(outer[2])[1])
-
-
-def _fields(data: bytes) -> dict[int, bytes]:
-    """The length-delimited fields of a message, read by hand."""
-    found: dict[int, bytes] = {}
-    at = 0
-    while at < len(data):
-        number, at, size, shift = data[at] >> 3, at + 1, 0, 0
-        while True:
-            size |= (data[at] & 127) << shift
-            shift, at = shift + 7, at + 1
-            if data[at - 1] < 128:
-                break
-        found[number], at = data[at : at + size], at + size
-    return found
-
-
-def config_map(name: str, **data: str) -> bytes:
-    return written("v1", "ConfigMap", {"metadata": {"name": name}, "data": data})
-
-
-def claim(name: str) -> Json:
-    return {
-        "metadata": {"name": name},
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
-    }
 
 
 def test_what_is_made_in_protobuf_is_the_same_as_in_json(wire: Wire) -> None:

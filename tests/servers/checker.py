@@ -29,10 +29,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.servers.clients import LAST, Reader, Watcher, World, Writer
+from tests.servers.clients import LAST, Reader, World, Writer
 from tests.servers.cluster import Cluster
 from tests.servers.history import judge
 from tests.servers.truth import Follower, Truth
+from tests.servers.watchers import Watcher
 from tests.support.patience import patience
 from tests.support.postgres import Database
 

@@ -10,7 +10,7 @@ from apiserver.api.internal import internal
 from apiserver.api.names import dns_subdomain
 from apiserver.api.quantity import Quantity
 from apiserver.api.semver import is_attribute_version
-from apiserver.api.types.resource.family import ATTRIBUTE_VALUES, PROPERTIES
+from apiserver.api.types.resource.device_types import ATTRIBUTE_VALUES, PROPERTIES
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, Rules, most_bytes
 from apiserver.api.validation.formats import FORMATS

@@ -10,7 +10,7 @@ from apiserver.api.fielderrors import FieldError, Path, invalid, required, too_m
 from apiserver.api.internal import internal
 from apiserver.api.names import dns_subdomain
 from apiserver.api.types.core.scheduling import NodeSelectorTerm
-from apiserver.api.types.resource.family import ADVANCED_DEVICES
+from apiserver.api.types.resource.device_types import ADVANCED_DEVICES
 from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.compile import At, unchanged
 from apiserver.resources.devices.devicevalidation import RULES, Env, has_list_attributes
