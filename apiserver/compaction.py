@@ -2,7 +2,7 @@
 
 As kube-apiserver does with etcd: every interval, all that was history one interval ago goes, so that history reaches
 back between one and two intervals. A busy server also drops what is more than a number of revisions ago, so that a
-database does not grow without bound between two times.
+database does not grow without bound between two times; on a full disk all history goes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Revisions that are kept at most, give or take a check.
 KEPT_REVISIONS: Final = 100_000
 #: How often the number is looked at, in seconds.
-CHECK_SECONDS: Final = 10.0
+CHECK_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,8 @@ async def compact_regularly(
         if loop.time() >= due:
             bound = max(bound, past)
             past, due = store.revision, loop.time() + interval
+        if store.cramped:
+            bound = store.revision  # history makes way for what is to be kept
         if bound > store.compacted:
             try:
                 dropped = await store.compact(bound)

@@ -4,6 +4,7 @@ StatusError
   404 not_found · 409 already_exists, conflict · 422 invalid · 400 bad_request · 401 unauthorized · 403 forbidden
   405 method_not_allowed · 406 not_acceptable · 410 expired · 415 unsupported_media_type
   429 too_many_requests · 500 internal_error (with reason), server_error (bare) · 503 unavailable · 504 timed_out
+  507 insufficient_storage
 PlainError    an answer that is text/plain on the wire ("404 page not found")
 """
 
@@ -144,6 +145,11 @@ def internal_error(message: str) -> StatusError:
 def timed_out() -> StatusError:
     """A request that was not whole, or not answered, in the time that it has."""
     return StatusError(504, "Timeout", "Timeout: request did not complete within the allotted timeout", {})
+
+
+def insufficient_storage(message: str) -> StatusError:
+    """No room to write. Without a time to try again: clients tell people at once instead of trying for minutes."""
+    return StatusError(507, "InsufficientStorage", message)
 
 
 def unavailable(message: str, retry_after: int = 1) -> StatusError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.nesting import loads_stored
 from apiserver.api.objects import Hub, Shared, Stored
-from apiserver.api.status import unavailable
+from apiserver.api.status import StatusError, insufficient_storage, unavailable
 from apiserver.clock import now
 from apiserver.registry.body.convert import ExpectedBody, Form, normalizer_of
 from apiserver.registry.body.decode import Kinds
@@ -26,7 +26,7 @@ from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.projection import Projector
 from apiserver.registry.resource import Resource
 from apiserver.storage.cache import Entry
-from apiserver.storage.types import FutureRevision, StorageUnavailable, Write, WriteRefused
+from apiserver.storage.types import FutureRevision, StorageFull, StorageUnavailable, Write, WriteRefused
 from apiserver.turns import call_on_loop, on_loop
 
 if TYPE_CHECKING:
@@ -37,10 +37,15 @@ if TYPE_CHECKING:
     from apiserver.storage.cache import Cache, WatchCache
     from apiserver.storage.types import RevisionLog
 
-__all__ = ["WAIT_SECONDS", "Registry", "Store"]
+__all__ = ["WAIT_SECONDS", "Registry", "Store", "refusal_of"]
 
 #: How long a request waits for a revision that is not here yet.
 WAIT_SECONDS: Final = 3.0
+
+
+def refusal_of(error: StorageUnavailable) -> StatusError:
+    """What a client is told: 507 where there is no room, else 503."""
+    return insufficient_storage(str(error)) if isinstance(error, StorageFull) else unavailable(str(error))
 
 
 def _allow(*_: Any) -> bool:
@@ -202,7 +207,7 @@ class Store:
         try:
             record = await self.registry.log.append(write)
         except StorageUnavailable as error:
-            raise unavailable(str(error)) from error
+            raise refusal_of(error) from error
         finally:
             if busy.get(key) is done:
                 del busy[key]

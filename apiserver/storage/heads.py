@@ -25,7 +25,7 @@ class Heads:
 
     def decide(self, write: Write, revision: int) -> Record | WriteRefused:
         """The row that a write makes as the given revision, or why it makes none."""
-        key, value, expected, deleted = write
+        key, value, expected, deleted, _ = write
         head, created = self._heads.get(key, _NEVER)
         if created:
             if expected != head or not expected:

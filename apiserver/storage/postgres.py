@@ -37,6 +37,7 @@ from apiserver.storage.types import (
     Lost,
     Record,
     Snapshot,
+    StorageFull,
     StorageUnavailable,
     Write,
     WriteRefused,
@@ -138,7 +139,8 @@ class PostgresLog:
                 else:
                     answers = [await self._reset(operation)]
             except Exception as error:  # noqa: BLE001  no writer may be left waiting, whatever went wrong
-                answers = [StorageUnavailable(str(error)) for _ in batch]
+                made = StorageFull if isinstance(error, StorageFull) else StorageUnavailable
+                answers = [made(str(error)) for _ in batch]
                 self._hint.set()  # what was committed all the same is to be found in the table
             for (_, future), answer in zip(batch, answers, strict=True):
                 if future.done():
@@ -240,6 +242,10 @@ class PostgresLog:
                 return
 
     # Reading
+
+    @property
+    def cramped(self) -> bool:
+        return False  # the database looks after its own disk
 
     def problem(self) -> str:
         return ""  # the database is asked: see `current_revision`

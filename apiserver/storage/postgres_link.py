@@ -18,7 +18,7 @@ from psycopg import AsyncConnection
 
 from apiserver.clock import Timer, outside, timers
 from apiserver.storage import schema
-from apiserver.storage.types import StorageError, StorageUnavailable, UnusableDatabase
+from apiserver.storage.types import StorageError, StorageFull, StorageUnavailable, UnusableDatabase
 
 Connection = AsyncConnection[tuple[Any, ...]]
 
@@ -49,6 +49,8 @@ async def translated() -> AsyncIterator[None]:
         with outside(), timers(Timer.MACHINE):
             async with asyncio.timeout(STATEMENT_SECONDS):
                 yield
+    except psycopg.errors.DiskFull as error:
+        raise StorageFull(f"the database's disk is full: {first_line(error)}") from error
     except (psycopg.Error, OSError) as error:  # TimeoutError is an OSError
         raise StorageUnavailable(f"the database did not answer: {first_line(error)}") from error
 

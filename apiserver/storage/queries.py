@@ -43,3 +43,8 @@ NO_END = "\U0010ffff"
 def postgres(text: str) -> str:
     """The text as psycopg spells parameters."""
     return re.sub(r":(\w+)", r"%(\1)s", text)
+
+
+HEADS = """
+SELECT key, revision, CASE WHEN deleted THEN 0 ELSE create_revision END
+FROM log l WHERE NOT EXISTS (SELECT 1 FROM log n WHERE n.key = l.key AND n.prev_revision = l.revision)"""

@@ -16,26 +16,28 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from apiserver.storage import queries
 from apiserver.storage.feed import Publisher, check_past
 from apiserver.storage.heads import Heads
 from apiserver.storage.integrity import record_of
 from apiserver.storage.keys import end_of
-from apiserver.storage.sqlite_engine import Connection, Engine, append_rows, delete_rows, sweep
-from apiserver.storage.sqlite_guard import Guard
-from apiserver.storage.sqlite_mark import Mark
+from apiserver.storage.sqlite_engine import Connection, Engine, append_rows, delete_rows, promise, sweep
+from apiserver.storage.sqlite_place import Place
 from apiserver.storage.sqlite_read import Readers
+from apiserver.storage.sqlite_room import Room
+from apiserver.storage.sqlite_waiting import Reset, fail, frees, settle
 from apiserver.storage.types import (
     Compacted,
-    Durability,
     Feed,
     FutureRevision,
     HistoryEvent,
     Lost,
     Record,
     Snapshot,
+    StorageError,
+    StorageFull,
     StorageUnavailable,
     Write,
     WriteRefused,
@@ -47,31 +49,6 @@ MAX_BATCH_BYTES = 1 << 20
 SWEEP_REVISIONS = 250
 SWEEP_REST = 2.0  # how much longer than a step the writers have for themselves before the next, if there are any
 PAGE = 250  # rows read at once: on the loop, the time it is held up; in a thread, the memory that a page takes
-
-
-class Place(NamedTuple):
-    """What belongs to a database in a directory: the answered revision outside of it, the look-out for its files, and
-    what lets go of the directory.
-    """
-
-    durability: Durability
-    mark: Mark
-    guard: Guard
-    release: Callable[[], None]
-
-    def close(self) -> None:
-        self.mark.close()
-        self.guard.close()
-        self.release()
-
-
-class _Reset:
-    """A reset's place among the waiting writes."""
-
-    __slots__ = ("keep",)
-
-    def __init__(self, keep: tuple[str, ...]) -> None:
-        self.keep = keep
 
 
 class SqliteLog:
@@ -89,7 +66,7 @@ class SqliteLog:
         place: Place | None = None,
     ) -> None:
         revision, compacted, swept = connection.execute(queries.COUNTER).fetchone()
-        self._heads = Heads(connection.execute(HEADS) if revision else ())
+        self._heads = Heads(connection.execute(queries.HEADS) if revision else ())
         self._connection = connection
         self._engine = engine
         self._readers = None if connect_reader is None else Readers(connect_reader)
@@ -97,15 +74,17 @@ class SqliteLog:
         self._publisher = Publisher(revision)
         self._compacted: int = compacted
         self._swept: int = swept
-        self._waiting: deque[tuple[Write | _Reset, asyncio.Future[Any]]] = deque()
+        self._waiting: deque[tuple[Write | Reset, asyncio.Future[Any]]] = deque()
         self._under_way = False
         self._scheduled = False
         self._compaction = asyncio.Lock()
         self._closed = False
         self._drained: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
-        #: Why nothing can be written any more (the file is gone), and why the last write failed (the disk is full).
+        #: Why nothing can be written any more (the file is gone), and why the last write failed.
         self._broken = self._failing = ""
+        self._tidying: asyncio.Task[None] | None = None
+        self._room = Room(engine, None if place is None else place.reserve)
         if place is not None:
             place.guard.start(self._notice)
 
@@ -118,10 +97,20 @@ class SqliteLog:
         log.error("%s", reason)
         self._broken = reason
         waiting, self._waiting = self._waiting, deque()
-        _fail([future for _, future in waiting], StorageUnavailable(reason))
+        fail([future for _, future in waiting], StorageUnavailable(reason))
 
     def problem(self) -> str:
-        return self._broken or self._failing
+        return self._broken or self._room.reason or self._failing
+
+    @property
+    def cramped(self) -> bool:
+        return bool(self._room.reason)
+
+    def _fill(self, reason: str) -> None:
+        """The disk is full: what waits and frees nothing is refused."""
+        self._room.fill(reason)
+        waiting, self._waiting = self._waiting, deque(each for each in self._waiting if frees(each[0]))
+        fail([future for operation, future in waiting if not frees(operation)], StorageFull(reason))
 
     @property
     def revision(self) -> int:
@@ -137,12 +126,15 @@ class SqliteLog:
     # Writing
 
     def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
-        return self.append(_Reset(tuple(keep)))
+        return self.append(Reset(tuple(keep)))
 
-    def append(self, write: Write | _Reset) -> Awaitable[Any]:
+    def append(self, write: Write | Reset) -> Awaitable[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closed or self._broken:
             future.set_exception(StorageUnavailable(self._broken or "the store is closed"))
+            return future
+        if self._room.reason and not frees(write):
+            future.set_exception(StorageFull(self._room.reason))
             return future
         self._waiting.append((write, future))
         if not self._under_way and not self._scheduled:
@@ -154,7 +146,7 @@ class SqliteLog:
         self._scheduled = False
         while self._waiting and not self._under_way:
             operation, future = self._waiting[0]
-            if isinstance(operation, _Reset):
+            if isinstance(operation, Reset):
                 self._waiting.popleft()
                 self._start_reset(operation, future)
             else:
@@ -167,7 +159,8 @@ class SqliteLog:
         taken = []
         answers: list[tuple[asyncio.Future[Any], Record | WriteRefused]] = []
         size = 0
-        while waiting and len(answers) < MAX_BATCH and size < MAX_BATCH_BYTES and isinstance(waiting[0][0], Write):
+        most = 1 if self._room.careful else MAX_BATCH
+        while waiting and len(answers) < most and size < MAX_BATCH_BYTES and isinstance(waiting[0][0], Write):
             operation, future = waiting.popleft()
             size += len(operation.value)  # type: ignore[union-attr]
             answer = heads.decide(operation, revision + 1)  # type: ignore[arg-type]
@@ -177,13 +170,13 @@ class SqliteLog:
                 taken.append(heads.take(answer))
             answers.append((future, answer))
         if not rows:
-            _answer(answers)
+            settle(answers)
             return
 
         def done(_: Any, error: Exception | None) -> None:
             if error is None:
                 self._committed(rows)
-                _answer(answers)
+                settle(answers)
             else:
                 heads.put_back(taken)
                 self._refused([future for future, _ in answers], error)
@@ -192,11 +185,11 @@ class SqliteLog:
         self._under_way = True
         self._engine.submit(partial(append_rows, rows=rows, base=base), done)
 
-    def _start_reset(self, reset: _Reset, future: asyncio.Future[Any]) -> None:
+    def _start_reset(self, reset: Reset, future: asyncio.Future[Any]) -> None:
         base = self._publisher.position
         revisions = self._heads.alive(reset.keep)
         if not revisions:
-            _answer([(future, 0)])
+            settle([(future, 0)])
             return
 
         def done(rows: Any, error: Exception | None) -> None:
@@ -204,7 +197,7 @@ class SqliteLog:
                 for row in rows:
                     self._heads.take(row)
                 self._committed(rows)
-                _answer([(future, len(rows))])
+                settle([(future, len(rows))])
             else:
                 self._refused([future], error)
             self._next()
@@ -219,12 +212,30 @@ class SqliteLog:
         self._publisher.publish(rows)
 
     def _refused(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
-        if str(error) != self._failing:
-            log.error("%s", error)
-        self._failing = str(error)
-        _fail(futures, error)
+        if isinstance(error, StorageFull):
+            self._fill(str(error))
+        else:
+            if str(error) != self._failing:
+                log.error("%s", error)
+            self._failing = str(error)
+        fail(futures, error)
 
     def _next(self) -> None:
+        if self._room.careful and not self._closed:
+            self._tidying = self._loop.create_task(self._tidy())
+        else:
+            self._go_on()
+
+    async def _tidy(self) -> None:
+        """Between two batches where room is short: history goes when there is none, and room is looked for."""
+        try:
+            if self._room.reason:
+                with suppress(StorageError):
+                    await self.compact(self._publisher.position)
+        finally:
+            self._room.look(self._go_on)
+
+    def _go_on(self) -> None:
         self._under_way = False
         if self._waiting:
             if not self._scheduled:
@@ -320,12 +331,18 @@ class SqliteLog:
             if revision < self._compacted:
                 raise Compacted(revision, self._compacted)
             self._compacted = revision
-            await self._run(lambda connection: connection.execute(queries.PROMISE, {"revision": revision}))
-            gone = 0
+            await self._run(partial(promise, revision=revision))
+            gone, step = 0, SWEEP_REVISIONS
             while self._swept < revision:
                 begin, position = self._loop.time(), self._publisher.position
-                high = min(self._swept + SWEEP_REVISIONS, revision)
-                gone += await self._run(partial(sweep, low=self._swept, high=high))
+                high = min(self._swept + step, revision)
+                try:
+                    gone += await self._run(partial(sweep, low=self._swept, high=high))
+                except StorageFull:
+                    if step == 1:
+                        raise
+                    step = max(step // 8, 1)  # a smaller step needs less room
+                    continue
                 self._swept = high
                 self._heads.bury(high)
                 busy = self._publisher.position != position
@@ -349,9 +366,9 @@ class SqliteLog:
 
         def done(result: Any, error: Exception | None) -> None:
             if error is None:
-                _answer([(future, result)])
+                settle([(future, result)])
             else:
-                _fail([future], error)
+                fail([future], error)
 
         self._engine.submit(job, done)
         return await future
@@ -360,6 +377,7 @@ class SqliteLog:
         if self._closed:
             return
         self._closed = True
+        self._room.close()
         if self._waiting or self._under_way:
             self._drained = self._loop.create_future()
             await self._drained
@@ -368,25 +386,3 @@ class SqliteLog:
             await self._readers.close()
         if self._place is not None:
             self._place.close()
-
-
-HEADS = """
-SELECT key, revision, CASE WHEN deleted THEN 0 ELSE create_revision END
-FROM log l WHERE NOT EXISTS (SELECT 1 FROM log n WHERE n.key = l.key AND n.prev_revision = l.revision)"""
-
-
-def _answer(answers: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, answer in answers:
-        if future.done():
-            continue  # the asker went away; what was committed stays committed
-        if isinstance(answer, WriteRefused):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
-
-
-def _fail(futures: Iterable[asyncio.Future[Any]], error: Exception) -> None:
-    """The error as StorageUnavailable, one for each: an exception gathers a traceback where it is raised."""
-    for future in futures:
-        if not future.done():
-            future.set_exception(StorageUnavailable(str(error)))

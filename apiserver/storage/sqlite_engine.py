@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 from apiserver.storage import queries
 from apiserver.storage.integrity import record_of, row_of
-from apiserver.storage.types import Record, StorageUnavailable
+from apiserver.storage.sqlite_room import with_room
+from apiserver.storage.types import Record, StorageFull, StorageUnavailable
 
 Connection = sqlite3.Connection
 Job = Callable[[Connection], Any]
@@ -87,30 +88,41 @@ class ThreadEngine:
 
 
 def in_transaction(connection: Connection, base: int, revision: int, write: Callable[[], Any]) -> Any:
-    """Runs `write` and moves the counter from `base` to `revision`, in one commit.
+    """Runs `write`, again where there was no room, and moves the counter from `base` to `revision`, in one commit.
 
     If the commit fails, the table says whether it happened: raises only when it did not, or when that cannot be told.
     """
     result = None
+
+    def attempt() -> None:
+        nonlocal result
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            result = write()
+            if connection.execute(ADVANCE, (revision, base)).rowcount != 1:
+                raise StorageUnavailable("the database was changed by somebody else; restart the server")
+            connection.execute("COMMIT")
+        except (sqlite3.Error, StorageUnavailable):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        result = write()
-        if connection.execute(ADVANCE, (revision, base)).rowcount != 1:
-            raise StorageUnavailable("the database was changed by somebody else; restart the server")
-        connection.execute("COMMIT")
+        with_room(connection, attempt)
     except (sqlite3.Error, StorageUnavailable) as error:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
         (reached,) = connection.execute("SELECT revision FROM counter WHERE id = 1").fetchone()
         if reached == revision and revision != base:
             return result
+        if isinstance(error, StorageFull):
+            raise
         raise StorageUnavailable(f"the write failed: {error}") from error
     return result
 
 
 def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> None:
     """Appends rows whose revisions follow `base`."""
-    in_transaction(connection, base, rows[-1].revision, partial(connection.executemany, INSERT, map(row_of, rows)))
+    values = list(map(row_of, rows))  # a list, as it may be written twice: where there is no room at first
+    in_transaction(connection, base, rows[-1].revision, partial(connection.executemany, INSERT, values))
 
 
 ROWS_AT = """
@@ -129,13 +141,21 @@ def delete_rows(connection: Connection, revisions: Sequence[int], base: int) -> 
     return rows
 
 
+def promise(connection: Connection, revision: int) -> None:
+    """Says that history up to a revision is not to be read any more."""
+    with_room(connection, lambda: connection.execute(queries.PROMISE, {"revision": revision}))
+
+
 def sweep(connection: Connection, low: int, high: int) -> int:
     """Removes the rows that rows in (low, high] replaced, and deletions among these; says how many.
 
     The disk is not waited for: what a power cut undoes is swept again, and the next write's commit takes the sweep
     along.
     """
-    span = {"low": low, "high": high}
+    return with_room(connection, lambda: _sweep(connection, {"low": low, "high": high}))  # type: ignore[no-any-return]
+
+
+def _sweep(connection: Connection, span: dict[str, int]) -> int:
     ((kept,),) = connection.execute("PRAGMA synchronous").fetchall()
     connection.execute(f"PRAGMA synchronous = {min(kept, 1)}")
     connection.execute("BEGIN IMMEDIATE")

@@ -19,10 +19,12 @@ from pathlib import Path
 
 from apiserver.clock import is_virtual
 from apiserver.storage import queries, schema
-from apiserver.storage.sqlite import Place, SqliteLog
+from apiserver.storage.sqlite import SqliteLog
 from apiserver.storage.sqlite_engine import Connection, Engine, LoopEngine, ThreadEngine
 from apiserver.storage.sqlite_guard import Guard
 from apiserver.storage.sqlite_mark import Mark
+from apiserver.storage.sqlite_place import Place
+from apiserver.storage.sqlite_room import Reserve
 from apiserver.storage.types import Durability, UnusableDatabase
 from kubedra import private
 
@@ -65,7 +67,7 @@ async def open_directory(directory: str, durability: Durability) -> SqliteLog:
         on_loop = is_virtual()
         engine: Engine = (LoopEngine if on_loop or durability is Durability.OFF else ThreadEngine)(connection)
         reader = None if on_loop else lambda: _connect_reader(path)
-        log = SqliteLog(connection, engine, reader, Place(durability, mark, guard, release))
+        log = SqliteLog(connection, engine, reader, Place(durability, mark, guard, Reserve(Path(directory)), release))
     except (sqlite3.Error, OSError) as error:
         closing.close()
         raise UnusableDatabase(f"{directory} cannot be used: {error}") from error

@@ -13,6 +13,7 @@ in commit order, so a revision is both a version of the whole store and a place 
     |   |   `-- Compacted       so has the log: the history is gone
     |   `-- FutureRevision      the store has not come that far
     |-- StorageUnavailable      the database did not answer; the fate of a write is unknown; trying again may help
+    |   |-- StorageFull         there is no room for the write, which did not happen; trying again soon does not help
     |   `-- DamagedRow          a row that is read back is not what was written; trying again does not help
     `-- UnusableDatabase        the file or database cannot be served; one line says why (start-up only)
 """
@@ -27,13 +28,15 @@ from typing import Any, NamedTuple, Protocol
 class Write(NamedTuple):
     """One compare-and-append. `expected` is the revision the key must be alive at; 0 means that it must not be alive.
 
-    A deletion carries the last state's bytes as its value, which may differ from the bytes stored before.
+    A deletion carries the last state's bytes as its value, which may differ from the bytes stored before. `frees`: the
+    write is a step of a deletion, which goes on when the disk is full.
     """
 
     key: str
     value: bytes
     expected: int
     deleted: bool = False
+    frees: bool = False
 
 
 class Record(NamedTuple):
@@ -136,6 +139,10 @@ class StorageUnavailable(StorageError):
     """The database did not answer. A write that ends so may or may not have been committed."""
 
 
+class StorageFull(StorageUnavailable):
+    """There is no room for a write, which did not happen."""
+
+
 class DamagedRow(StorageUnavailable):
     """A row is not what was written. `revision` and `key` are what it says of itself, which may be damaged as well."""
 
@@ -194,6 +201,11 @@ class RevisionLog(Protocol):
 
     async def history(self, prefix: str, after: int, through: int, limit: int) -> list[HistoryEvent]:
         """Rows under a prefix with after < revision <= through, oldest first, each with the state it replaced."""
+        ...
+
+    @property
+    def cramped(self) -> bool:
+        """Whether only what frees room is written, because the disk is full."""
         ...
 
     def problem(self) -> str:

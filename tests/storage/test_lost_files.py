@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.storage import RevisionLog, StorageUnavailable, UnusableDatabase, Write, open_log
+from apiserver.storage import RevisionLog, StorageFull, StorageUnavailable, UnusableDatabase, Write, open_log
+from tests.support.patience import become
 
 
 def _remove(store: Path) -> None:
@@ -96,14 +97,14 @@ def test_a_store_that_is_well_has_no_problem(tmp_path):
     on_store(tmp_path / "store", work)
 
 
-def test_a_failing_write_is_a_problem_until_one_succeeds(tmp_path):
+def test_a_full_disk_is_a_problem_until_there_is_room(tmp_path):
     async def work(log: RevisionLog, _: Path) -> None:
         log._connection.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(StorageUnavailable, match="full"):
+        with pytest.raises(StorageFull, match="full"):
             await log.append(Write("c/large", b"x" * 500_000, 0))
         assert "full" in log.problem()
         log._connection.execute("PRAGMA max_page_count = 1000000")
+        await become(lambda: log.problem() == "", "there is room again")
         await log.append(Write("c/fits", b"x", 0))
-        assert log.problem() == ""
 
     on_store(tmp_path / "store", work)

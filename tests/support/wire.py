@@ -11,7 +11,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +163,9 @@ class Watch:
 class Child:
     """A server in a process of its own; ready when entered."""
 
-    def __init__(self, directory: Path, *flags: str) -> None:
+    def __init__(self, directory: Path, *flags: str, before: Sequence[str] = ()) -> None:
+        """`before`: a command that runs the server's."""
+        self._before = list(before)
         self._flags = ["--announce", "--attached", "--port=0", f"--data-dir={directory}", *flags]
         if not any(flag.startswith("--storage") for flag in flags):
             self._flags.append("--storage=memory")
@@ -172,7 +174,7 @@ class Child:
     def __enter__(self) -> Self:
         self._log = (self.directory.parent / f"{self.directory.name}.log").open("w+")
         self.process = subprocess.Popen(
-            command(*self._flags),
+            [*self._before, *command(*self._flags)],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

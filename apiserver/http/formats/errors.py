@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from apiserver.api.status import PlainError, StatusError, internal_error, unavailable
+from apiserver.api.status import PlainError, StatusError, internal_error
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import error_format, is_pretty
 from apiserver.messages import Request, Response
+from apiserver.registry.store import refusal_of
 from apiserver.storage.types import StorageUnavailable
 
 log = logging.getLogger(__name__)
@@ -18,7 +19,7 @@ def error_response(request: Request, error: Exception) -> Response:
     if isinstance(error, StatusError):
         return status_response(request, error)
     if isinstance(error, StorageUnavailable):
-        return status_response(request, unavailable(str(error)))
+        return status_response(request, refusal_of(error))
     if isinstance(error, PlainError):
         headers = (("X-Content-Type-Options", "nosniff"),)
         return Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", headers)

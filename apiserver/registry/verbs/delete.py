@@ -167,7 +167,7 @@ async def _write(store: Store, key: str, entry: Entry, obj: Hub, dry_run: bool) 
     if dry_run:
         return Unsaved(key, obj, entry.revision)
     try:
-        return await store.append(Write(key, encode_stored(obj), entry.revision))
+        return await store.append(Write(key, encode_stored(obj), entry.revision, frees=True))
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None

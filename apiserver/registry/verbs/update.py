@@ -325,8 +325,9 @@ async def _write(
     if dry_run:
         return Unsaved(key, new, entry.revision)
     encoded = store.encode(key, new, keep_managers=keep_managers)
+    frees = "deletionTimestamp" in old["metadata"]  # finalizers and kubelets do their part of a deletion
     try:
-        return await store.append(Write(key, encoded, entry.revision))
+        return await store.append(Write(key, encoded, entry.revision, frees=frees))
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None
