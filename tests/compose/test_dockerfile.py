@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import tomllib
-from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -18,6 +17,7 @@ from kubedra import kubeconfig, process
 from tests.compose.composefile import KUBEDRA, NETWORK, ROOT
 from tests.compose.conftest import run_a_pod
 from tests.support.patience import CLOCK, ended, run_command, wait_until
+from tests.support.requirements import closure
 from tests.support.wire import Wire
 
 TEXT = re.sub(
@@ -81,30 +81,14 @@ def test_what_builds_the_wheel_is_not_left_to_pip() -> None:
 def test_what_those_packages_need_is_fixed_too() -> None:
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project, build = table["project"], table["build-system"]["requires"]
-    wanted_first = (*project["dependencies"], *project["optional-dependencies"]["postgres"], *build)
-    open_, seen = [Requirement(text) for text in wanted_first], set()
-    while open_:
-        wanted = open_.pop()
-        name = canonicalize_name(wanted.name)
-        if (name, frozenset(wanted.extras)) in seen:
-            continue
-        seen.add((name, frozenset(wanted.extras)))
-        try:
-            needed = [Requirement(text) for text in requires(name) or ()]
-        except PackageNotFoundError:
-            continue
-        image = {
-            "python_version": "3.13",
-            "python_full_version": "3.13.0",
-            "sys_platform": "linux",
-            "platform_system": "Linux",
-        }
-        open_ += [
-            n
-            for n in needed
-            if n.marker is None or any(n.marker.evaluate({**image, "extra": extra}) for extra in ("", *wanted.extras))
-        ]
-    assert {name for name, _ in seen} <= set(PINS)
+    image = {
+        "python_version": "3.13",
+        "python_full_version": "3.13.0",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+    }
+    wanted = (*project["dependencies"], *project["optional-dependencies"]["postgres"], *build)
+    assert closure(wanted, **image) <= set(PINS)
 
 
 def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
-"""The built wheel: alone in an empty directory, and inside a host whose own packages bear the names of ours."""
+"""The built wheel: alone in an empty directory, inside a host whose own packages bear the names of ours, and with nothing
+else than what it declares.
+"""
 
+import importlib.metadata
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import run_command
+from tests.support.requirements import closure
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "pytest-project"
@@ -99,3 +104,53 @@ def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed, hostile
     assert done.returncode == 2
     assert "the package 'controllers' that Python finds is" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def bare(installed, tmp_path_factory):
+    """The environment of a Python that has the wheel, the packages that it declares and pytest; on whose PATH are no git,
+    no compiler and no kubectl.
+    """
+    home = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
+    (site,) = home.glob("lib/python*/site-packages")
+    for entry in installed.iterdir():
+        (site / entry.name).symlink_to(entry)
+    (metadata,) = installed.glob("kubedra-*.dist-info")
+    declared = importlib.metadata.Distribution.at(metadata).requires or []
+    for name in closure([*declared, "pytest"]):
+        for file in importlib.metadata.distribution(name).files or ():
+            top = file.parts[0]
+            if top not in ("..", "__pycache__") and not (site / top).exists():
+                (site / top).symlink_to(file.locate().parents[len(file.parts) - 1] / top)
+    program = home / "bin" / "kubedra"
+    program.write_text(f"#!{home}/bin/python\nimport sys\nfrom kubedra.cli import main\nsys.exit(main())\n")
+    program.chmod(0o755)
+    for tool in ("grep", "sort"):
+        (home / "bin" / tool).symlink_to(shutil.which(tool))
+    return {"PATH": str(home / "bin"), "HOME": str(home)}
+
+
+def test_the_fixture_needs_nothing_but_what_the_wheel_declares(bare, tmp_path):
+    (tmp_path / "test_first.py").write_text(
+        "def test_a_pod_runs(kube):\n"
+        "    kube.add_node('worker', devices=8)\n"
+        "    containers = [{'name': 'c', 'image': 'i'}]\n"
+        "    kube.apply({'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'job'},"
+        " 'spec': {'containers': containers}})\n"
+        "    assert kube.wait('pod/job', 'phase=Running')['spec']['nodeName'] == 'worker'\n"
+    )
+    program = Path(bare["PATH"]) / "python"
+    done = run_command([program, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path, env=bare, text=True)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_command_and_its_completion_need_nothing_else(bare, tmp_path):
+    asked = (
+        "kubedra up --detach --port 0 --storage memory >&2 && kubedra status >&2; kubedra down >&2; "
+        "source <(kubedra completion bash); COMP_WORDS=(kubedra up --emu); COMP_CWORD=2; _kubedra; echo ${COMPREPLY[@]}"
+    )
+    done = run_command([shutil.which("bash"), "-c", asked], cwd=tmp_path, env=bare, text=True)
+    assert done.stdout.strip() == "--emulated-version", done.stderr
+    assert "ready" in done.stderr
+    assert "stopped" in done.stderr
