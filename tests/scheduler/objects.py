@@ -97,3 +97,22 @@ def a_claim(name: str, *, count: int = 1, owner: Json | None = None, namespace: 
         "spec": {"devices": {"requests": [request]}},
         "status": status,
     }
+
+
+def term(key: str, operator: str, *values: str) -> Json:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def node_affinity(*terms: Json) -> Json:
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
+
+
+def near(app: str, key: str = "zone", anti: bool = False, weight: int = 0) -> Json:
+    wanted = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    field = (
+        "preferredDuringSchedulingIgnoredDuringExecution"
+        if weight
+        else "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    item = {"weight": weight, "podAffinityTerm": wanted} if weight else wanted
+    return {"podAntiAffinity" if anti else "podAffinity": {field: [item]}}

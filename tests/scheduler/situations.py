@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,3 +187,81 @@ def spread_by_default(rng: random.Random) -> Situation:
             one["metadata"]["ownerReferences"] = [{**fields, "name": name, "uid": "", "controller": True}]
         found.pods.append(one)
     return found
+
+
+def _near_or_far(rng: random.Random) -> Json:
+    """Affinity to pods of an application, or against them: required, preferred or both."""
+    found: Json = {}
+    for kind in rng.sample(("podAffinity", "podAntiAffinity"), rng.choice((1, 1, 2))):
+        key = rng.choice(("topology.kubernetes.io/zone", "kubernetes.io/hostname"))
+        term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": rng.choice("xyz")}}}
+        if rng.random() < 0.5:
+            found[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        else:
+            weighted = {"weight": rng.choice((1, 10, 100)), "podAffinityTerm": term}
+            found[kind] = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+    return found
+
+
+def _spread(rng: random.Random) -> Json:
+    action = rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"))
+    found: Json = {
+        "maxSkew": rng.randint(1, 2),
+        "topologyKey": rng.choice(("topology.kubernetes.io/zone", "kubernetes.io/hostname")),
+        "whenUnsatisfiable": action,
+        "labelSelector": {"matchLabels": {"app": rng.choice("xy")}},
+    }
+    if rng.random() < 0.3:
+        found["nodeTaintsPolicy"] = "Honor"
+    if rng.random() < 0.2:
+        found["nodeAffinityPolicy"] = "Ignore"
+    if action == "DoNotSchedule" and rng.random() < 0.3:
+        found["minDomains"] = rng.randint(1, 3)
+    if rng.random() < 0.2:
+        found["matchLabelKeys"] = ["tier"]
+    return found
+
+
+def neighbours(rng: random.Random) -> Situation:
+    """Pods that want to be near others, or far from them, or level, on nodes in zones; the important ones may push out
+    others.
+    """
+    found = Situation()
+    found.others = [priority_class("low", 1), priority_class("high", 2)]
+    for number in range(rng.randint(2, 4)):
+        labels = {"topology.kubernetes.io/zone": rng.choice("abc")} if rng.random() < 0.9 else {}
+        labels["disk"] = rng.choice(("ssd", "hdd"))
+        taints = [{"key": "hard", "value": "v", "effect": "NoSchedule"}] if rng.random() < 0.15 else []
+        if rng.random() < 0.3:
+            taints.append({"key": "soft", "effect": "PreferNoSchedule"})
+        node = a_node(f"n{number}", cpu=str(2 + number), memory=f"{7 + 3 * number}Gi", labels=labels, taints=taints)
+        found.nodes.append(node)
+    for number in range(rng.randint(4, 8)):
+        labels = {"app": rng.choice("xy"), **({"tier": rng.choice("12")} if rng.random() < 0.5 else {})}
+        requests = {"cpu": f"{rng.randint(1, 5) * 210}m", "memory": f"{rng.randint(1, 4) * 170}Mi"}
+        one = a_pod(f"p{number}", labels=labels, requests=requests, terminationGracePeriodSeconds=0,
+                    priorityClassName=rng.choice(("low", "low", "high")))  # fmt: skip
+        affinity: Json = _near_or_far(rng) if rng.random() < 0.5 else {}
+        if rng.random() < 0.3:
+            chosen = {"matchExpressions": [{"key": "disk", "operator": "In", "values": [rng.choice(("ssd", "hdd"))]}]}
+            affinity["nodeAffinity"] = (
+                {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [chosen]}}
+                if rng.random() < 0.4
+                else {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 50, "preference": chosen}]}
+            )
+        if affinity:
+            one["spec"]["affinity"] = affinity
+        if rng.random() < 0.4:
+            one["spec"]["topologySpreadConstraints"] = [_spread(rng)]
+        if rng.random() < 0.3:
+            one["spec"]["tolerations"] = [{"key": rng.choice(("hard", "soft")), "operator": "Exists"}]
+        found.pods.append(one)
+    return found
+
+
+KINDS: tuple[Callable[[random.Random], Situation], ...] = (
+    devices_and_resources,
+    priorities_and_budgets,
+    spread_by_default,
+    neighbours,
+)

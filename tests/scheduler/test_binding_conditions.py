@@ -70,7 +70,7 @@ def test_a_device_that_is_not_ready_in_ten_minutes_is_given_up() -> None:
     async def scenario() -> None:
         async with World("scheduler") as world:
             await prepare(world)
-            message = await world.unschedulable("p")
+            message = await world.unschedulable("p", within=601)
             assert message.startswith('running PreBind plugin "DynamicResources": device binding timeout: ')
             await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
 

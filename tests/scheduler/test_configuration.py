@@ -195,6 +195,7 @@ def test_the_example_of_the_howto_can_be_followed(tmp_path: Path) -> None:
 
 # What it may not say
 
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 NO = [
     ({"kind": "Other"}, "must be a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"),
     ({"extenders": [{}]}, "extenders: is not supported"),
@@ -215,7 +216,75 @@ NO = [
     ({"profiles": [profile(None, DynamicResources={"bindingTimeout": "1ms"})]}, "bindingTimeout: must be at least 1s"),
     ({"profiles": [profile(None, NodeResourcesFit={"scoringStrategy": {"type": "RequestedToCapacityRatio"}})]},
      "type: RequestedToCapacityRatio is not supported"),
+    ({"apiVersion": "kubescheduler.config.k8s.io/v2"}, "must be a KubeSchedulerConfiguration of kubescheduler"),
+    ({"parallelism": 0}, "parallelism: must be a whole number from 1 to 2147483647"),
+    ({"parallelism": 2**31}, "parallelism: must be a whole number from 1 to 2147483647"),
+    ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: must be a whole number from 1"),
+    ({"podMaxBackoffSeconds": True}, "podMaxBackoffSeconds: must be a whole number from 1"),
+    ({"percentageOfNodesToScore": "5"}, "percentageOfNodesToScore: must be a whole number from 0 to 100"),
+    ({"profiles": {}}, "profiles: must be a list"),
+    ({"profiles": [[]]}, "profiles[0]: must be an object"),
+    ({"profiles": [profile(name="a"), profile(name="b"), profile(name="b")]}, "two have the schedulerName b"),
+    ({"profiles": [{"schedulerName": ""}]}, "profiles[0].schedulerName: must be a name"),
+    ({"profiles": [{"schedulerName": 5}]}, "profiles[0].schedulerName: must be a name"),
+    ({"profiles": [{"percentageOfNodesToScore": 101}]}, "profiles[0].percentageOfNodesToScore: must be a whole"),
+    ({"profiles": [{"pluginConfig": [{}]}]}, "profiles[0].pluginConfig[0].name: must name a plugin, each once"),
+    ({"profiles": [{"pluginConfig": [{"name": "A"}, {"name": "A"}]}]}, "pluginConfig[1].name: must name a plugin, each"),
+    ({"profiles": [{"pluginConfig": [{"name": "A", "args": []}]}]}, "pluginConfig[0].args: must be an object"),
+    ({"profiles": [profile(None, NodeAffinity={"kind": "X"})]}, "args.kind: must be NodeAffinityArgs"),
+    ({"profiles": [profile(None, NodeAffinity={"apiVersion": "v1"})]}, "args.apiVersion: must be kubescheduler.config."),
+    ({"profiles": [profile({"score": {"enabled": named("A", "A")}})]}, "plugins.score.enabled: names a plugin twice"),
+    ({"profiles": [profile({"score": {"enabled": [{}]}})]}, "score.enabled[0].name: must be a plugin's name"),
+    ({"profiles": [profile({"score": {"enabled": [{"name": "NodeAffinity", "weight": -1}]}})]}, "enabled[0].weight: must"),
+    ({"profiles": [profile(None, InterPodAffinity={"ignorePreferredTermsOfExistingPods": 1})]},
+     "InterPodAffinityArgs.ignorePreferredTermsOfExistingPods: must be true or false"),
+    ({"profiles": [profile(None, InterPodAffinity={"hardPodAffinityWeight": 101})]}, "from 0 to 100"),
+    ({"profiles": [profile(None, DefaultPreemption={"minCandidateNodesPercentage": 101})]}, "from 0 to 100"),
+    ({"profiles": [profile(None, DefaultPreemption={"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0})]},
+     "minCandidateNodesPercentage and minCandidateNodesAbsolute cannot both be 0"),
+    ({"profiles": [profile(None, PodTopologySpread={"defaultConstraints": [SPREAD]})]}, "needs defaultingType List"),
+    *(
+        ({"profiles": [profile(None, PodTopologySpread={"defaultingType": "List", "defaultConstraints": [wrong]})]}, text)
+        for wrong, text in (
+            ({**SPREAD, "topologyKey": ""}, "defaultConstraints[0].topologyKey: must be given"),
+            ({**SPREAD, "maxSkew": 0}, "defaultConstraints[0].maxSkew: must be a whole number from 1"),
+            ({**SPREAD, "whenUnsatisfiable": "Never"}, "must be one of DoNotSchedule, ScheduleAnyway"),
+            ({**SPREAD, "labelSelector": {}}, "defaultConstraints[0].labelSelector: there is no such field"),
+        )
+    ),
+    ({"profiles": [profile(None, PodTopologySpread={"defaultingType": "Some"})]}, "must be one of System, List"),
+    ({"profiles": [profile(None, NodeResourcesFit={"ignoredResources": [1]})]}, "ignored resources and groups are names"),
+    ({"profiles": [profile(None, NodeResourcesFit={"ignoredResourceGroups": "a"})]}, "ignoredResourceGroups: must be a list"),
+    *(
+        ({"profiles": [profile(None, NodeResourcesFit={"scoringStrategy": {"resources": [wrong]}})]}, text)
+        for wrong, text in (
+            ({}, "resources[0].name: must be a resource"),
+            ({"name": "cpu", "weight": 0}, "resources[0].weight: must be a whole number from 1 to 100"),
+            ({"name": "cpu", "weight": 101}, "resources[0].weight: must be a whole number from 1 to 100"),
+        )
+    ),
 ]  # fmt: skip
+
+
+def test_the_ends_of_ranges_are_taken() -> None:
+    found = check_and_parse(
+        parallelism=2**31 - 1, podInitialBackoffSeconds=1, podMaxBackoffSeconds=1, percentageOfNodesToScore=100
+    )
+    assert (found.percentage, found.first_backoff) == (100, found.last_backoff)
+    weights = arguments(
+        InterPodAffinity={"hardPodAffinityWeight": 100, "ignorePreferredTermsOfExistingPods": True},
+        DefaultPreemption={"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1},
+        NodeResourcesFit={"scoringStrategy": {"resources": [{"name": "cpu", "weight": 100}, {"name": "memory"}]}},
+    )
+    assert (weights.hard_affinity_weight, weights.ignores_preferred_terms_of_others) == (100, True)
+    assert (weights.candidates_percentage, weights.candidates_at_least) == (0, 1)
+    assert weights.scored == (("cpu", 100), ("memory", 1))
+
+
+def check_and_parse(**fields: Any) -> Configuration:
+    found = parse(document(**fields))
+    check(found, ENABLED)
+    return found
 
 
 @pytest.mark.parametrize(("fields", "text"), NO, ids=[text[:40] for _, text in NO])

@@ -11,28 +11,9 @@ from controllers.scheduler.framework import Cycle
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import SchedulingError
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
+from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info, near, node_affinity, term
 
 Json = dict[str, Any]
-
-
-def term(key: str, operator: str, *values: str) -> Json:
-    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
-
-
-def node_affinity(*terms: Json) -> Json:
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
-
-
-def near(app: str, key: str = "zone", anti: bool = False, weight: int = 0) -> Json:
-    wanted = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
-    field = (
-        "preferredDuringSchedulingIgnoredDuringExecution"
-        if weight
-        else "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    item = {"weight": weight, "podAffinityTerm": wanted} if weight else wanted
-    return {"podAntiAffinity" if anti else "podAffinity": {field: [item]}}
 
 
 NO_SCHEDULE = [{"key": "k", "value": "v", "effect": "NoSchedule"}]

@@ -22,8 +22,9 @@ from controllers.scheduler.framework import Plugin
 from tests.support.virtual import passes
 
 Json = dict[str, Any]
-#: Seconds of virtual time until what is waited for counts as never coming.
-_PATIENCE = 3600
+#: Seconds of virtual time until what is waited for counts as never coming: less than the five minutes after which the
+#: scheduler tries every pod again, whatever happened, so that a change which should have woken a pod must have done it.
+_PATIENCE = 200
 
 
 class World:
@@ -37,10 +38,12 @@ class World:
         plugins: Sequence[Plugin] = (),
         component_gates: Mapping[str, bool] | None = None,
         configuration: Configuration | None = None,
+        namespace: bool = True,
     ) -> None:
         """`plugins`: further ones for a scheduler; `component_gates`: those of the components, if they differ from the
-        server's; `configuration` is the scheduler's.
+        server's; `configuration` is the scheduler's; `namespace`: whether there is a namespace "ns".
         """
+        self._namespace = namespace
         self._configuration = configuration
         self._components, self._plugins, self._component_gates = components, plugins, component_gates or {}
         self._settings = read(
@@ -75,7 +78,8 @@ class World:
         return self
 
     async def _prepare(self) -> None:
-        await self.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        if self._namespace:
+            await self.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
 
     async def empty(self) -> None:
         """All objects are gone, and every component knows."""
@@ -109,11 +113,11 @@ class World:
             )
             await self.client.update_status(NODES, {**made, "status": node["status"]})
 
-    async def until(self, kind: Kind, key: str, holds: Callable[[Json], object]) -> Json:
+    async def until(self, kind: Kind, key: str, holds: Callable[[Json], object], within: float = _PATIENCE) -> Json:
         """The object of that key as soon as it is as it should be."""
         seen: list[Json] = []
         try:
-            async with asyncio.timeout(_PATIENCE), aclosing(self.client.watch(kind)) as batches:
+            async with asyncio.timeout(within), aclosing(self.client.watch(kind)) as batches:
                 async for batch in batches:
                     for event in batch:
                         if event.type != "BOOKMARK" and key_of(event.object) == key:
@@ -127,9 +131,9 @@ class World:
     async def bound(self, pod: str) -> Json:
         return await self.until(PODS, f"ns/{pod}", lambda obj: obj["spec"].get("nodeName"))
 
-    async def unschedulable(self, pod: str) -> str:
+    async def unschedulable(self, pod: str, within: float = _PATIENCE) -> str:
         """The message of a pod that was tried in vain."""
-        found = await self.until(PODS, f"ns/{pod}", lambda obj: scheduled(obj).get("status") == "False")
+        found = await self.until(PODS, f"ns/{pod}", lambda obj: scheduled(obj).get("status") == "False", within)
         message: str = scheduled(found)["message"]
         return message
 

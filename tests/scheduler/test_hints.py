@@ -1,0 +1,159 @@
+"""Which events wake a pod that a plugin rejected, and which leave it alone: plugin by plugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.scheduler.events import ClusterEvent, Event, node_events, pod_events
+from controllers.scheduler.framework import hints_of
+from controllers.scheduler.podinfo import PodInfo
+from tests.scheduler.cluster import Cluster
+from tests.scheduler.objects import a_node, a_pod, near, node_affinity, term
+
+Json = dict[str, Any]
+HINTS = {plugin.name: hints_of(plugin) for plugin in Cluster().evaluator.plugins}
+NO_SCHEDULE = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
+PREFER = [{"key": "k", "effect": "PreferNoSchedule"}]
+TOLERATES = [{"key": "k", "operator": "Equal", "value": "v"}]
+CLOSED = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+
+
+def port(number: int) -> Json:
+    return {"ports": [{"containerPort": 1, "hostPort": number}]}
+
+
+def spread(key: str = "zone", app: str = "x", action: str = "DoNotSchedule") -> Json:
+    constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action}
+    return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": {"app": app}}}]}
+
+
+def node(**more: Any) -> Json:
+    return a_node("n", **more)
+
+
+def labelled(zone: str = "", **more: Any) -> Json:
+    return a_node("n", labels={"zone": zone} if zone else {}, **more)
+
+
+def bound(name: str = "other", **more: Any) -> Json:
+    return a_pod(name, nodeName="n", **more)
+
+
+SELECTS = node_affinity(term("disk", "In", "ssd"))
+#: The plugin, the waiting pod, the event as (kind, old, new), whether it wakes.
+CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool]] = [
+    ("NodeUnschedulable", {}, (ClusterEvent.NODE_ADD, None, node()), True),
+    ("NodeUnschedulable", {}, (ClusterEvent.NODE_ADD, None, node(unschedulable=True)), False),
+    ("NodeUnschedulable", {"tolerations": CLOSED}, (ClusterEvent.NODE_ADD, None, node(unschedulable=True)), True),
+    ("NodeUnschedulable", {}, (ClusterEvent.NODE_TAINT, node(unschedulable=True), node()), True),
+    ("NodeUnschedulable", {}, (ClusterEvent.NODE_TAINT, node(), node()), False),
+    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=CLOSED)), True),
+    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=TOLERATES)), False),
+    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, a_pod("q", uid="q"), a_pod("q", uid="q", tolerations=CLOSED)), False),
+    ("TaintToleration", {}, (ClusterEvent.NODE_ADD, None, node()), True),
+    ("TaintToleration", {}, (ClusterEvent.NODE_ADD, None, node(taints=NO_SCHEDULE)), False),
+    ("TaintToleration", {}, (ClusterEvent.NODE_ADD, None, node(taints=PREFER)), True),
+    ("TaintToleration", {"tolerations": TOLERATES}, (ClusterEvent.NODE_ADD, None, node(taints=NO_SCHEDULE)), True),
+    ("TaintToleration", {}, (ClusterEvent.NODE_TAINT, node(taints=NO_SCHEDULE), node()), True),
+    ("TaintToleration", {}, (ClusterEvent.NODE_TAINT, node(taints=PREFER), node()), False),
+    ("TaintToleration", {}, (ClusterEvent.NODE_TAINT, node(), node(taints=NO_SCHEDULE)), False),
+    ("TaintToleration", {}, (ClusterEvent.POD_TOLERATION, a_pod("q", uid="q"), a_pod("q", uid="q", tolerations=TOLERATES)), False),
+    ("TaintToleration", {}, (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=TOLERATES)), True),
+    ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_ADD, None, node(labels={"disk": "ssd"})), True),
+    ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_ADD, None, node(labels={"disk": "hdd"})), False),
+    ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_LABEL, node(), node(labels={"disk": "ssd"})), True),
+    ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_LABEL, node(labels={"disk": "ssd"}), node(labels={"disk": "ssd", "a": "b"})), False),
+    ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_LABEL, node(labels={"disk": "ssd"}), node()), False),
+    ("NodePorts", port(80), (ClusterEvent.POD_DELETE, bound(**port(80)), None), True),
+    ("NodePorts", port(80), (ClusterEvent.POD_DELETE, bound(**port(81)), None), False),
+    ("NodePorts", port(80), (ClusterEvent.POD_DELETE, a_pod(**port(80)), None), False),
+    ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(cpu="2")), True),
+    ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(cpu="1")), False),
+    ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(pods="0")), False),
+    ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ALLOCATABLE, node(cpu="2"), node(cpu="3")), True),
+    ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ALLOCATABLE, node(cpu="3"), node(cpu="2")), False),
+    ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ALLOCATABLE, node(memory="1Gi"), node(memory="2Gi")), False),
+    ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ALLOCATABLE, node(pods="1"), node(pods="2")), True),
+    ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ALLOCATABLE, node(pods="2"), node(pods="1")), False),
+    ("NodeResourcesFit", {}, (ClusterEvent.POD_DELETE, bound(), None), True),
+    ("NodeResourcesFit", {}, (ClusterEvent.POD_DELETE, a_pod(), None), False),
+    ("NodeResourcesFit", {}, (ClusterEvent.POD_DELETE, a_pod(status={"nominatedNodeName": "n"}), None), True),
+    ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, bound(requests={"cpu": "2"}), bound(requests={"cpu": "1"})), True),
+    ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, bound(requests={"memory": "2"}), bound(requests={"memory": "1"})), False),
+    ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, a_pod(requests={"cpu": "2"}), a_pod(requests={"cpu": "1"})), False),
+    ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, a_pod("p", uid="p", requests={"cpu": "2"}), a_pod("p", uid="p", requests={"cpu": "1"})), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"})), False),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_DELETE, bound(labels={"app": "x"}), None), True),
+    ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=near("w", anti=True)), None), True),
+    ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=near("v", anti=True)), None), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, bound(), bound(labels={"app": "x"})), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, labelled("a")), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, labelled()), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled("b")), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled("a")), False),
+    ("InterPodAffinity", {}, (ClusterEvent.NODE_ADD, None, labelled()), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"})), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"}, namespace="elsewhere")), False),
+    ("PodTopologySpread", spread(action="ScheduleAnyway"), (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_DELETE, bound(labels={"app": "x"}), None), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound()), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, a_pod("p", uid="p"), a_pod("p", uid="p", labels={"a": "b"})), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, labelled("a")), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, labelled()), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_DELETE, labelled("a"), None), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_LABEL, labelled("a"), labelled("b")), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_LABEL, labelled("a"), labelled("a")), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_TAINT, labelled("a", taints=NO_SCHEDULE), labelled("a")), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_TAINT, labelled(taints=NO_SCHEDULE), labelled()), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plugin", "pod", "event", "wakes"), CASES)
+def test_a_pod_is_woken_by_what_may_help_it(
+    plugin: str, pod: Json, event: tuple[ClusterEvent, Json | None, Json | None], wakes: bool
+) -> None:
+    hints = HINTS[plugin]
+    assert event[0] in hints
+    hint = hints[event[0]]
+    assert (hint is None or hint(PodInfo(a_pod("p", uid="p", **pod)), Event(*event))) == wakes
+
+
+def test_updates_of_nodes_are_told_apart() -> None:
+    plain = node()
+    status = {**plain["status"], "conditions": [{"type": "Ready", "status": "True", "reason": "a"}]}
+    ready = {**plain, "status": status}
+    other_reason = {**plain, "status": {**status, "conditions": [{"type": "Ready", "status": "True", "reason": "b"}]}}
+    noted = {**plain, "metadata": {**plain["metadata"], "annotations": {"a": "b"}}}
+    assert node_events(plain, plain) == []
+    assert node_events(plain, node(cpu="5")) == [ClusterEvent.NODE_ALLOCATABLE]
+    assert node_events(plain, node(labels={"a": "b"})) == [ClusterEvent.NODE_LABEL]
+    assert node_events(plain, node(taints=PREFER)) == [ClusterEvent.NODE_TAINT]
+    assert node_events(node(unschedulable=True), plain) == [ClusterEvent.NODE_TAINT]
+    assert node_events(plain, node(unschedulable=True)) == []
+    assert node_events(plain, ready) == [ClusterEvent.NODE_CONDITION]
+    assert node_events(ready, other_reason) == []
+    assert node_events(plain, noted) == [ClusterEvent.NODE_ANNOTATION]
+
+
+def test_updates_of_pods_are_told_apart() -> None:
+    pod = a_pod("p", uid="p", requests={"cpu": "2"})
+    running = {**pod, "status": {**pod["status"], "phase": "Running"}}
+    generated = {**pod, "status": {**pod["status"], "resourceClaimStatuses": [{"name": "c"}]}}
+    assert pod_events(pod, pod) == [ClusterEvent.POD_OTHER]
+    assert pod_events(pod, running) == [ClusterEvent.POD_OTHER]
+    assert pod_events(pod, a_pod("p", uid="p", requests={"cpu": "2"}, labels={"a": "b"})) == [ClusterEvent.POD_LABEL]
+    assert pod_events(pod, a_pod("p", uid="p", requests={"cpu": "1"})) == [ClusterEvent.POD_SCALE_DOWN]
+    assert pod_events(pod, a_pod("p", uid="p")) == [ClusterEvent.POD_SCALE_DOWN]
+    assert pod_events(pod, a_pod("p", uid="p", requests={"cpu": "3"})) == [ClusterEvent.POD_OTHER]
+    gated = a_pod("p", uid="p", requests={"cpu": "2"}, schedulingGates=[{"name": "g"}, {"name": "h"}])
+    half = a_pod("p", uid="p", requests={"cpu": "2"}, schedulingGates=[{"name": "g"}])
+    assert pod_events(gated, pod) == [ClusterEvent.POD_GATES_ELIMINATED]
+    assert pod_events(gated, half) == [ClusterEvent.POD_OTHER]
+    tolerant = a_pod("p", uid="p", requests={"cpu": "2"}, tolerations=TOLERATES)
+    assert pod_events(pod, tolerant) == [ClusterEvent.POD_TOLERATION]
+    assert pod_events(tolerant, pod) == [ClusterEvent.POD_OTHER]
+    assert pod_events(pod, generated) == [ClusterEvent.POD_GENERATED_CLAIM]

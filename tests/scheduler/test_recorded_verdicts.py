@@ -1,0 +1,34 @@
+"""Generated situations whose verdicts were recorded from kube-scheduler 1.36 (test_beside_kube_scheduler.py): ours are the
+same, in virtual time.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.scheduler.situations import KINDS, Situation
+from tests.scheduler.verdicts import Verdicts, played, recorded, same
+from tests.scheduler.world import World
+from tests.support.virtual import run
+
+COMPONENTS = ("scheduler", "resourceclaim-controller", "namespace-controller", "garbage-collector-controller")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_pods_go_where_kube_scheduler_put_them(kind: Callable[[random.Random], Situation]) -> None:
+    async def scenario() -> None:
+        expected = recorded()[kind.__name__]
+        situations = [kind(random.Random(seed)) for seed in range(len(expected))]
+        compared = 0
+        async with World(*COMPONENTS, namespace=False) as world:
+            for seed, (situation, verdicts) in enumerate(zip(situations, expected, strict=True)):
+                found = Verdicts(*json.loads(json.dumps(await played(world.client, situation))))
+                compared += same(found, verdicts, f"seed {seed}")
+                await world.empty()
+        assert compared >= 0.6 * sum(len(situation.pods) for situation in situations)
+
+    run(scenario)

@@ -1,0 +1,170 @@
+"""What a scheduler decides in a situation: played on a server, kept in verdicts.json, compared."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from controllers.runtime.client import Client
+from controllers.runtime.kinds import (
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Kind,
+    key_of,
+)
+from tests.scheduler.situations import OTHERS, Situation
+from tests.scheduler.world import scheduled
+from tests.support.patience import patience
+
+Json = dict[str, Any]
+#: Those of kube-scheduler 1.36.2, by kind of situation: a line each, the seed is its number.
+FILE = Path(__file__).with_name("verdicts.json")
+#: Defects of kube-scheduler 1.36.2 that are not copied (docs/fidelity.md).
+DEFECTS = ("nil or empty request mappings, no update of pod",)
+
+
+class Verdicts(NamedTuple):
+    """What became of the pods of a situation, one after the other, and of the claims."""
+
+    pods: list[Json]
+    claims: list[Json]
+
+
+def recorded() -> dict[str, list[Verdicts]]:
+    """By the name of the kind of situation."""
+    found = json.loads(FILE.read_text())
+    return {kind: [Verdicts(*each) for each in verdicts] for kind, verdicts in found.items()}
+
+
+def record(kind: Callable[[random.Random], Situation], verdicts: list[Verdicts]) -> None:
+    """Keeps verdicts of kube-scheduler."""
+    kept = {**(recorded() if FILE.exists() else {}), kind.__name__: verdicts}
+    lines = (
+        f'"{name}": [\n' + ",\n".join(json.dumps(each, separators=(",", ":")) for each in found) + "\n]"
+        for name, found in sorted(kept.items())
+    )
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def same(found: Verdicts, expected: Verdicts, what: str) -> int:
+    """How many verdicts could be compared. Where nodes are equally good two schedulers may choose differently: from
+    there on they cannot be. Raises AssertionError.
+    """
+    compared = 0
+    for ours, other in zip(found.pods, expected.pods, strict=True):
+        if ours["node"] and other["node"] and ours["node"] != other["node"]:
+            return compared
+        if any(defect in str(other["condition"]["message"]) for defect in DEFECTS):
+            return compared
+        assert ours == other, what
+        compared += 1
+    assert found.claims == expected.claims, what
+    return compared
+
+
+def bare(obj: Json) -> Json:
+    metadata = {k: v for k, v in obj["metadata"].items() if k not in ("uid", "resourceVersion", "generation")}
+    return {**obj, "metadata": metadata}
+
+
+async def prepare(client: Client, situation: Situation) -> dict[str, str]:
+    """Creates everything but the pods; gives the uids of workload objects by name."""
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+    for kind, objects in (
+        (DEVICE_CLASSES, situation.classes),
+        (RESOURCE_SLICES, situation.slices),
+        (RESOURCE_CLAIMS, situation.claims),
+    ):
+        for obj in objects:
+            await client.create(kind, bare(obj))
+    for node in situation.nodes:
+        made = await client.create(NODES, bare(node))
+        made = await client.update(NODES, {**made, "spec": {**made.get("spec", {}), "taints": node["spec"]["taints"]}})
+        await client.update_status(NODES, {**made, "status": node["status"]})
+    uids = {}
+    for obj in situation.others:
+        kind = next(kind for kind in OTHERS if kind.kind == obj["kind"])
+        made = await client.create(kind, obj)
+        uids[made["metadata"]["name"]] = made["metadata"]["uid"]
+        if "status" in obj:
+            await client.update_status(kind, {**made, "status": obj["status"]})
+    return uids
+
+
+async def verdict(client: Client, pod: str) -> Json:
+    """The pod once it is bound, or rejected and not about to be bound."""
+    async with patience(30), aclosing(client.watch(PODS, "ns", initial_events=True)) as batches:
+        async for batch in batches:
+            for event in batch:
+                if event.type in ("ADDED", "MODIFIED") and key_of(event.object) == f"ns/{pod}":
+                    found = event.object
+                    rejected = scheduled(found).get("status") == "False" and scheduled(found).get("message")
+                    if found["spec"].get("nodeName") or (rejected and not found["status"].get("nominatedNodeName")):
+                        return found
+    raise AssertionError("the watch ended")
+
+
+async def items(client: Client, kind: Kind, namespace: str = "") -> list[Json]:
+    found: list[Json] = (await client.list(kind, namespace))["items"]
+    return found
+
+
+async def left(client: Client) -> list[str]:
+    """The pods that there are: preemption takes some away."""
+    return sorted(pod["metadata"]["name"] for pod in await items(client, PODS, "ns"))
+
+
+def told(pod: Json) -> Json:
+    """What is compared of a pod."""
+    condition = scheduled(pod)
+    extended = pod["status"].get("extendedResourceClaimStatus") or {}
+    return {
+        "node": pod["spec"].get("nodeName"),
+        "nominated": pod["status"].get("nominatedNodeName"),
+        "condition": {key: condition.get(key) for key in ("status", "reason", "message")},
+        "mappings": extended.get("requestMappings"),
+        "claim": extended.get("resourceClaimName", "")[:-5],
+    }
+
+
+def told_claim(claim: Json) -> Json:
+    metadata, status = claim["metadata"], claim.get("status") or {}
+    allocation = dict(status.get("allocation") or {})
+    stamped = bool(allocation.pop("allocationTimestamp", None))
+    return {
+        "name": metadata.get("generateName") or metadata["name"],
+        "annotations": metadata.get("annotations"),
+        "finalizers": metadata.get("finalizers"),
+        "owners": [owner["name"] for owner in metadata.get("ownerReferences") or ()],
+        "spec": claim["spec"],
+        "allocation": allocation,
+        "stamped": stamped,
+        "reserved": [(user["resource"], user["name"]) for user in status.get("reservedFor") or ()],
+    }
+
+
+async def played(client: Client, situation: Situation) -> Verdicts:
+    """What becomes of the pods, and of the claims, on a server that has none of them."""
+    uids = await prepare(client, situation)
+    verdicts = []
+    for pod in situation.pods:
+        made = bare(pod)
+        owners = [{**owner, "uid": uids[owner["name"]]} for owner in made["metadata"].get("ownerReferences", ())]
+        await client.create(PODS, {**made, "metadata": {**made["metadata"], "ownerReferences": owners}})
+        seen = await verdict(client, pod["metadata"]["name"])
+        if seen["spec"].get("nodeName"):
+            started = f"2026-01-01T00:00:{len(verdicts):02}Z"
+            status = {"status": {"phase": "Running", "startTime": started}}
+            await client.patch(PODS, pod["metadata"]["name"], status, "ns", subresource="status")
+        found = told(seen)
+        verdicts.append({**found, "left": await left(client)})
+    claims = [told_claim(claim) for claim in await items(client, RESOURCE_CLAIMS, "ns")]
+    return Verdicts(verdicts, sorted(claims, key=lambda claim: str(claim["name"])))
