@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controllers.explain.simulate import main
+from controllers.explain.simulation import NodeUse, Simulated, plot
 from kubedra.manifests import load
 from tests.support.patience import wait_until
 
@@ -179,6 +180,19 @@ def test_tables_and_bars_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     assert main(["-f", str(tmp_path / "pods.yaml"), "--replicas", "1", "-o", "plot"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == f"n  {'▓' * 16}{'░' * 24}  2/5"
+
+
+def test_devices_of_no_single_node_have_a_row_of_their_own(simulated: Any) -> None:
+    slices = SLICES.replace("nodeName: n", "allNodes: true")
+    node = "\n---\napiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 9, pods: 9}}\n"
+    found = simulated(MANIFEST + node, slices=slices, code=1)
+    rows = [(each["node"], each["devices"], each["used"], each["pods"]) for each in found["nodes"]]
+    assert rows == [("n", 0, 0, 2), ("(shared)", 5, 4, 0)]
+
+
+def test_bars_show_what_was_in_use_before() -> None:
+    use = NodeUse("n", 4, 1, 3, 0, 0, 0, 0, 0, limited=True)
+    assert plot(Simulated([], [use], 0, None, [], filled=False), width=8).splitlines()[0] == "n  ██▓▓▓▓░░  3/4"
 
 
 def test_what_is_simulated_on_a_cluster_happens_when_it_is_done(kube: Any, simulated: Any) -> None:

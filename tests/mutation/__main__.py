@@ -59,6 +59,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "apiserver/storage": ("tests/storage", "tests/registry", _WRITTEN),
     "apiserver/admission": ("tests/registry/test_admission.py", "tests/authorization", _WRITTEN, *_SERVED),
     "apiserver/authorization": ("tests/authorization", _WRITTEN),
+    "controllers/explain": ("tests/controllers/test_explain.py", "tests/controllers/test_simulate.py"),
     "controllers/allocator": ("tests/allocator", "tests/scheduler"),
     "controllers/scheduler": ("tests/scheduler",),
     "controllers": ("tests/claims", "tests/runtime", "tests/controllers", "tests/node"),
