@@ -253,6 +253,7 @@ def test_a_node_says_who_holds_its_devices():
     assert (found["devices"], found["free"], found["tainted"], found["held"]) == (3, 2, 1, {"ns/c": 1})
     assert found["pools"] == {"d/n": "usable"}
     assert "1 held by claim ns/c" in found["report"]
+    assert found["report"].startswith("node n: ready, 1 pod\n")
     assert "3 devices: 2 free, 1 tainted" in found["report"]
     with pytest.raises(NotThereError, match='nodes "m" not found'):
         explain(made, "node", "", "m")

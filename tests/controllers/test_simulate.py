@@ -107,6 +107,16 @@ status: {allocatable: {cpu: "1500m", memory: 1Gi, pods: "10"}}
     assert (found["nodes"][0]["cpu"], found["nodes"][0]["limited"]) == (1.5, True)
 
 
+def test_pods_of_a_workload_have_the_labels_of_its_template(simulated: Any) -> None:
+    apart = """
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+          - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}
+"""
+    assert simulated(MANIFEST.rstrip("\n") + apart, code=1)["fitting"] == 1
+
+
 def test_extended_resources_take_devices(simulated: Any) -> None:
     manifest = """
 apiVersion: resource.k8s.io/v1
@@ -192,6 +202,9 @@ def test_devices_of_no_single_node_have_a_row_of_their_own(simulated: Any) -> No
 
 def test_bars_show_what_was_in_use_before() -> None:
     use = NodeUse("n", 4, 1, 3, 0, 0, 0, 0, 0, limited=True)
+    bare = NodeUse("m", 0, 0, 0, 0, 0, 0, 0, 0, limited=True)
+    lines = plot(Simulated([], [bare], 3, None, [], filled=True), width=8).splitlines()
+    assert (lines[0], lines[-1]) == ("m  ░░░░░░░░  0/0", "3 pods fit at least")
     assert plot(Simulated([], [use], 0, None, [], filled=False), width=8).splitlines()[0] == "n  ██▓▓▓▓░░  3/4"
 
 
@@ -208,7 +221,8 @@ def test_what_is_simulated_on_a_cluster_happens_when_it_is_done(kube: Any, simul
     apply("first")
     kube.wait("pod/first", "phase=Running")
     before = kube.list("pods")
-    found = simulated(gpus, "--server", kube.url, code=1)
+    # The template and the class are the cluster's.
+    found = simulated(gpus.split("---")[2], "--server", kube.url, code=1)
     assert kube.list("pods") == before
     assert found["fitting"] == 1
     assert sum(node["used_before"] for node in found["nodes"]) == 2
