@@ -114,6 +114,7 @@ class Server:
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
         self._authenticator.accounts = self._accounts
+        self._accounts.audiences = identity.accounts.audiences
         self._authenticator.longest = identity.accounts.longest
         self._authenticator.audiences = identity.accounts.audiences or self._accounts.issuers
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator

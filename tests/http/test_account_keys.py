@@ -12,7 +12,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from apiserver.http.handlers.accountkeys import KeyFileError, KeyFiles
+from apiserver.http.handlers.accountkeys import KeyFileError, KeyFiles, encode
+from apiserver.http.handlers.accounttokens import OF_SECRETS
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 
@@ -104,6 +105,34 @@ def test_older_keys_and_issuers_are_taken_still(tmp_path: Path) -> None:
     assert status(f"--service-account-key-file={new}", f"--service-account-key-file={old}") == 401
     both = (f"--service-account-key-file={new}", f"--service-account-key-file={old}")
     assert status(*both, f"--service-account-issuer={OLDER}") == 403
+
+
+def test_the_token_that_a_secret_holds_is_good_as_long_as_it_holds_it(tmp_path: Path) -> None:
+    key = written(tmp_path / "key", ec.generate_private_key(ec.SECP256R1()))
+    with serve(*flags(tmp_path, f"--service-account-signing-key-file={key}")) as running:
+        root = running.wire("root")
+        account = root.post(ACCOUNTS, {"metadata": {"name": "a"}}).json["metadata"]
+        start = "kubernetes.io/serviceaccount/"
+        claims = {
+            f"{start}namespace": "default", f"{start}secret.name": "s", f"{start}service-account.name": "a",
+            f"{start}service-account.uid": account["uid"], "sub": "system:serviceaccount:default:a",
+        }  # fmt: skip
+        # As a controller signs it that has the key.
+        keys = KeyFiles(key, (key,))
+        signed = ".".join(encode(json.dumps(part).encode()) for part in (keys.header, {"iss": OF_SECRETS, **claims}))
+        token = f"{signed}.{encode(keys.sign(signed.encode()))}"
+        user = running.wire(token)
+        assert user.get("/api/v1/namespaces").status == 401, "no secret holds it"
+        secrets, data = "/api/v1/namespaces/default/secrets", {"token": base64.b64encode(token.encode()).decode()}
+        assert root.post(secrets, {"metadata": {"name": "s"}, "data": data}).status == 201
+        found = user.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+        assert found.json["status"]["userInfo"]["username"] == "system:serviceaccount:default:a"
+        label = {"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}}}
+        merge = {"Content-Type": "application/merge-patch+json"}
+        assert root.request("PATCH", f"{secrets}/s", label, merge).status == 200
+        assert user.get("/api/v1/namespaces").status == 401
+        assert root.request("DELETE", f"{secrets}/s").status == 200
+        assert user.get("/api/v1/namespaces").status == 401
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ extra).
 from __future__ import annotations
 
 import binascii
-from base64 import urlsafe_b64decode
+from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
@@ -28,6 +28,10 @@ Lookup = Callable[[str, str, str, str], Json | None]
 
 #: Who issues tokens, and whom they are for by default.
 ISSUER: Final = "https://kubernetes.default.svc"
+#: Who issues the tokens that a controller writes into secrets: they name no audience, and do not run out.
+OF_SECRETS: Final = "kubernetes/serviceaccount"
+_OF_ACCOUNT: Final = "kubernetes.io/serviceaccount/"
+_INVALID: Final = "kubernetes.io/legacy-token-invalid-since"
 _PRIVATE: Final = "kubernetes.io"
 _EXTRA: Final = "authentication.kubernetes.io/"
 _LEEWAY: Final = 60
@@ -50,6 +54,8 @@ class AccountTokens:
     def __init__(self, lookup: Lookup, clock: Callable[[], datetime], issuers: tuple[str, ...] = (ISSUER,)) -> None:
         self._lookup, self._clock, self.issuers = lookup, clock, issuers
         self.keys: Keys | None = None
+        #: whom tokens are for that say nothing of it.
+        self.audiences: tuple[str, ...] = ()
         #: claims of tokens whose signature was checked.
         self._checked: dict[str, Json] = {}
 
@@ -73,12 +79,15 @@ class AccountTokens:
             if len(self._checked) >= _MOST:
                 self._checked.clear()
             self._checked[token] = claims
-        self._check_times(claims)
-        good_for = tuple(audience for audience in audiences if audience in claims["aud"])
+        of_secret = claims["iss"] == OF_SECRETS
+        if not of_secret:
+            self._check_times(claims)
+        meant_for = self.audiences or self.issuers if of_secret else claims["aud"]
+        good_for = tuple(audience for audience in audiences if audience in meant_for)
         if not good_for:
-            shown = ['["' + '" "'.join(each) + '"]' for each in (claims["aud"], audiences)]
+            shown = ['["' + '" "'.join(each) + '"]' for each in (meant_for, audiences)]
             raise TokenError(f"token audiences {shown[0]} is invalid for the target audiences {shown[1]}")
-        return Identified(self._user(claims), good_for)
+        return Identified(self._user_of_secret(claims, token) if of_secret else self._user(claims), good_for)
 
     def _claims(self, token: str) -> Json | None:
         signed, dot, signature = token.rpartition(".")
@@ -86,7 +95,9 @@ class AccountTokens:
             return None
         try:
             header, claims = (orjson.loads(_decode(part)) for part in signed.split("."))
-            if not isinstance(header, dict) or not isinstance(claims, dict) or claims.get("iss") not in self.issuers:
+            if not isinstance(header, dict) or not isinstance(claims, dict):
+                return None
+            if claims.get("iss") not in (*self.issuers, OF_SECRETS):
                 return None
             if not self.keys.knows(header, signed.encode(), _decode(signature)):
                 return None
@@ -124,6 +135,25 @@ class AccountTokens:
                     extra[f"{_EXTRA}{kind}-uid"] = (reference["uid"],)
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         return User(f"system:serviceaccount:{namespace}:{account['name']}", account["uid"], groups, extra)
+
+    def _user_of_secret(self, claims: Json, token: str) -> User:
+        """The account whose token a secret holds, as long as it does."""
+        account = {part: claims.get(f"{_OF_ACCOUNT}service-account.{part}", "") for part in ("name", "uid")}
+        namespace = claims.get(f"{_OF_ACCOUNT}namespace", "")
+        secret = self._lookup("", "secrets", namespace, claims.get(f"{_OF_ACCOUNT}secret.name", ""))
+        if secret is None or secret["metadata"].get("deletionTimestamp"):
+            raise TokenError("Token has been invalidated")
+        if b64decode((secret.get("data") or {}).get("token", "")) != token.encode():
+            raise TokenError("Token does not match server's copy")
+        meta = secret["metadata"]
+        if (meta.get("labels") or {}).get(_INVALID):
+            raise TokenError(
+                f"the token in secret {namespace}/{meta['name']} for service account {namespace}/{account['name']} has"
+                " been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or"
+                f" remove the '{_INVALID}' label from the secret to temporarily allow use of this token"
+            )
+        found = self._user({_PRIVATE: {"namespace": namespace, "serviceaccount": account}, "jti": ""})
+        return User(found.name, found.uid, found.groups)
 
     def _check_bound(self, kind: str, namespace: str, reference: Json) -> None:
         found = self._lookup("", kind + "s", namespace, reference["name"])
