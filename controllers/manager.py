@@ -39,6 +39,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "podgroup-protection-controller": "controllers.podgroupprotection",
         "persistentvolumeclaim-protection-controller": "controllers.volumeclaimprotection",
         "persistentvolume-protection-controller": "controllers.volumeprotection",
+        "resourcequota-controller": "controllers.resourcequotas",
         "ttl-after-finished-controller": "controllers.ttlafterfinished",
         "scheduler": "controllers.scheduler",
         "node-agent": "controllers.node",

@@ -18,6 +18,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "resourcepoolstatusrequest": "resourcepoolstatusrequest-controller",
         "pvc-protection": "persistentvolumeclaim-protection-controller",
         "pv-protection": "persistentvolume-protection-controller",
+        "resourcequota": "resourcequota-controller",
         "ttl-after-finished": "ttl-after-finished-controller",
         "kube-scheduler": "scheduler",
     }
@@ -53,7 +54,6 @@ UNBUILT = frozenset(
         "podcertificaterequest-cleaner",
         "replicaset",
         "replicationcontroller",
-        "resourcequota",
         "root-ca-certificate-publisher",
         "selinux-warning",
         "service-ca-certificate-publisher",

@@ -17,6 +17,7 @@ from apiserver.admission.pod_resize import NodeDeclaredFeatureValidator, PodResi
 from apiserver.admission.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
 from apiserver.admission.priority import Priority
+from apiserver.admission.resource_quota import ResourceQuota
 from apiserver.admission.runtime_class import RuntimeClass
 from apiserver.admission.service_accounts import ServiceAccount
 from apiserver.admission.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
@@ -120,6 +121,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
     "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
     "PodResizeValidator": PodResizeValidator,
+    "ResourceQuota": ResourceQuota,
 }
 
 

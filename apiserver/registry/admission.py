@@ -47,6 +47,10 @@ class Plugin:
         """Whether requests for this resource (and its subresources) are of interest."""
         return True
 
+    def wants(self, resource: Resource, operation: Operation) -> bool:
+        """Whether an operation on a resource is of interest."""
+        return operation in self.operations and self.handles(resource)
+
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return None
 
@@ -71,7 +75,7 @@ class Chain:
 
     def of(self, resource: Resource, operation: Operation) -> Handlers:
         """Who handles an operation on a resource; a plugin that does not define a step is not asked in it."""
-        asked = [plugin for plugin in self.plugins if operation in plugin.operations and plugin.handles(resource)]
+        asked = [plugin for plugin in self.plugins if plugin.wants(resource, operation)]
         return Handlers(
             tuple(plugin for plugin in asked if type(plugin).admit is not Plugin.admit),
             tuple(plugin for plugin in asked if type(plugin).validate is not Plugin.validate),

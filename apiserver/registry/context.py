@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apiserver.api.objects import Shared
 
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Context"]
 
+#: (group, plural, namespace, name, function of the stored object)
+Rewrite = Callable[[str, str, str, str, Callable[[Any], Any]], Awaitable[None]]
+
 
 @dataclass(slots=True, kw_only=True)
 class Context:
     """What a rule may know of its request. `now` is UTC; `lookup(group, plural, namespace, name)` gives a stored object
     or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace, name)`
-    asks the authorizer about the user; `warnings` become Warning headers, `dropped` is what disabled feature gates took
+    asks the authorizer about the user; `rewrite(group, plural, namespace, name, func)` stores what a function makes of
+    another object; `warnings` become Warning headers, `dropped` is what disabled feature gates took
     from the object. `namespace` is empty for a cluster-wide kind."""
 
     now: datetime
@@ -39,6 +43,7 @@ class Context:
     lookup: Callable[[str, str, str, str], Shared | None] = lambda *_: None
     all_of: Callable[[str, str], Iterable[Shared]] = lambda *_: ()
     authorize: Callable[..., bool] = lambda *_: True
+    rewrite: Rewrite | None = None
     warnings: list[str] = field(default_factory=list)
     dropped: list[DroppedField] = field(default_factory=list)
 

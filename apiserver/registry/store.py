@@ -20,7 +20,7 @@ from apiserver.registry.body.convert import ExpectedBody, Form, normalizer_of
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import encode_within_limit
 from apiserver.registry.chance import Chance
-from apiserver.registry.context import Context
+from apiserver.registry.context import Context, Rewrite
 from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.projection import Projector
@@ -82,6 +82,8 @@ class Registry:
         #: who answers more than yes or no; set by whoever wires the server.
         self.authority: Authority | None = None
         self.identity: Identity | None = None
+        #: stores what a function makes of an object, for rules; set by whoever wires the server.
+        self.rewrite: Rewrite | None = None
         self.kinds = Kinds()
         self.stores: dict[tuple[str, str], Store] = {}
         #: writes under way, by key.
@@ -190,6 +192,7 @@ class Store:
             lookup=registry.lookup,
             all_of=registry.all_of,
             authorize=partial(registry.authorize, user),
+            rewrite=registry.rewrite,
         )
 
     def encode(self, key: str, obj: Hub, *, keep_managers: bool = False) -> Stored:

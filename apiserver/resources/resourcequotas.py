@@ -1,5 +1,6 @@
-"""ResourceQuotas, which are kept but not counted: the admission plugin ResourceQuota is not built. Rules:
-pkg/apis/core/validation (ValidateResourceQuota), pkg/registry/core/resourcequota."""
+"""ResourceQuotas; what counts for them is the admission plugin's of that name. Rules: pkg/apis/core/validation
+(ValidateResourceQuota), pkg/registry/core/resourcequota.
+"""
 
 from __future__ import annotations
 

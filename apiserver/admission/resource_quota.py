@@ -1,0 +1,116 @@
+"""ResourceQuota: what a namespace uses stays within its quotas, and is counted before it is there.
+
+A quota counts from the moment on at which its status says what it limits and what is used, which is a controller's to
+write. Each quota is charged in one write that checks it again; what is charged and then not stored, because it exists
+or is refused, the controller finds. Facts: k8s.io/apiserver/pkg/admission/plugin/resourcequota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import Any, Final
+
+from apiserver.api.podrequests import Quantities, quantities
+from apiserver.api.quantity import Quantity
+from apiserver.api.quotas import belongs, changes_usage, measured, missing_resources, usage
+from apiserver.registry.admission import Attributes, Operation, Plugin, forbidden
+from apiserver.registry.resource import Resource
+
+__all__ = ["ResourceQuota"]
+
+Json = dict[str, Any]
+
+_QUOTAS: Final = ("", "resourcequotas")
+#: Kinds whose updates may change what is used.
+_CHANGING: Final = frozenset(
+    {("", "pods"), ("", "services"), ("", "persistentvolumeclaims"), ("resource.k8s.io", "resourceclaims")}
+)
+_NONE: Final = Quantity.of(0)
+
+
+class ResourceQuota(Plugin):
+    name = "ResourceQuota"
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def wants(self, resource: Resource, operation: Operation) -> bool:
+        if not resource.namespaced or resource.create is not None or resource.plural == "events":
+            return False
+        return operation == "CREATE" or (operation == "UPDATE" and (resource.group, resource.plural) in _CHANGING)
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        obj, old, ctx = attributes.obj, attributes.old, attributes.ctx
+        if obj is None or (attributes.subresource and attributes.operation == "CREATE"):
+            return None
+        quotas = [quota for quota in ctx.all_of(*_QUOTAS) if quota["metadata"]["namespace"] == attributes.namespace]
+        if not quotas:
+            return None
+        key = (attributes.resource.group, attributes.resource.plural)
+        if old is not None and not changes_usage(key, attributes.subresource, obj, old):
+            return None
+        used, before = usage(key, obj), {} if old is None else usage(key, old)
+        charges = []
+        for quota in quotas:
+            limited = _limited(attributes, key, quota)
+            if not limited:
+                continue
+            more = _difference(used, before if old is not None and belongs(key, quota["spec"], old) else {})
+            charge = {name: amount for name, amount in more.items() if name in limited}
+            if charge:
+                _charged(attributes, quota, charge)
+                charges.append((quota["metadata"]["name"], charge))
+        return _charge(attributes, charges) if charges and not ctx.dry_run else None
+
+
+def _limited(attributes: Attributes, key: tuple[str, str], quota: Json) -> list[str]:
+    """What a quota limits of an object; nothing where the object is out of its scope. Raises 403 for an object that
+    does not say enough, and for a quota whose usage nobody has counted.
+    """
+    obj, status, name = attributes.obj or {}, quota.get("status") or {}, quota["metadata"]["name"]
+    limited = measured(key, status.get("hard") or ())
+    if not limited or not belongs(key, quota["spec"], obj):
+        return []
+    if key == ("", "pods"):
+        missing = missing_resources(obj, limited)
+        if missing:
+            text = "; ".join(f"{resource} for: {','.join(names)}" for resource, names in sorted(missing.items()))
+            raise forbidden(attributes, f"failed quota: {name}: must specify {text}")
+    known = status.get("used") or {}
+    if any(resource not in known for resource in limited):
+        raise forbidden(attributes, f"status unknown for quota: {name}, resources: {','.join(sorted(limited))}")
+    return limited
+
+
+def _difference(used: Quantities, before: Quantities) -> Quantities:
+    """What is used more than before."""
+    more = {name: amount.sub(before[name]) if name in before else amount for name, amount in used.items()}
+    return {name: amount for name, amount in more.items() if amount.sign > 0}
+
+
+def _charged(attributes: Attributes, quota: Json, charge: Quantities) -> Quantities:
+    """What is used of a quota with a charge. Raises 403 where that is too much."""
+    hard, used = (quantities((quota.get("status") or {}).get(part)) for part in ("hard", "used"))
+    after = {**used, **{name: used.get(name, _NONE).add(amount) for name, amount in charge.items()}}
+    exceeded = sorted(name for name in charge if name in hard and after[name].compare(hard[name]) > 0)
+    if exceeded:
+        asked, had, limits = (_shown(amounts, exceeded) for amounts in (charge, used, hard))
+        name = quota["metadata"]["name"]
+        raise forbidden(attributes, f"exceeded quota: {name}, requested: {asked}, used: {had}, limited: {limits}")
+    return after
+
+
+def _shown(amounts: Quantities, names: Iterable[str]) -> str:
+    return ",".join(f"{name}={amounts.get(name, _NONE)}" for name in names)
+
+
+async def _charge(attributes: Attributes, charges: list[tuple[str, Quantities]]) -> None:
+    """Writes what is used now. Raises 403 where somebody else was first."""
+    rewrite = attributes.ctx.rewrite
+    assert rewrite is not None, "a server can write its own objects"
+    for name, charge in charges:
+
+        def charged(quota: Json, charge: Quantities = charge) -> Json:
+            after = _charged(attributes, quota, charge)
+            quota["status"]["used"] = {resource: str(amount) for resource, amount in after.items()}
+            return quota
+
+        await rewrite(*_QUOTAS, attributes.namespace, name, charged)

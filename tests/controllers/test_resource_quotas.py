@@ -1,0 +1,57 @@
+"""Quotas on a running control plane: counted by the server as things come, and by the controller as they go."""
+
+from typing import Any
+
+import pytest
+
+from kubedra import ApiError
+
+CLASS = "gpu.example.com.deviceclass.resource.k8s.io/devices"
+
+
+def quota(**hard: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+
+
+def config_map(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+
+def used(kube: Any, **wanted: str) -> None:
+    """Waits until so much is used."""
+    kube.wait("resourcequota/q", lambda obj: (obj.get("status") or {}).get("used") == wanted)
+
+
+def test_what_is_there_counts_and_what_goes_is_free_again(kube):
+    kube.apply(config_map("before"))
+    kube.apply(quota(**{"count/configmaps": "2"}))
+    used(kube, **{"count/configmaps": "1"})
+    kube.apply(config_map("second"))
+    used(kube, **{"count/configmaps": "2"})
+    with pytest.raises(ApiError, match="exceeded quota: q, requested: count/configmaps=1"):
+        kube.apply(config_map("third"))
+    kube.delete("configmap/before")
+    used(kube, **{"count/configmaps": "1"})
+    kube.apply(config_map("third"))
+
+
+def test_a_pod_that_has_ended_counts_no_more(kube):
+    kube.add_node("worker")
+    kube.apply(quota(pods="1"))
+    used(kube, pods="0")
+    spec = {"restartPolicy": "Never", "nodeName": "worker", "containers": [{"name": "c", "image": "i"}]}
+    meta = {"name": "p", "annotations": {"kubedra.dev/exit-after": "0s"}}
+    kube.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    kube.wait("pod/p", "phase=Succeeded")
+    used(kube, pods="0")
+
+
+def test_devices_count_by_class_and_a_changed_quota_is_counted_anew(kube):
+    kube.apply(quota(**{CLASS: "4"}))
+    used(kube, **{CLASS: "0"})
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com", "count": 3}}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}}
+    kube.apply({**claim, "spec": {"devices": {"requests": [request]}}})
+    used(kube, **{CLASS: "3"})
+    kube.apply(quota(**{CLASS: "4", "count/resourceclaims.resource.k8s.io": "5"}))
+    used(kube, **{CLASS: "3", "count/resourceclaims.resource.k8s.io": "1"})
