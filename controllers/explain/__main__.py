@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("kind", metavar="pod|claim|node")
-    parser.add_argument("name")
+    parser.add_argument("name", nargs="?", help="or KIND/NAME in one word")
     parser.add_argument("-n", "--namespace", default="default", help="of the pod or claim (default: default)")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     add_cluster(parser, required=False)
@@ -108,13 +108,23 @@ async def _explain(given: argparse.Namespace, kind: str) -> Json:
     return found
 
 
+def _thing(given: argparse.Namespace) -> str:
+    """The kind that is meant, `KIND/NAME` taken apart. Raises FlagError."""
+    if given.name is None:
+        given.kind, _, given.name = given.kind.partition("/")
+    kind = KINDS.get(given.kind.lower())
+    if kind is None:
+        raise FlagError(f"{given.kind}: explain knows pod, claim and node")
+    if not given.name:
+        raise FlagError(f"which {kind}? Name it: {kind} NAME, or {kind}/NAME")
+    return kind
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     try:
         given = parser.parse_args(arguments)
-        kind = KINDS.get(given.kind.lower())
-        if kind is None:
-            raise FlagError(f"{given.kind}: explain knows pod, claim and node")
+        kind = _thing(given)
         default_cluster(given)
         found = asyncio.run(_explain(given, kind))
     except (FlagError, KubeconfigError, NotThereError, TransportError, StatusError, ValueError, OSError) as error:

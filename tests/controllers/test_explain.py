@@ -320,12 +320,17 @@ def test_any_cluster_is_explained_by_reading_alone(capsys: pytest.CaptureFixture
         assert found["text"] == "0/1 nodes are available: 1 node(s) were unschedulable."
         assert found["queue"] is None
         assert {request["verb"] for request in client.requests()} == {"get", "list"}
+        assert main(["pod/waits", "--kubeconfig", str(plane.kubeconfig)]) == 0
+        assert "1 node(s) were unschedulable" in capsys.readouterr().out
         assert main(["pod", "nobody", "--server", plane.url]) == 2
         assert capsys.readouterr().err.endswith(': pods "nobody" not found in namespace "default"\n')
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for args, words in (
+        (["pod"], "which pod? Name it: pod NAME, or pod/NAME"),
+        (["pod/"], "which pod?"),
+        (["job/x"], "job: explain knows pod, claim and node"),
         (["job", "x"], "job: explain knows pod, claim and node"),
         (["pod", "x", "--kubeconfig", str(tmp_path / "none")], "No such file"),
         (["pod", "x", "--server", "http://127.0.0.1:1"], "127.0.0.1"),
