@@ -124,3 +124,13 @@ def test_what_lies_beyond_kubernetes_is_the_administrators(anonymous: Wire, admi
     assert anonymous.user("alice-token").post("/-/reset", None).status == 403
     assert anonymous.user("nobody").post("/-/reset", None).status == 401
     assert admin.post("/-/reset", None).status == 200
+
+
+def test_beyond_kubernetes_too_whoever_acts_as_another_has_the_others_rights(anonymous: Wire, admin: Wire) -> None:
+    assert admin.get("/-/info").status == 200
+    refused = admin.get("/-/info", Impersonate_User="alice")
+    assert (refused.status, refused.json["detail"]) == (403, 'User "alice" may not use /-/')
+    assert admin.get("/-/info", Impersonate_User="bob", Impersonate_Group="system:masters").status == 200
+    alice = anonymous.user("alice-token").get("/-/info", Impersonate_User="bob", Impersonate_Group="system:masters")
+    assert alice.status == 403
+    assert admin.get("/-/info", Impersonate_Group="g").status == 403, "companions without a user"

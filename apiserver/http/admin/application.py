@@ -21,7 +21,8 @@ def create_admin(operations: Operations) -> FastAPI:
     )
 
     async def administrator(request: Request) -> None:
-        problem = operations.allowed({name.lower(): value for name, value in request.headers.items()})
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        problem = operations.allowed(request.method, request.url.path, headers)
         if problem:
             raise HTTPException(401 if problem == "Unauthorized" else 403, problem)
 

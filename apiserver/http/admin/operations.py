@@ -19,7 +19,8 @@ class Operations:
     """The server, as its routes see it. A router that needs more adds a field.
 
     version     the release of kubedra
-    allowed     (headers) "" where their sender may use the routes, else why not
+    allowed     (method, path, headers) "" where their sender, or whoever they impersonate, may use the routes, else
+                why not
     info        what `/-/info` shows besides the version
     reset       empties the store; (objects gone, version now)
     dropped     (kind, namespace, name) the fields that feature gates dropped
@@ -30,7 +31,7 @@ class Operations:
     """
 
     version: str
-    allowed: Callable[[Mapping[str, str]], str]
+    allowed: Callable[[str, str, Mapping[str, str]], str]
     info: Callable[[], Mapping[str, Any]]
     reset: Callable[[], Awaitable[tuple[int, int]]]
     dropped: Callable[[str, str, str], list[Loss]]
