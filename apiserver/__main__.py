@@ -351,10 +351,11 @@ class Process:
 
 def _warm(fixture: bool) -> None:
     """Import what the start left out, before the first request that needs it would wait: selectors, and for a fixture
-    the routes of its reset.
+    the routes of its reset. Where it cannot be read now (no descriptors are left), that request imports it.
     """
-    for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin.application",) if fixture else ())):
-        importlib.import_module(module)
+    with contextlib.suppress(OSError):
+        for module in ("apiserver.api.cel.devices", *(("apiserver.http.admin.application",) if fixture else ())):
+            importlib.import_module(module)
 
 
 def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
