@@ -17,6 +17,7 @@ from typing import Final
 
 from apiserver.api.features import RELEASES
 from apiserver.api.status import StatusError
+from controllers.explain.findings import columns
 from controllers.explain.things import NotThereError, explain
 from controllers.explain.world import World
 from controllers.flags import FlagError, OneLineParser, add_cluster, cluster, gates, release
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("kind", metavar="pod|claim|node")
     parser.add_argument("name", nargs="?", help="or KIND/NAME in one word")
     parser.add_argument("-n", "--namespace", default="default", help="of the pod or claim (default: default)")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("-o", "--output", choices=("text", "table", "json"), default="text")
     add_cluster(parser, required=False)
     add_scheduler(parser)
     return parser
@@ -120,6 +121,22 @@ def _thing(given: argparse.Namespace) -> str:
     return kind
 
 
+def table(found: Json) -> str:
+    """The devices of each request by nodes that say the same; what else was found is in the text."""
+    pods = [found] if found["kind"] == "Pod" else found.get("waiting") or ()
+    rows = [("POD", "NODES", "FIRST", "CLAIM", "REQUEST", "DEVICES", "USABLE", "RULED OUT")]
+    for pod in pods:
+        for group in pod["nodes"]:
+            place = (f"{pod['namespace']}/{pod['name']}", str(len(group["nodes"])), group["nodes"][0])
+            if not group["requests"]:
+                rows.append((*place, "-", "-", "-", "-", "; ".join(group["reasons"]) or "fits"))
+            for request in group["requests"]:
+                reasons = ", ".join(f"{reason['count']} {reason['kind']}" for reason in request["reasons"])
+                counts = (str(request["devices"]), str(request["usable"]))
+                rows.append((*place, request["claim"], request["request"], *counts, reasons or "-"))
+    return "\n".join(columns(rows)) if len(rows) > 1 else str(found["report"])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     try:
@@ -130,7 +147,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (FlagError, KubeconfigError, NotThereError, TransportError, StatusError, ValueError, OSError) as error:
         sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")
         return 2
-    print(json.dumps(found, indent=1) if given.output == "json" else found["report"])
+    if given.output == "json":
+        print(json.dumps(found, indent=1))
+    else:
+        print(table(found) if given.output == "table" else found["report"])
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from controllers.allocator.explain import NearestMiss, RequestExplanation
 
-__all__ = ["ClaimState", "NodeGroup", "PodFindings", "Possible", "QueueState", "plural"]
+__all__ = ["ClaimState", "NodeGroup", "PodFindings", "Possible", "QueueState", "columns", "plural"]
 
 Json = dict[str, Any]
 #: Nodes of a group that are named in words.
@@ -20,6 +20,13 @@ _CLAIMS: Final = 8
 def plural(count: int, word: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{count} {word}{'s' * (count != 1)}"
+
+
+def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows of a table, whose first has the heads."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows)
+    return ["  ".join([*cells, row[-1]]).rstrip() for cells, row in zip(padded, rows, strict=True)]
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ and nothing ends.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import count
 
-from controllers.explain.findings import PodFindings, plural
+from controllers.explain.findings import PodFindings, columns, plural
 from controllers.explain.hypothetical import UNLIMITED, stored
 from controllers.explain.pods import explain_pod
 from controllers.explain.world import Trial, World
@@ -209,7 +209,7 @@ def table(found: Simulated) -> str:
         )
         for each in found.nodes
     ]
-    return "\n".join([*_columns(pods), "", *_columns(nodes), "", *verdict(found)])
+    return "\n".join([*columns(pods), "", *columns(nodes), "", *verdict(found)])
 
 
 def plot(found: Simulated, width: int = 40) -> str:
@@ -235,12 +235,6 @@ def verdict(found: Simulated) -> list[str]:
     if found.left_out:
         lines.append(f"left out: {', '.join(found.left_out)}")
     return lines
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows)
-    return ["  ".join([*cells, row[-1]]).rstrip() for cells, row in zip(padded, rows, strict=True)]
 
 
 def nodes_named(slices: Iterable[Json]) -> list[str]:

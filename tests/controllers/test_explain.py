@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controllers.explain.__main__ import main
+from controllers.explain.__main__ import main, table
 from controllers.explain.things import NotThereError, explain
 from controllers.explain.world import World
 from controllers.options import Options
@@ -324,6 +324,20 @@ def test_any_cluster_is_explained_by_reading_alone(capsys: pytest.CaptureFixture
         assert "1 node(s) were unschedulable" in capsys.readouterr().out
         assert main(["pod", "nobody", "--server", plane.url]) == 2
         assert capsys.readouterr().err.endswith(': pods "nobody" not found in namespace "default"\n')
+
+
+def test_a_table_has_a_line_for_each_request():
+    made = world(
+        nodes=[node("n"), node("c", unschedulable=True)],
+        slices=[slice_("n", gpus(2))],
+        claims=[claim("wanted", 3), claim("c", held=[("n", "gpu-0")])],
+        pods=[pod()],
+    )
+    assert [line.split() for line in table(of_pod(made)).splitlines()] == [
+        ["POD", "NODES", "FIRST", "CLAIM", "REQUEST", "DEVICES", "USABLE", "RULED", "OUT"],
+        ["ns/p", "1", "n", "ns/wanted", "r", "2", "1", "1", "allocated"],
+        ["ns/p", "1", "c", "-", "-", "-", "-", "node(s)", "were", "unschedulable"],
+    ]
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
