@@ -36,6 +36,8 @@ from controllers.scheduler.evictions import Evictions
 from controllers.scheduler.extended import ClassNames
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, hints_of
 from controllers.scheduler.groups import NO_GROUPS, PodGroups
+from controllers.scheduler.groupstatus import GATE as GROUPS_GATE
+from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding
@@ -97,6 +99,7 @@ class Scheduler:
             devices=gates.enabled("DynamicResourceAllocation"),
             rules=gates.enabled("DRADeviceTaintRules"),
         )
+        self._group_status = GroupStatus(client, informers, self.profiles) if gates.enabled(GROUPS_GATE) else None
         self._binding: set[asyncio.Task[None]] = set()
         self._reporting: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -152,7 +155,8 @@ class Scheduler:
 
     @property
     def idle(self) -> bool:
-        return self.queue.idle and not self._binding and not self._reporting
+        groups = self._group_status is None or self._group_status.controller.idle
+        return groups and self.queue.idle and not self._binding and not self._reporting
 
     @property
     def due(self) -> float | None:
@@ -169,6 +173,8 @@ class Scheduler:
             self._group = group
             for profile in self.profiles.values():
                 group.create_task(profile.recorder.run())
+            if self._group_status is not None:
+                group.create_task(self._group_status.controller.run(), name="group status")
             while True:
                 await self._schedule(await self.queue.pop(), group)
 

@@ -183,3 +183,41 @@ def test_the_claim_of_the_example_is_reserved_for_the_group_once_and_given_up_wi
     kube.delete("podgroup/training")
     kube.wait("podgroup/training", "delete")
     kube.wait(f"resourceclaim/{claim}", "delete")
+
+
+def scheduled(kube, name: str) -> dict:
+    found = kube.get(f"podgroup/{name}").get("status", {}).get("conditions", ())
+    return next((condition for condition in found if condition["type"] == "PodGroupScheduled"), {})
+
+
+def asking(name: str, of: str, count: str) -> dict:
+    needs = {"resources": {"requests": {"cpu": count}}}
+    return member(name, of, containers=[{"name": "c", "image": "i", **needs}])
+
+
+@ON
+def test_a_group_says_what_keeps_its_pods_from_a_node_and_then_that_they_have_one_for_good(kube):
+    kube.add_node("n", devices=0)
+    kube.apply(group("work"))
+    kube.apply(asking("greedy", "work", "100000"))
+    kube.wait("podgroup/work", "condition=PodGroupScheduled=False")
+    waits = scheduled(kube, "work")
+    assert waits["reason"] == "Unschedulable"
+    assert waits["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    kube.apply(asking("modest", "work", "1"))
+    kube.wait("podgroup/work", "condition=PodGroupScheduled")
+    assert scheduled(kube, "work")["reason"] == "Scheduled"
+    kube.delete("pod/modest", grace_period=0)
+    kube.wait("pod/modest", "delete")
+    assert scheduled(kube, "work")["status"] == "True"
+
+
+@ON
+def test_a_gang_is_scheduled_when_as_many_have_a_node_as_it_needs(kube):
+    kube.add_node("n", devices=0)
+    kube.apply(group("gang", schedulingPolicy={"gang": {"minCount": 2}}))
+    kube.apply(member("a", "gang"))
+    kube.wait("pod/a", "phase=Running")
+    assert scheduled(kube, "gang") == {}
+    kube.apply(member("b", "gang"))
+    kube.wait("podgroup/gang", "condition=PodGroupScheduled")
