@@ -75,6 +75,11 @@ class NodeAgent(ControllerComponent):
             self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim))
 
     @property
+    def due(self) -> float | None:
+        # What real drivers do next cannot be foreseen.
+        return super().due if self._plugins is None else asyncio.get_running_loop().time()
+
+    @property
     def metrics(self) -> Sequence[Family]:
         plugins = self._plugins.metrics if self._plugins is not None else ()
         return (*self._controller.metrics, *self._dra_metrics.families, *plugins)

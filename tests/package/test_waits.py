@@ -89,6 +89,11 @@ def test_of_a_server_without_controllers_nothing_is_known():
         }  # fmt: skip
 
 
+def test_what_real_drivers_will_do_cannot_be_foreseen(tmp_path):
+    with ControlPlane(nodes=1, args=[f"--plugin-dir={tmp_path}"]) as plane, plane.client() as client:
+        assert client.request("GET", "/-/rest")["next"] == {"component": "node-agent", "seconds": 0}
+
+
 @pytest.mark.kube(clock="virtual")
 def test_in_virtual_time_a_wait_in_vain_shows_the_warnings_too(kube):
     kube.add_node("worker")
