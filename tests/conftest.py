@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -44,6 +45,15 @@ def postgres_url() -> Iterator[str]:
         return
     with Database() as database:
         yield database.url
+
+
+def pytest_collection_finish() -> None:
+    """What has been imported stays: the garbage collector, whose rounds took a fifth of a test's time, passes it over,
+    and looks as seldom as in a server of its own process.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -192,9 +192,15 @@ Stripper = Callable[[Any], Any]
 
 
 def normalizer_of(schema: Struct) -> Normalizer | None:
-    """What normalizes objects of a schema; None where storing changes nothing."""
-    if not _concerned(schema, _changes, set()):
-        return None
+    """What normalizes objects of a schema; None where storing changes nothing. Made once for each schema."""
+    cache = schema.cache
+    if "normalize object" not in cache:
+        cache["normalize object"] = _of_object(schema) if _concerned(schema, _changes, set()) else None
+    made: Normalizer | None = cache["normalize object"]
+    return made
+
+
+def _of_object(schema: Struct) -> Normalizer:
     normalize = _of(schema)
 
     def normalize_object(obj: Any) -> None:
