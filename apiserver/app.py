@@ -27,7 +27,7 @@ from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
 from apiserver.http.documents.issuer import Issuer
 from apiserver.http.documents.openapi import OpenApi
-from apiserver.http.formats.view import View
+from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.accountkeys import KeyFiles, Keys, SharedKey
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens
 from apiserver.http.handlers.authentication import Authentication
@@ -200,6 +200,8 @@ class Server:
         server = cls(settings, log, cache)
         try:
             await cache.start()
+            if any(hides_of(version, cache[resource.prefix()]) for resource, version in server.catalog.served()):
+                server._dispatch.routes = server._routes()
             server._accounts.keys = await server._account_keys()
             await server.ensure_built_in()
         except DamagedRow as error:
@@ -320,7 +322,8 @@ class Server:
         routes = Routes()
         for resource, version in self.catalog.served():
             store = self.registry.stores[resource.group, resource.plural]
-            routes.add(store, View(resource, version), deprecation(resource, version, RELEASES[-1]))
+            view = View(resource, version, hides=hides_of(version, store.cache))
+            routes.add(store, view, deprecation(resource, version, RELEASES[-1]))
         return routes
 
     async def _ping(self) -> str:

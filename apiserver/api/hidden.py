@@ -1,7 +1,7 @@
 """Fields that do not exist: those of kubedra's own gates, which no release of Kubernetes has, while their gate is off.
 
 A server without such a gate works on types without the field: to decoding, managed fields, OpenAPI and protobuf it is a
-name like any other that nobody knows. Objects that were written while the gate was on keep what they have.
+name like any other that nobody knows. Objects that were written while the gate was on keep what they have, unseen.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from apiserver.api.dropping import ITEMS, VALUES, Place, places_of
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 
-__all__ = ["keep_hidden", "without_gates"]
+__all__ = ["drop_hidden", "keep_hidden", "marks_of", "without_gates"]
 
 Json = dict[str, Any]
 
@@ -76,3 +76,22 @@ def keep_hidden(struct: Struct, obj: Json, old: Json) -> None:
         name = place.steps[-1]
         if before and holder is not None and name in before:
             holder[name] = before[name]
+
+
+def drop_hidden(struct: Struct, obj: Json) -> None:
+    """Takes what a type hides out of an object. In place. Fields within lists and maps are left: there are none."""
+    for place in struct.cache.get("hidden", ()):
+        holder: Json | None = obj
+        for step in place.steps[:-1]:
+            holder = (holder or {}).get(step)
+        if holder:
+            holder.pop(place.steps[-1], None)
+
+
+def marks_of(struct: Struct) -> tuple[bytes, ...]:
+    """Texts of which one is in the JSON of every object that has what a type hides; others may have them as well."""
+    opening = {Struct: "{", ListOf: "[", MapOf: "{"}
+    return tuple(
+        f'"{place.steps[-1]}":{opening.get(type(place.field.type), "")}'.encode()
+        for place in struct.cache.get("hidden", ())
+    )

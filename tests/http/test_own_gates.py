@@ -128,6 +128,10 @@ def test_what_was_stored_with_the_gate_stays_as_it_is_without(tmp_path: Path) ->
         wire = child.wire()
         for version in REQUESTS:
             shown = wire.get(f"{path(version)}/a").json
+            assert "reservedFor" not in shown["spec"], "it is there, unseen"
+            assert shown["status"]["allocation"] == {"devices": {"results": [RESULT]}}
+            listed = wire.get(path(version)).json["items"]
+            assert [item["spec"] for item in listed] == [shown["spec"]]
             shown["metadata"].setdefault("labels", {})[version] = "x"
             written = wire.request("PUT", f"{path(version)}/a", shown)
             assert written.status == 200, written.text

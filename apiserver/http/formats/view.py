@@ -11,10 +11,12 @@ from typing import Any, Final
 import orjson
 
 from apiserver.api.codec import decode
+from apiserver.api.hidden import marks_of
 from apiserver.api.nesting import dumps, loads_stored
 from apiserver.registry.body.convert import api_version, read, to_version
 from apiserver.registry.resource import Resource, Version, same_form
 from apiserver.registry.results import Listing, WatchEvent
+from apiserver.storage import Cache
 from apiserver.storage.entry import Entry
 
 PARTIAL: Final = "PartialObjectMetadata"
@@ -26,9 +28,11 @@ Json = dict[str, Any]
 
 
 class View:
-    """One version of one resource as clients see it. Made once for each, at start."""
+    """One version of one resource as clients see it. Made once for each, at start. `hides`: stored objects may have
+    fields that the version does not show, so that none is shown as it is stored.
+    """
 
-    def __init__(self, resource: Resource, version: Version) -> None:
+    def __init__(self, resource: Resource, version: Version, *, hides: bool = False) -> None:
         self.resource, self.version = resource, version
         self.api_version = api_version(resource.group, version.name)
         self.opening = b'{"kind":"%b","apiVersion":"%b","metadata":{' % (
@@ -39,7 +43,7 @@ class View:
             resource.list_kind.encode(),
             self.api_version.encode(),
         )
-        self.stored = version.from_hub is same_form
+        self.stored = version.from_hub is same_form and not hides
         self._key = (resource.group, resource.plural, version.name)
         self.protobuf_key = (*self._key, "protobuf")
 
@@ -98,6 +102,12 @@ class View:
         parts[0] = head + _OPENING + parts[0]
         parts[-1] += b"]}\n"
         return _NEXT.join(parts)
+
+
+def hides_of(version: Version, cache: Cache) -> bool:
+    """Whether a version hides something that an object in the cache has (`apiserver.api.hidden`)."""
+    marks = marks_of(version.schema)
+    return bool(marks) and any(mark in entry.tail for entry in cache.list().entries for mark in marks)
 
 
 def list_meta(listing: Listing) -> dict[str, Any]:

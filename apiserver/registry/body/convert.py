@@ -13,6 +13,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.codec import decode_exactly, encode_exactly, zero
+from apiserver.api.hidden import drop_hidden
 from apiserver.api.nesting import copied, dumps, loads_stored
 from apiserver.api.objects import Hub, Stored, Versioned
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
@@ -98,6 +99,7 @@ def encode_stored(obj: Hub) -> Stored:
 def to_version(resource: Resource, version: Version, obj: Hub) -> Versioned:
     """A hub object as a version shows it, with kind and apiVersion. Takes `obj` over: do not use it afterwards."""
     shown = version.from_hub(obj)
+    drop_hidden(version.schema, shown)
     return Versioned({"kind": resource.kind, "apiVersion": api_version(resource.group, version.name), **shown})
 
 
