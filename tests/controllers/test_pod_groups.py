@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from controllers.scheduler.groupstatus import judged
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pod-groups" / "shared-claim.yaml"
 GATES = {"GenericWorkload": True}
 ON = pytest.mark.kube(own=True, feature_gates=GATES, runtime_config="scheduling.k8s.io/v1alpha2=true")
@@ -221,3 +223,16 @@ def test_a_gang_is_scheduled_when_as_many_have_a_node_as_it_needs(kube):
     assert scheduled(kube, "gang") == {}
     kube.apply(member("b", "gang"))
     kube.wait("podgroup/gang", "condition=PodGroupScheduled")
+
+
+def test_the_condition_follows_from_the_policy_and_the_members() -> None:
+    gang = group("g", schedulingPolicy={"gang": {"minCount": 2}})
+    placed = {**member("a", "g"), "spec": {"nodeName": "n"}}
+    error = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "broken"}
+    failed = {**member("b", "g"), "status": {"conditions": [error]}}
+    assert judged(gang, [placed]) is None
+    assert judged(gang, [placed, placed])["status"] == "True"
+    assert judged(group("g"), [placed, failed])["reason"] == "Scheduled"
+    assert judged(gang, [placed, failed])["message"] == "broken"
+    settled = {**gang, "status": {"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}}
+    assert judged(settled, [failed]) is None
