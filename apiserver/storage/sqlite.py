@@ -27,7 +27,7 @@ from apiserver.storage.sqlite_engine import Connection, Engine, append_rows, del
 from apiserver.storage.sqlite_place import Place
 from apiserver.storage.sqlite_read import Readers
 from apiserver.storage.sqlite_room import Room
-from apiserver.storage.sqlite_waiting import Reset, fail, frees, settle
+from apiserver.storage.sqlite_waiting import Reset, answer_all, fail, frees
 from apiserver.storage.types import (
     Compacted,
     Feed,
@@ -170,13 +170,13 @@ class SqliteLog:
                 taken.append(heads.take(answer))
             answers.append((future, answer))
         if not rows:
-            settle(answers)
+            answer_all(answers)
             return
 
         def done(_: Any, error: Exception | None) -> None:
             if error is None:
                 self._committed(rows)
-                settle(answers)
+                answer_all(answers)
             else:
                 heads.put_back(taken)
                 self._refused([future for future, _ in answers], error)
@@ -189,7 +189,7 @@ class SqliteLog:
         base = self._publisher.position
         revisions = self._heads.alive(reset.keep)
         if not revisions:
-            settle([(future, 0)])
+            answer_all([(future, 0)])
             return
 
         def done(rows: Any, error: Exception | None) -> None:
@@ -197,7 +197,7 @@ class SqliteLog:
                 for row in rows:
                     self._heads.take(row)
                 self._committed(rows)
-                settle([(future, len(rows))])
+                answer_all([(future, len(rows))])
             else:
                 self._refused([future], error)
             self._next()
@@ -366,7 +366,7 @@ class SqliteLog:
 
         def done(result: Any, error: Exception | None) -> None:
             if error is None:
-                settle([(future, result)])
+                answer_all([(future, result)])
             else:
                 fail([future], error)
 

@@ -43,6 +43,7 @@ class LoopEngine:
         self._connection = connection
 
     def submit(self, job: Job, done: Done) -> None:
+        """Runs a job and hands its result or its error to `done`, before this returns."""
         try:
             result = job(self._connection)
         except Exception as error:  # noqa: BLE001

@@ -23,7 +23,8 @@ def frees(operation: Write | Reset) -> bool:
     return isinstance(operation, Reset) or operation.deleted or operation.frees
 
 
-def settle(answers: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
+def answer_all(answers: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
+    """Gives those who wait for writes their records, or the reasons for which they were refused."""
     for future, answer in answers:
         if future.done():
             continue  # the asker went away; what was committed stays committed

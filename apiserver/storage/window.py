@@ -35,6 +35,7 @@ class Progress:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def advance(self, revision: int) -> None:
+        """The feed has reached a revision: whoever waited for it goes on."""
         self.revision = revision
         if self._waiters:
             for wanted, waiter in self._waiters:
@@ -91,6 +92,7 @@ class Window:
         return self.first + len(self.events)
 
     def add(self, event: Event) -> None:
+        """Takes the newest event. Old ones let go of what can be made again; where there are too many the oldest go."""
         events = self.events
         events.append(event)
         self._bytes += len(event.new.tail)

@@ -159,6 +159,19 @@ def test_every_gate_of_a_field_is_in_the_table_of_gates() -> None:
     assert len(EVERY) > 300, "the types have been looked through"
 
 
+def test_every_version_of_a_kind_has_the_gates_of_the_others() -> None:
+    """Also where fields stand elsewhere in a version: by their names."""
+    for resource in CATALOG:
+        gates = {
+            version.name: sorted(
+                {(place.steps[-1], place.gate) for place in places_of(version.schema) if place.steps[-1] != "basic"}
+            )
+            for version in resource.versions
+        }
+        first = next(iter(gates.values()))
+        assert all(found == first for found in gates.values()), resource.plural
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_gated_field_is_dropped_from_what_is_new_and_kept_where_it_is_stored(case: Case) -> None:
     status, scope = case.in_status, case.place.gate.scope

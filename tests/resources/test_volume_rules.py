@@ -89,6 +89,15 @@ def test_a_label_of_the_node_affinity_may_become_its_successor_only(judge: Judge
     )
 
 
+def test_a_node_affinity_that_is_taken_away_or_shortened_is_refused_like_any_other_change(judge: Judge) -> None:
+    labels = [{"key": key, "operator": "Exists"} for key in ("a", "b")]
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": labels}]}}
+    old = judge.create("persistentvolumes", volume(csi=CSI, nodeAffinity=terms))[0]
+    shorter = {"required": {"nodeSelectorTerms": [{"matchExpressions": labels[:1]}]}}
+    (error,) = changed(judge, "persistentvolumes", old, nodeAffinity=shorter)
+    assert error.startswith("nodeAffinity: Invalid value: ")
+
+
 def test_a_change_of_phase_is_stamped_unless_the_client_stamps_it(judge: Judge) -> None:
     old = {
         "metadata": {"name": "a"},

@@ -12,6 +12,7 @@ from apiserver.api.cel.values import ABSENT, CelError, Optional, Uint, equal, no
 
 
 def not_equal(left: Any, right: Any) -> bool:
+    """CEL's `!=`. Values of types that cannot be compared are different, without an error."""
     try:
         return not equal(left, right)
     except CelError:
@@ -64,6 +65,10 @@ def or_value(left: Code, right: Code, unwrap: bool) -> Code:
 
 
 def map_builder(entries: list[tuple[Code, Code, bool]]) -> Code:
+    """Evaluates a map literal: key, value and whether the entry is optional (`?key: value`). Of several entries of a
+    key the last counts. The evaluation raises CelError for a key that is no string, number or truth value.
+    """
+
     def build(frame: Frame) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
         try:

@@ -68,4 +68,5 @@ def prepared(call: Code) -> Code:
 
 
 def variable(slot: int) -> Attribute:
+    """The variable in a slot of the frame, to which selections may be added."""
     return Attribute(lambda frame: frame[slot], slot)

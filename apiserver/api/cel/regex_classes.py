@@ -50,6 +50,7 @@ def normalized(ranges: list[Range]) -> tuple[Range, ...]:
 
 
 def negated(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    """The code points outside of ranges that are sorted and do not overlap."""
     result: list[Range] = []
     following = 0
     for low, high in ranges:

@@ -12,6 +12,7 @@ __all__ = ["go_format", "go_text", "go_type"]
 
 
 def go_format(value: Any) -> str:
+    """A JSON value as Go prints it with %v: maps sorted by key, strings without quotes."""
     return _written(value, _leaf)
 
 

@@ -62,6 +62,7 @@ _ORDER: Final = (
 
 
 def api_version(group: str, version: str) -> str:
+    """The apiVersion of a group and version: `apps/v1`, or `v1` alone for the core group."""
     return f"{group}/{version}" if group else version
 
 

@@ -67,6 +67,7 @@ class Kinds:
             self.add(resource)
 
     def add(self, resource: Resource) -> None:
+        """Learns the kinds of a resource: its versions, their lists, and bodies of its subresources."""
         for version in resource.versions:
             name = api_version(resource.group, version.name)
             self._schemas[name, resource.kind] = version.schema
@@ -95,11 +96,13 @@ def media_type(content_type: str) -> str:
 
 
 def unsupported_media_type(accepted: Iterable[str] = BODY_TYPES) -> StatusError:
+    """A 415 that names the media types that are taken, in upstream's words."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def check_media_type(content_type: str) -> str:
+    """The media type of a header. Raises StatusError (415) for one that bodies cannot have."""
     media = media_type(content_type)
     if media not in BODY_TYPES:
         raise unsupported_media_type()

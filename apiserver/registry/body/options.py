@@ -75,6 +75,8 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
+    """What an object must still be for a deletion to happen; None: anything."""
+
     uid: str | None = None
     resource_version: str | None = None
 
@@ -152,6 +154,7 @@ def _number(params: Params, name: str) -> int | None:
 
 
 def get_options(params: Params = _NO_PARAMS) -> GetOptions:
+    """Options of a get, from the parameters of a query. Raises StatusError (400)."""
     if not params:
         return _PLAIN_GET
     if _flag(params, "export"):
@@ -331,6 +334,7 @@ def check_delete_options(options: DeleteOptions, dry_run: list[str]) -> DeleteOp
 
 
 def validate_delete(options: DeleteOptions) -> list[FieldError]:
+    """What is wrong with how dependents are to be treated (ValidateDeleteOptions of meta/v1)."""
     errors = []
     path = Path("propagationPolicy")
     if options.orphan is not None and options.propagation:

@@ -140,6 +140,7 @@ def _bounded(patched: Any) -> Any:
 
 
 def unmarshal_error(value: Any, go_type: str) -> str:
+    """What Go's encoding/json says of a JSON value that a type cannot hold."""
     kind = (
         "bool"
         if isinstance(value, bool)

@@ -155,8 +155,9 @@ def _succeeds(affinity: Json, before: Json) -> bool:
     keys = iter([requirement.get("key", "") for requirement in _requirements(affinity)])
     renamed = copy.deepcopy(before)
     for requirement in _requirements(renamed):
-        if NEW_LABELS.get(requirement.get("key", "")) == next(keys, None):
-            requirement["key"] = NEW_LABELS[requirement["key"]]
+        wanted, successor = next(keys, None), NEW_LABELS.get(requirement.get("key", ""))
+        if successor is not None and successor == wanted:
+            requirement["key"] = successor
     return semantic_equal(VolumeNodeAffinity, affinity, renamed)
 
 
