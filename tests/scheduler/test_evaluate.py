@@ -54,8 +54,21 @@ def test_each_filter_says_no_in_its_words(node: Json, pod: Json, reason: str | N
 def test_tolerations_open_tainted_and_unschedulable_nodes() -> None:
     everything = [{"operator": "Exists"}]
     assert Cluster(a_node("n", taints=NO_SCHEDULE, unschedulable=True)).place(info(tolerations=everything)) == "n"
-    equal = [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}]
-    assert Cluster(a_node("n", taints=NO_SCHEDULE)).place(info(tolerations=equal)) == "n"
+    equal = {"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}
+    cluster = Cluster(a_node("n", taints=NO_SCHEDULE))
+    for enough in ({}, {"operator": ""}, {"effect": ""}, {"operator": "Exists", "value": ""}):
+        assert cluster.place(info(tolerations=[{**equal, **enough}])) == "n"
+    for other in ({"value": "w"}, {"key": "l"}, {"effect": "NoExecute"}, {"operator": "Lt"}, {"value": ""}):
+        assert "untolerated taint" in cluster.refusal(info(tolerations=[{**equal, **other}]))
+    assert Cluster(a_node("n", taints=[{"key": "k", "effect": "PreferNoSchedule"}])).place(info()) == "n"
+    assert "taint" in Cluster(a_node("n", taints=[{"key": "k", "effect": "NoExecute"}])).refusal(info())
+
+
+def test_a_node_takes_as_many_pods_as_it_says() -> None:
+    cluster = Cluster(a_node("n", pods="2")).on("n", a_pod())
+    assert cluster.place(info()) == "n"
+    cluster.on("n", a_pod())
+    assert cluster.refusal(info()) == "0/1 nodes are available: 1 Too many pods."
 
 
 def test_host_ports_conflict_by_address_protocol_and_port() -> None:
