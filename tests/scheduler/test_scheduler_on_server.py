@@ -251,6 +251,26 @@ def test_more_important_pods_push_out_less_important_ones_and_say_so() -> None:
     run(scenario)
 
 
+def test_a_pod_that_no_node_can_be_made_free_for_waits_for_none() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n1", cpu="1"))
+            await world.create(PODS, a_pod("p", requests={"cpu": "2"}, schedulingGates=[{"name": "example.com/g"}]))
+            pod = await world.client.get(PODS, "p", "ns")
+            status = {**pod["status"], "nominatedNodeName": "n1"}
+            pod = await world.client.update_status(PODS, {**pod, "status": status})
+            await world.client.update(PODS, {**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+            await world.until(
+                PODS,
+                "ns/p",
+                lambda obj: (
+                    scheduled(obj).get("reason") == "Unschedulable" and not obj["status"].get("nominatedNodeName")
+                ),
+            )
+
+    run(scenario)
+
+
 def test_a_node_that_comes_later_takes_the_waiting_pod() -> None:
     async def scenario() -> None:
         async with World("scheduler") as world:
