@@ -10,6 +10,7 @@ import pytest
 
 from apiserver.storage import (
     Compacted,
+    Expired,
     FutureRevision,
     KeyExists,
     KeyMissing,
@@ -348,3 +349,9 @@ def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, target):
             assert [record.key for record in (await log.state()).records] == ["a/gone", "a/x"]
 
     asyncio.run(run())
+
+
+def test_errors_say_what_can_be_had():
+    assert str(Expired(3, 5)) == "revision 3 is too old (the oldest is 5)"
+    assert str(Compacted(3, 5)) == "revision 3 is compacted (up to 5)"
+    assert str(FutureRevision(9, 5)) == "revision 9 is in the future (now 5)"

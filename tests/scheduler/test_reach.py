@@ -1,0 +1,112 @@
+"""Which nodes are looked at again when devices, slices or nodes change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.allocator import Allocated, allocated
+from controllers.scheduler import reach
+from controllers.scheduler.reach import DeviceReach, TouchLog
+from tests.scheduler.objects import a_claim, a_slice
+
+Json = dict[str, Any]
+
+
+def holding(name: str, node: str, device: str = "gpu-0") -> Json:
+    result = {"request": "r", "driver": "gpu.example.com", "pool": node, "device": device}
+    return a_claim(name, allocation={"devices": {"results": [result]}})
+
+
+def shared(node: str) -> Json:
+    item = a_slice(node, 1)
+    return {**item, "spec": {**item["spec"], "sharedCounters": [{"name": "c", "counters": {}}]}}
+
+
+def everywhere(node: str) -> Json:
+    item = a_slice(node, 1)
+    return {**item, "spec": {**{k: v for k, v in item["spec"].items() if k != "nodeName"}, "allNodes": True}}
+
+
+class Reader:
+    """What was touched since it was last asked."""
+
+    def __init__(self) -> None:
+        self.devices = Allocated()
+        self.reach = DeviceReach(self.devices)
+        self._read = 0
+
+    def touched(self) -> list[str | None]:
+        self.reach.sync()
+        found = list(self.reach.log.since(self._read))
+        self._read = self.reach.log.position
+        return found
+
+
+def test_a_slice_concerns_its_node_when_it_comes_changes_and_goes() -> None:
+    reader = Reader()
+    for node in ("n", "m"):
+        reader.reach.set_slice(a_slice(node, 1))
+    assert reader.touched() == ["n", "m"]
+    reader.reach.set_slice(a_slice("n", 2))
+    assert set(reader.touched()) == {"n"}
+    reader.reach.remove_slice("slice-n")
+    assert reader.touched() == ["n"]
+    reader.reach.remove_slice("slice-n")
+    reader.reach.remove_slice("unknown")
+    assert reader.touched() == []
+
+
+@pytest.mark.parametrize("item", [shared("n"), everywhere("n")], ids=["counters", "all nodes"])
+def test_what_more_nodes_can_reach_concerns_all(item: Json) -> None:
+    reader = Reader()
+    reader.reach.set_slice(item)
+    assert reader.touched() == [None]
+    reader.devices.upsert_claim(holding("c", "n"))
+    assert reader.touched() == [None]
+    reader.reach.touch_all()
+    assert reader.touched() == [None]
+
+
+def test_a_device_concerns_the_node_of_its_pool_when_it_is_taken_and_freed() -> None:
+    reader = Reader()
+    for node in ("n", "m"):
+        reader.reach.set_slice(a_slice(node, 1))
+    reader.touched()
+    reader.devices.upsert_claim(holding("c", "m"))
+    assert reader.touched() == ["m"]
+    assert reader.touched() == []
+    reader.devices.upsert_claim(holding("d", "n"))
+    reader.devices.upsert_claim(a_claim("c"))
+    assert reader.touched() == ["n", "m"]
+    reader.devices.upsert_claim(holding("e", "nobodys"))
+    assert reader.touched() == []
+
+
+def test_who_reads_after_too_many_changes_looks_at_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocated, "_LOG_LIMIT", 4)
+    reader = Reader()
+    reader.reach.set_slice(a_slice("n", 9))
+    reader.touched()
+    for number in range(4):
+        reader.devices.upsert_claim(holding(f"c{number}", "n", f"gpu-{number}"))
+    assert reader.touched() == ["n"] * 4
+    for number in range(4, 9):
+        reader.devices.upsert_claim(holding(f"c{number}", "n", f"gpu-{number}"))
+    assert None in reader.touched()
+    reader.devices.upsert_claim(a_claim("c8"))
+    assert reader.touched() == ["n"]
+
+
+def test_a_log_that_is_full_forgets_its_older_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "_LIMIT", 4)
+    log = TouchLog()
+    for name in "abcd":
+        log.touch(name)
+    assert list(log.since(0)) == ["a", "b", "c", "d"]
+    log.touch("e")
+    assert list(log.since(1)) == [None]
+    assert list(log.since(2)) == ["c", "d", "e"]
+    assert log.position == 5
+    assert list(log.since(5)) == []
