@@ -12,6 +12,7 @@ from apiserver.api.status import StatusError
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
     EVENTS,
+    NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -267,6 +268,18 @@ def test_a_pod_that_no_node_can_be_made_free_for_waits_for_none() -> None:
                     scheduled(obj).get("reason") == "Unschedulable" and not obj["status"].get("nominatedNodeName")
                 ),
             )
+
+    run(scenario)
+
+
+def test_a_new_node_alone_wakes_a_pod_that_it_is_large_enough_for() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("small", cpu="1"))
+            await world.create(PODS, a_pod("p", requests={"cpu": "2"}, tolerations=[{"operator": "Exists"}]))
+            await world.unschedulable("p")
+            await world.create(NODES, a_node("large"))
+            assert (await world.bound("p"))["spec"]["nodeName"] == "large"
 
     run(scenario)
 
