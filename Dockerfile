@@ -29,7 +29,8 @@ RUN python -m venv /opt/build \
 FROM python:${PYTHON}
 COPY --from=build /opt/kubedra /opt/kubedra
 # Volumes that are mounted here for the first time get these directories' owner.
-RUN mkdir /data /credentials && chown 65532:65532 /data /credentials
+RUN mkdir -p /data /credentials /credentials-for/apiserver /credentials-for/balancer /credentials-for/controllers /credentials-for/postgres \
+ && chown -R 65532:65532 /data /credentials /credentials-for
 ENV PATH=/opt/kubedra/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 WORKDIR /data

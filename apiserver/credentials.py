@@ -6,6 +6,8 @@
     controllers.kubeconfig   the same for the controllers, at --internal-server
     postgres-password, pgpass    with --postgres-user: a password, and libpq's file with it
 
+With --share every other directory gets copies of just the files that one service needs.
+
 What is there already is kept, so that the command may run before every start. Secrets are readable by their owner
 alone.
 """
@@ -65,6 +67,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--postgres-user", default="", metavar="NAME", help="make a database password for this user, too"
     )
+    parser.add_argument(
+        "--share",
+        action="append",
+        default=[],
+        metavar="FILE,…=DIR",
+        help="copy these files to another directory; may be given again",
+    )
     return parser
 
 
@@ -79,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.internal_server or given.server,
             given.postgres_user,
         )
+        for text in given.share:
+            share(given.dir, text)
     except (OSError, ValueError, TokenFileError, kubeconfig.KubeconfigError) as error:
         print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
@@ -98,6 +109,20 @@ def make(directory: Path, hosts: Sequence[str], server: str, internal: str, post
     if postgres_user:
         password = _kept(directory / "postgres-password", secrets.token_urlsafe(32))
         _kept(directory / "pgpass", f"*:*:*:{postgres_user}:{password}\n")
+
+
+def share(directory: Path, text: str) -> None:
+    """Copies files to another directory: "FILE,…=DIR". Raises OSError and ValueError."""
+    files, separator, target = text.partition("=")
+    names = [name for name in files.split(",") if name]
+    if not (separator and target and names):
+        raise ValueError(f"--share {text}: write it like tls.crt,tls.key=DIR")
+    private.make_directory(Path(target))
+    for name in names:
+        source = directory / name
+        if Path(name).name != name or not source.is_file():
+            raise ValueError(f"--share {text}: there is no {name} in {directory}")
+        private.write(Path(target) / name, source.read_bytes())
 
 
 def _tokens(path: Path) -> dict[str, str]:

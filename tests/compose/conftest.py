@@ -143,9 +143,12 @@ class Stack(Project):
         for cleanup in getattr(self, "_cleanups", ()):
             cleanup()
 
-    def wire(self, container: Container, file: str = "/credentials/kubeconfig") -> Wire:
-        """A client of that container with the token and the certificate of a kubeconfig."""
-        access = kubeconfig.read(self.place(container, file))
+    def wire(self, container: Container, file: str = "") -> Wire:
+        """A client of that container with the token and the certificate of a kubeconfig: one of its own files, or that
+        which people fetch from an API server.
+        """
+        path = self.place(container, file) if file else self.place(self.of("apiserver")[0], "/credentials/kubeconfig")
+        access = kubeconfig.read(path)
         return Wire(f"https://{container.address}:6443", access.token, access.ca)
 
 

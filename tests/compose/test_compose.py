@@ -90,9 +90,34 @@ def test_credentials_are_read_by_their_owner_or_by_root() -> None:
         name: service.get("user", "")
         for name, service in SERVICES.items()
         if not service["image"].startswith("kubedra:")
-        and any(volume.startswith("credentials:") for volume in service.get("volumes", ()))
+        and any("credentials:" in volume for volume in service.get("volumes", ()))
     }
     assert reading == {"postgres": "", "balancer": owner}
+
+
+def test_each_service_has_the_credentials_that_it_needs_and_no_others() -> None:
+    """What a container can read is what whoever breaks into it has."""
+    shared = {
+        target.removeprefix("/credentials-for/"): set(files.split(","))
+        for files, _, target in (
+            argument.removeprefix("--share=").partition("=")
+            for argument in SERVICES["credentials"]["command"]
+            if argument.startswith("--share=")
+        )
+    }
+    mounted = {
+        name: volume.partition(":")[0].removesuffix("-credentials")
+        for name, service in SERVICES.items()
+        if name != "credentials"
+        for volume in service.get("volumes", ())
+        if "credentials" in volume
+    }
+    assert mounted == {name: name for name in ("apiserver", "postgres", "balancer", "controllers")}
+    for name in mounted:
+        text = str(SERVICES[name]) + str(DOCUMENT["configs"] if name == "balancer" else "")
+        needed_files = set(re.findall(r"/credentials/([\w.-]+)", text))
+        # People fetch theirs where the server is, which knows all tokens anyway.
+        assert shared[name] - {"kubeconfig"} == needed_files, name
 
 
 def test_everything_declared_is_used() -> None:
@@ -180,7 +205,7 @@ def balanced(stack: Stack) -> Wire:
 
 def test_the_kubeconfig_for_the_host_names_the_published_address(stack: Stack) -> None:
     (container,) = stack.of("balancer")
-    file = stack.place(container, "/credentials/kubeconfig")
+    file = stack.place(stack.of("apiserver")[0], "/credentials/kubeconfig")
     assert yaml.safe_load(file.read_text())["clusters"][0]["cluster"]["server"] == f"https://{container.address}:6443"
     done = subprocess.run(
         [sys.executable, "-m", "kubedra", "health", "--kubeconfig", str(file)],

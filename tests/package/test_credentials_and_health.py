@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from apiserver import credentials as credentials_command
 from kubedra import process
 from kubedra.kubeconfig import read
 from tests.support.patience import run_command
@@ -39,6 +40,33 @@ def test_it_makes_everything_once_and_secrets_are_their_owners(tmp_path):
     assert first["pgpass"] == b"*:*:*:kubedra:" + first["postgres-password"] + b"\n"
     credentials(tmp_path / "c", *flags)
     assert contents(tmp_path / "c") == first
+
+
+def test_a_part_of_it_is_copied_for_who_needs_no_more(tmp_path):
+    share = f"--share=tls.crt,tokens.csv={tmp_path / 'part'}"
+    credentials(tmp_path / "c", share)
+    made = contents(tmp_path / "c")
+    assert contents(tmp_path / "part") == {name: made[name] for name in ("tls.crt", "tokens.csv")}
+    assert stat.S_IMODE((tmp_path / "part" / "tokens.csv").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "part").stat().st_mode) == 0o700
+    credentials(tmp_path / "c", share, "--host=api.example")
+    assert (tmp_path / "part" / "tls.crt").read_bytes() == contents(tmp_path / "c")["tls.crt"] != made["tls.crt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tls.crt", "write it like"),
+        ("=DIR", "write it like"),
+        ("nothing=DIR", "there is no nothing in"),
+        ("../x=DIR", "there is no ../x in"),
+    ],
+)
+def test_what_cannot_be_copied_is_one_line(tmp_path, capsys, text, said):
+    assert credentials_command.main([f"--dir={tmp_path}", f"--share={text}"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
 
 
 def test_a_new_host_renews_the_certificate_and_leaves_the_tokens(tmp_path):
