@@ -17,6 +17,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.serviceproxy import proxy
 
 Json = dict[str, Any]
 
@@ -307,7 +308,15 @@ SERVICES = Resource(
     strategy=ServiceStrategy(),
     storage_prefix="services/specs",
     columns=_COLUMNS,
-    subresources=(Subresource(name="status"),),
+    subresources=(
+        Subresource(
+            name="proxy",
+            verbs=("create", "delete", "get", "patch", "update"),
+            kind="ServiceProxyOptions",
+            connect=proxy,
+        ),
+        Subresource(name="status"),
+    ),
     field_labels={
         "spec.clusterIP": lambda obj: obj["spec"].get("clusterIP", ""),
         "spec.type": lambda obj: obj["spec"].get("type", ""),

@@ -1,0 +1,55 @@
+"""services/proxy: the way to a service through the server. There are no containers behind a service's pods, so it ends
+in an error that says so; that nothing serves is said first, in upstream's words. Facts:
+pkg/registry/core/service/storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.status import StatusError, bad_request, not_found
+
+if TYPE_CHECKING:
+    from apiserver.messages import Request, Response
+    from apiserver.registry.context import Context
+    from apiserver.registry.store import Store
+
+__all__ = ["proxy"]
+
+_SCHEMES: Final = ("http", "https", "")
+
+
+def _unavailable(text: str) -> StatusError:
+    return StatusError(503, "ServiceUnavailable", text)
+
+
+async def proxy(store: Store, ctx: Context, request: Request) -> Response:
+    """NAME, NAME:PORT or SCHEME:NAME:PORT."""
+    scheme, name, port = _split(ctx.name)
+    if port.isdigit():
+        service = ctx.lookup("", "services", ctx.namespace, name)
+        if service is None:
+            raise not_found("services", "", name)
+        found = next((p for p in service["spec"].get("ports") or () if p.get("port") == int(port)), None)
+        if found is None:
+            raise _unavailable(f"no service port {port} found for service {go_quote(name)}")
+        port = found.get("name", "")
+    endpoints = ctx.lookup("", "endpoints", ctx.namespace, name)
+    if endpoints is None:
+        raise not_found("endpoints", "", name)
+    for subset in endpoints.get("subsets") or ():
+        ports = [p.get("name", "") for p in subset.get("ports") or ()]
+        if port in ports and any(address.get("targetRef") for address in subset.get("addresses") or ()):
+            what = f"kubedra emulates nodes: the containers behind service {name} do not run, so nothing answers"
+            raise StatusError(501, "NotImplemented", what)
+    raise _unavailable(f"no endpoints available for service {go_quote(ctx.name if scheme or port else name)}")
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """Scheme, name and port. Raises 400."""
+    parts = text.split(":")
+    scheme, name, port = ("", *parts, "")[:3] if len(parts) < 3 else (*parts, "", "")[:3]
+    if len(parts) > 3 or not name or scheme not in _SCHEMES:
+        raise bad_request(f"invalid service request {go_quote(text)}")
+    return scheme, name, port
