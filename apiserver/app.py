@@ -22,6 +22,7 @@ from apiserver.authorization.authorizer import Authorizer
 from apiserver.clock import now
 from apiserver.compaction import compact_regularly
 from apiserver.expiry import Expiry
+from apiserver.extensions import CustomResources
 from apiserver.http.documents.discovery import Discovery
 from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
@@ -113,6 +114,7 @@ class Server:
         )
         self.registry.rewrite = self._rewrite
         self.catalog = self._make_catalog()
+        self._custom = CustomResources(self.registry, self.catalog, ADMIN)
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
         self._authenticator.accounts = self._accounts
@@ -204,6 +206,7 @@ class Server:
                 server._dispatch.routes = server._routes()
             server._accounts.keys = await server._account_keys()
             await server.ensure_built_in()
+            await server._custom.start()
         except DamagedRow as error:
             await server.close()
             where = settings.data_dir if settings.storage == "sqlite" else "the database"
@@ -303,6 +306,7 @@ class Server:
     async def close(self) -> None:
         """End all watches, commit what waits, let go of the store."""
         self.stop_watches()
+        await self._custom.stop()
         for task in self._upkeep:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
@@ -323,7 +327,7 @@ class Server:
         for resource, version in self.catalog.served():
             store = self.registry.stores[resource.group, resource.plural]
             view = View(resource, version, hides=hides_of(version, store.cache))
-            routes.add(store, view, deprecation(resource, version, RELEASES[-1]))
+            routes.add(store, view, version.warning or deprecation(resource, version, RELEASES[-1]))
         return routes
 
     async def _ping(self) -> str:

@@ -23,7 +23,7 @@ from apiserver.api.bodies import Body, DecodeError, go_kind, interpret, loads
 from apiserver.api.gojson import Pairs, RawObject, parse_with_spans
 from apiserver.api.nesting import MARK, Cut, Folded, dumps, fold, is_deep
 from apiserver.api.scalars import READERS, Odd, Reader, read_string
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
 
 __all__ = [
     "Body",
@@ -135,6 +135,9 @@ def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
     """A value in the normal form of a schema. `body` is what the value was parsed from, where it is a request's: only
     then are repeated keys, numbers and raw values as they were written known. `value` may become part of the result.
     Raises DecodeError."""
+    if schema.decoder is not None:
+        made: Decoded = schema.decoder(value, body)
+        return made
     if body is None or not _suspicious(schema, value, body):
         try:
             return Decoded(reader_of(schema)(value), body.problems if body else [], [], [])
@@ -155,6 +158,8 @@ def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]
     """As `decode`, of a value that a patch made of `before`, which is in normal form: fields that it left alone are not
     read again.
     """
+    if schema.decoder is not None:
+        return decode(schema, value)
     kept = {name: item for name, item in value.items() if name in before and before[name] is item}
     decoded = decode(schema, {name: item for name, item in value.items() if name not in kept})
     made = decoded.obj | kept
@@ -249,7 +254,11 @@ def _reader(type: Type) -> Reader:
         return _list_reader(_reader(type.item))
     if isinstance(type, MapOf):
         return _map_reader(_reader(type.value))
-    return READERS[type.name]
+    return _own_reader(type.own) if type.own is not None else READERS[type.name]
+
+
+def _own_reader(form: OwnForm) -> Reader:
+    return lambda value: None if value is None else form.read(value)
 
 
 def _list_reader(read: Reader) -> Reader:

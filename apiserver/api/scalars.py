@@ -51,8 +51,11 @@ def _integer(low: int, high: int) -> Reader:
 
 
 def _float(value: Any) -> Any:
-    if type(value) is float or type(value) is int:
+    if type(value) is int:
         return value
+    if type(value) is float:
+        # Go writes whole numbers without a fraction, up to where it changes to exponents.
+        return int(value) if value.is_integer() and abs(value) < 1e21 else value
     if value is None:
         return 0
     raise Odd

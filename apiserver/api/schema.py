@@ -22,6 +22,7 @@ __all__ = [
     "ANY",
     "BOOL",
     "BYTES",
+    "DEDUCED",
     "DURATION",
     "EVERY_GATE",
     "FIELDS_V1",
@@ -39,6 +40,7 @@ __all__ = [
     "Gated",
     "ListOf",
     "MapOf",
+    "OwnForm",
     "Scalar",
     "Struct",
     "Type",
@@ -50,14 +52,34 @@ __all__ = [
 ]
 
 
+class OwnForm(NamedTuple):
+    """How a type is written that has several forms in JSON. `read` takes a parsed JSON value, no null, and gives it in
+    normal form; in protobuf it is a `message`, which `opened` makes of a value and `closed` makes a value of.
+    """
+
+    read: Callable[[Any], Any]
+    message: Struct
+    opened: Callable[[Any], dict[str, Any]]
+    closed: Callable[[dict[str, Any]], Any]
+
+
 class Scalar:
     """A leaf type. `name` is ours (compare this, not identity: named strings share it), `go` the name that decoding
-    errors show, `openapi` the OpenAPI v3 fragment, `enum` the values that OpenAPI lists."""
+    errors show, `openapi` the OpenAPI v3 fragment, `enum` the values that OpenAPI lists, `own` the forms of a type that
+    has its own ways to be written (its name is "own")."""
 
-    __slots__ = ("enum", "go", "name", "openapi", "wire")
+    __slots__ = ("enum", "go", "name", "openapi", "own", "wire")
 
-    def __init__(self, name: str, go: str, wire: str, enum: tuple[str, ...] = (), **openapi: Any) -> None:
-        self.name, self.go, self.wire, self.enum, self.openapi = name, go, wire, enum, openapi
+    def __init__(
+        self,
+        name: str,
+        go: str,
+        wire: str,
+        enum: tuple[str, ...] = (),
+        own: OwnForm | None = None,
+        **openapi: Any,
+    ) -> None:
+        self.name, self.go, self.wire, self.enum, self.own, self.openapi = name, go, wire, enum, own, openapi
 
     def __repr__(self) -> str:
         return self.name
@@ -89,6 +111,8 @@ INT_OR_STRING: Final = Scalar(
 RAW: Final = Scalar("raw", "runtime.RawExtension", "io.k8s.apimachinery.pkg.runtime.RawExtension", type="object")
 FIELDS_V1: Final = Scalar("fieldsV1", "v1.FieldsV1", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", type="object")
 ANY: Final = Scalar("any", "interface {}", "json")
+#: A value of which no schema says anything: server-side apply merges maps key by key and takes all else as a whole.
+DEDUCED: Final = Scalar("any", "interface {}", "json")
 
 
 def string(go: str, *enum: str) -> Scalar:
@@ -296,6 +320,23 @@ def field(
     )  # fmt: skip
 
 
+class _OpenFields(dict[str, Field]):
+    """Fields of a struct that takes undeclared ones: these are there, too, when they are asked for by name."""
+
+    def __init__(self, declared: dict[str, Field], others: Type) -> None:
+        super().__init__(declared)
+        self._others = others
+
+    def __missing__(self, name: str) -> Field:
+        return field(name, 0, self._others, pointer=True)
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+
 class Struct:
     """A struct type: `name` is its OpenAPI definition name (io.k8s.api.core.v1.Pod), `go` what decoding errors call it.
 
@@ -303,6 +344,8 @@ class Struct:
     protobuf has it. Types pass a function that returns the fields; it runs on first use, so that importing a schema
     stays cheap and types may refer to each other. `gvk` marks a top-level kind. `atomic` structs are owned as a whole.
     `granular` marks the variant of an atomic struct for a field whose parts are owned one by one.
+    `others` is the type of fields that are not declared, where the struct takes such (it is open). `decoder` is what
+    `codec.decode` calls for kinds that are not decoded by their fields (custom resources): (value, body) → Decoded.
     """
 
     __slots__ = (
@@ -311,11 +354,13 @@ class Struct:
         "_fields",
         "atomic",
         "cache",
+        "decoder",
         "doc",
         "go",
         "granular",
         "gvk",
         "name",
+        "others",
         "protobuf",
     )
 
@@ -329,7 +374,10 @@ class Struct:
         doc: str = "",
         protobuf: str = "",
         granular: bool = False,
+        others: Type | None = None,
+        decoder: Callable[[Any, Any], Any] | None = None,
     ) -> None:
+        self.others, self.decoder = others, decoder
         self.name, self._build, self.gvk, self.atomic, self.doc, self.granular = name, build, gvk, atomic, doc, granular
         self.go = name.rsplit(".", 2)[-2] + "." + name.rsplit(".", 1)[-1]
         self.protobuf = protobuf or name.replace("io.k8s.", "k8s.io.", 1)
@@ -351,7 +399,8 @@ class Struct:
     @property
     def fields(self) -> dict[str, Field]:
         if self._fields is None:
-            self._fields = dict(self._flatten(self.declared))
+            declared = dict(self._flatten(self.declared))
+            self._fields = declared if self.others is None else _OpenFields(declared, self.others)
         return self._fields
 
     @staticmethod

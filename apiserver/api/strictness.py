@@ -20,7 +20,7 @@ from apiserver.api.scalars import canonical_quantity
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, go_name
 from apiserver.api.times import micro_time, time
 
-__all__ = ["examine", "plain_value"]
+__all__ = ["examine", "plain_value", "repeated"]
 
 #: Go keeps no more strict errors than this.
 _MOST_PROBLEMS = 100
@@ -44,6 +44,23 @@ def examine(schema: Struct, value: Any, text: bytes) -> tuple[Any, list[str], li
     if walk.error:
         raise DecodeError(walk.error)
     return clean, walk.problems, walk.unknown, walk.duplicates
+
+
+def repeated(node: Any, path: str = "") -> list[str]:
+    """Paths of the keys that occur more than once in a parsed text, in order."""
+    found: list[str] = []
+    if isinstance(node, Pairs):
+        seen = set()
+        for key, item in node:
+            below = f"{path}.{key}" if path else key
+            if key in seen:
+                found.append(below)
+            seen.add(key)
+            found += repeated(item, below)
+    elif isinstance(node, list):
+        for index, item in enumerate(node):
+            found += repeated(item, f"{path}[{index}]")
+    return found
 
 
 def _plain(node: Any) -> Any:
@@ -157,6 +174,8 @@ class _Walk:
         name = type.name
         if name in ("raw", "fieldsV1", "any"):
             return _raw(node)
+        if type.own is not None:
+            return type.own.read(_plain(node))
         if name == "string":
             return node if _kind(node) == "string" else self.save(self.mismatch(_kind(node), type.go, stack))
         if name == "bool":

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
-__all__ = ["Definitions"]
+__all__ = ["OPENAPI", "Definitions"]
 
 Json = dict[str, Any]
 
@@ -19,6 +19,8 @@ _TWO_FORMS: Final[dict[str, Json]] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
 }
+#: Under this name a type's cache has what gives its definition, where it is not made of fields: (definitions) → schema.
+OPENAPI: Final = "openapi"
 _SCALAR_DOCS: Final = {
     "time": "A moment in RFC 3339, in whole seconds.",
     "microTime": "A moment in RFC 3339, with microseconds.",
@@ -62,6 +64,9 @@ class Definitions:
         return {"description": _SCALAR_DOCS[type.name], **(form or type.openapi)}
 
     def _struct(self, struct: Struct) -> Json:
+        if (form := struct.cache.get(OPENAPI)) is not None:
+            own: Json = form(self)
+            return own
         made: Json = {"description": struct.doc}
         if struct.fields:
             made["properties"] = {name: self._property(struct.fields[name]) for name in sorted(struct.fields)}

@@ -52,7 +52,11 @@ class Catalog:
     def served(self) -> list[Served]:
         """Every resource with each version in which it is served, in the order in which they came."""
         stores = self._registry.stores
-        return [(stores[key].resource, version) for key, versions in self._versions.items() for version in versions]
+        return [
+            (stores[key].resource.of_version(version), version)
+            for key, versions in self._versions.items()
+            for version in versions
+        ]
 
     def subscribe(self, listener: Callable[[CatalogEvent], None]) -> Callable[[], None]:
         """Calls `listener` after every change, before anybody else runs. Gives what ends that."""
@@ -81,7 +85,7 @@ class Catalog:
             raise CatalogError(f"{resource.qualified} would be stored under {prefix}, where other objects are")
         self._versions[resource.group, resource.plural] = ()  # taken, while its objects are read
         self._sharing[prefix] = [resource]
-        cache = self._registry.cache.add(prefix, index_terms(resource))
+        cache = self._registry.cache.add(prefix, index_terms(resource), resource.present)
         try:
             await self._registry.cache.load(cache)
         except BaseException:
@@ -102,7 +106,7 @@ class Catalog:
         sharing[sharing.index(before)] = resource
         self._registry.kinds.remove(before)
         self._registry.cache[prefix].renew(
-            {name: terms for each in sharing for name, terms in index_terms(each).items()}
+            {name: terms for each in sharing for name, terms in index_terms(each).items()}, resource.present
         )
         self._put(resource, versions)
         self._tell("replaced", resource)

@@ -36,11 +36,13 @@ class Projector:
 
     def __init__(self, projection: Projection) -> None:
         self.kind, self.version = projection.kind, projection.version
-        self.show, self.validate = projection.show, projection.validate
+        self.show, self.validate, self._there = projection.show, projection.validate, projection.there
         self.forms = forms_of((projection.kind,))
-        self._steps = tuple(projection.field.split("."))
+        within = projection.within or projection.field
+        self._steps, self._shown = tuple(projection.field.split(".")), tuple(within.split("."))
         self._elements = tuple(f"f:{step}" for step in self._steps)
-        self._field = of_paths(projection.field)
+        self._shown_elements = tuple(f"f:{step}" for step in self._shown)
+        self._field, self._shown_field = of_paths(projection.field), of_paths(within)
         self._tracker = FieldTracker(self.forms.get, lambda _: ())
 
     @property
@@ -54,6 +56,11 @@ class Projector:
     def answer(self, entry: Entry) -> Entry:
         """The projection of an object, as if it was stored itself."""
         return Unsaved(entry.key, Hub(self.show(read(entry))), entry.revision)
+
+    def check(self, entry: Entry) -> None:
+        """Raises StatusError for an object that has nothing to show, which can still be given it."""
+        if self._there is not None:
+            self._there(entry.obj)
 
     def of_object(self, ctx: Context, func: UpdateFunc, *, tracked: bool) -> UpdateFunc:
         """What changes the projection as what changes the object, which tracks managers itself; so does `func` when it
@@ -93,9 +100,11 @@ class Projector:
     def _take(self, obj: Json, new: Json) -> None:
         """The object with the projection's field and version."""
         source, target = new, obj
+        for step in self._shown[:-1]:
+            source = source.get(step) or {}
         for step in self._steps[:-1]:
-            source, target = source.get(step) or {}, target[step]
-        target[self._steps[-1]] = source.get(self._steps[-1], 0)
+            target = target.setdefault(step, {})
+        target[self._steps[-1]] = source.get(self._shown[-1], 0)
         obj["metadata"].pop("resourceVersion", None)
         if version := new["metadata"].get("resourceVersion"):
             obj["metadata"]["resourceVersion"] = version
@@ -103,7 +112,7 @@ class Projector:
     def _of_projection(self, managers: Managers, version: str) -> Managers:
         """Those who manage the field, as managers of the projection."""
         return {
-            key: Owned(self._field, self.api_version, owned.time)
+            key: Owned(self._shown_field, self.api_version, owned.time)
             for key, owned in managers.items() if owned.version == version and contains(owned.fields, *self._elements)
         }  # fmt: skip
 
@@ -119,6 +128,6 @@ class Projector:
             elif rest := difference(owned.fields, self._field):
                 result[key] = owned._replace(fields=rest)
         for key, owned in shown.items():
-            if contains(owned.fields, *self._elements):
+            if contains(owned.fields, *self._shown_elements):
                 result[key] = Owned(self._field, version, managers[key].time if key in managers else None)
         return result

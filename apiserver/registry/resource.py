@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
     from apiserver.registry.strategy import Strategy
+    from apiserver.storage.types import Record
 
 Json = dict[str, Any]
 Release = tuple[int, int]
@@ -42,7 +43,9 @@ def same_form(obj: Json) -> Json:
 class Version:
     """One API version of a resource. `to_hub`/`from_hub` convert a whole object (may change it in place; returns it);
     `default(obj, now)` fills in place what the type does not say: defaults across fields. Releases bound where it is
-    served; `on_by_default` without runtime-config. `successor` is what to use instead of a deprecated version."""
+    served; `on_by_default` without runtime-config. `successor` is what to use instead of a deprecated version.
+    `columns`, `subresources`, `field_labels` and `warning` are those of this version alone, where versions differ
+    (custom resources); see `Resource.of_version`."""
 
     name: str
     schema: Struct
@@ -54,6 +57,11 @@ class Version:
     to_hub: Callable[[Json], Json] = same_form
     from_hub: Callable[[Json], Json] = same_form
     default: Callable[[Json, datetime], None] | None = None
+    columns: tuple[Column, ...] | None = None
+    subresources: tuple[Subresource, ...] | None = None
+    field_labels: Mapping[str, Callable[[Json], str]] | None = None
+    #: goes with every answer.
+    warning: str = ""
 
     def fill(self, obj: Json, now: datetime) -> None:
         """Fills what an object of this version leaves out, in place: by its type, then by `default`."""
@@ -79,14 +87,18 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Projection:
     """How a subresource shows a part of an object as another kind (scale). `kind` says what its body is (nothing of it
-    is stored), `field` where both objects have what they share (dotted, a leaf), `show(obj)` gives the projection of an
-    object in hub form, `validate(shown)` what is wrong with a changed one.
+    is stored), `field` where the object has what they share (dotted, a leaf), `within` where the projection has it if
+    that is another place, `show(obj)` gives the projection of an object in hub form, `validate(shown)` what is wrong
+    with a changed one. `there(obj)` raises for an object without the field, whose projection can be written and not
+    read.
     """
 
     kind: Resource
     field: str
     show: Callable[[Json], Json]
     validate: Callable[[Json], list[FieldError]]
+    there: Callable[[Json], None] | None = None
+    within: str = ""
 
     @property
     def version(self) -> Version:
@@ -144,6 +156,8 @@ class Resource:
     strategy: Strategy
     columns: tuple[Column, ...]
     storage_prefix: str
+    #: The kind of lists, where it is not the kind with "List" added.
+    list_kind_name: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
@@ -163,6 +177,10 @@ class Resource:
     guard: Callable[[ItsStore, Context, Json, Json | None], None] | None = None
     #: Conditions of an object's row in the Table form (a finished pod), usually none.
     row_conditions: Callable[[Json], list[Json]] | None = None
+    #: Brings a stored row into the kind's present form (see `apiserver.storage.cache.Cache`).
+    present: Callable[[Record], Record] | None = None
+    #: A custom resource: its objects are bare JSON, which is neither merged strategically nor written as protobuf.
+    custom: bool = False
     #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind"
     #: label and group version kind, "label" label and kind.
     field_error_style: Literal["known", "plain", "kind", "label"] = "known"
@@ -180,11 +198,11 @@ class Resource:
     @property
     def go_type(self) -> str:
         """The kind's hub type, as conversion errors name it (`core.Pod`)."""
-        return f"{go_package(self.group)}.{self.kind}"
+        return "unstructured.Unstructured" if self.custom else f"{go_package(self.group)}.{self.kind}"
 
     @property
     def list_kind(self) -> str:
-        return self.kind + "List"
+        return self.list_kind_name or self.kind + "List"
 
     @property
     def qualified(self) -> str:
@@ -210,6 +228,16 @@ class Resource:
         stored = self.stored_as(release)
         text = f"{stored if '/' in stored else '/' + stored}/{self.kind}"
         return b64encode(sha256(text.encode()).digest()[:8]).decode()
+
+    def of_version(self, version: Version) -> Resource:
+        """The resource as one of its versions shows it: with the columns, subresources and selectable fields of that
+        version."""
+        own = {
+            name: value
+            for name in ("columns", "subresources", "field_labels")
+            if (value := getattr(version, name)) is not None
+        }
+        return replace(self, **own) if own else self
 
     def version(self, name: str) -> Version | None:
         return next((v for v in self.versions if v.name == name), None)

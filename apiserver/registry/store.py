@@ -162,8 +162,14 @@ class Store:
         self.on_delete = chain.of(resource, "DELETE")
         #: turns an object into what storing makes of it, where that is not the object itself.
         self.normalize = normalizer_of(resource.hub_schema)
+        #: the resource as each version shows it.
+        self.variants = {version.name: resource.of_version(version) for version in resource.versions}
+        #: by version and subresource.
         self.projectors = {
-            sub.name: Projector(sub.projection) for sub in resource.subresources if sub.projection is not None
+            (name, sub.name): Projector(sub.projection)
+            for name, variant in self.variants.items()
+            for sub in variant.subresources
+            if sub.projection is not None
         }
         #: what a body has to be, by version and subresource.
         self.bodies: Mapping[tuple[str, str], ExpectedBody] = {
@@ -171,7 +177,7 @@ class Store:
                 resource, version, subresource
             )
             for version in resource.versions
-            for subresource in (None, *resource.subresources)
+            for subresource in (None, *self.variants[version.name].subresources)
         }
 
     def context(

@@ -12,6 +12,7 @@ from apiserver.resources.apps.statefulsets import STATEFUL_SETS
 from apiserver.resources.batch.cronjobs import CRON_JOBS
 from apiserver.resources.batch.jobs import JOBS
 from apiserver.resources.configmaps import CONFIG_MAPS
+from apiserver.resources.customresources.definitions import DEFINITIONS
 from apiserver.resources.devices.claims import RESOURCE_CLAIMS
 from apiserver.resources.devices.classes import DEVICE_CLASSES
 from apiserver.resources.devices.poolstatus import RESOURCE_POOL_STATUS_REQUESTS
@@ -62,6 +63,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
+    DEFINITIONS,
     CONTROLLER_REVISIONS,
     DAEMON_SETS,
     DEPLOYMENTS,

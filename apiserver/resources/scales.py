@@ -4,6 +4,7 @@ pkg/apis/autoscaling/validation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path
@@ -16,20 +17,26 @@ from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE
 from apiserver.resources.workloads import nonnegative
 
-__all__ = ["SCALE", "SCALE_BY_LABELS"]
+__all__ = ["SCALE", "SCALE_BY_LABELS", "scale_subresource", "shown_metadata"]
 
 Json = dict[str, Any]
 
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
+def shown_metadata(obj: Json) -> Json:
+    """What a scale shows of an object's metadata."""
+    metadata = obj["metadata"]
+    return {name: metadata[name] for name in _SHOWN if name in metadata}
+
+
 def _scale(obj: Json, selector: str) -> Json:
-    metadata, replicas = obj["metadata"], obj["spec"].get("replicas")
+    replicas = obj["spec"].get("replicas")
     status: Json = {"replicas": (obj.get("status") or {}).get("replicas", 0)}
     if selector:
         status["selector"] = selector
     return {
-        "metadata": {name: metadata[name] for name in _SHOWN if name in metadata},
+        "metadata": shown_metadata(obj),
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }  # fmt: skip
@@ -85,13 +92,23 @@ _KIND: Final = Resource(
 )
 
 
-def _subresource(projection: Projection) -> Subresource:
+def scale_subresource(
+    field: str, show: Callable[[Json], Json], there: Callable[[Json], None] | None = None
+) -> Subresource:
+    """The subresource of a kind that has its number of replicas in `field` (dotted); `show` makes a Scale of an
+    object, `there` raises where it has no such number.
+    """
     return Subresource(
-        name="scale", kind="Scale", group="autoscaling", version="v1", schema=Scale, projection=projection
+        name="scale",
+        kind="Scale",
+        group="autoscaling",
+        version="v1",
+        schema=Scale,
+        projection=Projection(_KIND, field, show, _validate, there, "spec.replicas"),
     )
 
 
 #: Of kinds with a label selector.
-SCALE: Final = _subresource(Projection(_KIND, "spec.replicas", _by_selector, _validate))
+SCALE: Final = scale_subresource("spec.replicas", _by_selector)
 #: Of kinds that select by labels alone (ReplicationController).
-SCALE_BY_LABELS: Final = _subresource(Projection(_KIND, "spec.replicas", _by_labels, _validate))
+SCALE_BY_LABELS: Final = scale_subresource("spec.replicas", _by_labels)

@@ -30,6 +30,10 @@ _ROUTES = 10_000
 _LISTED = 64
 
 
+#: Gives a row in the present form of its kind.
+Present = Callable[[Record], Record]
+
+
 class Listing(NamedTuple):
     """Entries at one revision, in key order; `remaining` more follow that the limit cut off. Not to be changed: readers
     share them.
@@ -41,12 +45,25 @@ class Listing(NamedTuple):
 
 
 class Cache:
-    """The keys under one prefix. Made by WatchCache.add."""
+    """The keys under one prefix. Made by WatchCache.add.
+
+    `present` brings rows that were stored in an older form of their kind into the present one as they are read (it
+    gives back what needs no change); the log keeps what was stored.
+    """
 
     def __init__(
-        self, prefix: str, log: RevisionLog, progress: Progress, decode: Decode, indexes: Mapping[str, Terms]
+        self,
+        prefix: str,
+        log: RevisionLog,
+        progress: Progress,
+        decode: Decode,
+        indexes: Mapping[str, Terms],
+        present: Present | None = None,
     ) -> None:
         self.prefix = prefix
+        self._present = present
+        #: rows that are shown in another form than they are stored in, by key.
+        self._stored: dict[str, Record] = {}
         self._log = log
         self._progress = progress
         self._decode = decode
@@ -119,7 +136,7 @@ class Cache:
         if revision >= self._window.floor:
             return self._rolled_back(revision, prefix, start, limit)
         rows = await self._log.state(prefix, revision, start=start, limit=limit)
-        return Listing(revision, [Entry(record, self._decode) for record in rows.records], rows.remaining)
+        return Listing(revision, [self._entry(record) for record in rows.records], rows.remaining)
 
     def _rolled_back(self, revision: int, prefix: str, start: str, limit: int | None) -> Listing:
         """The state before the window's events after a revision: a key's first event holds what it was."""
@@ -183,15 +200,18 @@ class Cache:
 
     def _past_event(self, record: Record, old: Record | None) -> Event:
         current = self._entries.get(record.key)
-        new = current if current is not None and current.revision == record.revision else Entry(record, self._decode)
-        return Event(None if old is None else Entry(old, self._decode), new, record.deleted)
+        new = current if current is not None and current.revision == record.revision else self._entry(record)
+        return Event(None if old is None else self._entry(old), new, record.deleted)
+
+    def _entry(self, record: Record) -> Entry:
+        return Entry(record if self._present is None else self._present(record), self._decode)
 
     # Fed by WatchCache
 
     def apply(self, record: Record) -> None:
         """Takes the next row of this prefix."""
         key = record.key
-        entry = Entry(record, self._decode)
+        entry = Entry(record, self._decode) if self._present is None else self._converted(record)
         old = self._entries.get(key)
         if record.deleted:
             if old is not None:
@@ -209,13 +229,31 @@ class Cache:
         """Replaces the contents with the state at a revision; earlier events cannot be read from then on."""
         self._listed.clear()
         self._entries.clear()
-        self._entries.update((record.key, Entry(record, self._decode)) for record in records)
+        self._stored.clear()
+        self._entries.update((record.key, self._converted(record)) for record in records)
         self._keys = SortedKeys(self._entries)
         self._window.clear(revision)
 
-    def renew(self, indexes: Mapping[str, Terms]) -> None:
-        """Ends all watches and goes on with the same state, other indexes, and nothing that was made of the entries."""
+    def _converted(self, record: Record) -> Entry:
+        """The present state of a key; what is stored of it is kept where that is something else."""
+        entry = self._entry(record)
+        if self._present is not None:
+            self._stored.pop(record.key, None)
+            if not record.deleted and entry.value != record.value:
+                self._stored[record.key] = record
+        return entry
+
+    def renew(self, indexes: Mapping[str, Terms], present: Present | None = None) -> None:
+        """Ends all watches and goes on with the same state, shown in another form, with other indexes, and nothing that
+        was made of the entries."""
         self._window.close()
+        self._listed.clear()
+        if present is not None or self._present is not None:
+            self._present, stored = present, self._stored
+            self._stored = {}
+            for key, entry in self._entries.items():
+                row = stored.get(key) or Record(entry.revision, key, entry.create_revision, 0, False, entry.value)
+                self._entries[key] = self._converted(row)
         self._window = Window(self._progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
         for entry in self._entries.values():
@@ -255,11 +293,13 @@ class WatchCache:
         """Returns once the caches have reached a revision; raises FutureRevision after `timeout` seconds."""
         await self._progress.wait_for(revision, timeout)
 
-    def add(self, prefix: str, indexes: Mapping[str, Terms] | None = None) -> Cache:
-        """A cache for a prefix, which must end with "/". After `start` it is empty until `load` was awaited."""
+    def add(self, prefix: str, indexes: Mapping[str, Terms] | None = None, present: Present | None = None) -> Cache:
+        """A cache for a prefix, which must end with "/". After `start` it is empty until `load` was awaited. `present`:
+        see `Cache`.
+        """
         if not prefix.endswith("/"):
             raise ValueError(f"a prefix ends with a slash, unlike {prefix!r}")
-        cache = self._caches[prefix] = Cache(prefix, self._log, self._progress, self._decode, indexes or {})
+        cache = self._caches[prefix] = Cache(prefix, self._log, self._progress, self._decode, indexes or {}, present)
         self._routes.clear()
         self._loading[cache] = []
         return cache

@@ -4,6 +4,7 @@ writes.
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from typing import Any
 
@@ -29,6 +30,7 @@ _SCALARS = {
     "int32": _FIELD.TYPE_INT32,
     "int64": _FIELD.TYPE_INT64,
     "bytes": _FIELD.TYPE_BYTES,
+    "float64": _FIELD.TYPE_DOUBLE,
 }
 _TIME = Struct("test.Time", (field("seconds", 1, INT64), field("nanos", 2, INT32)))
 _RAW = Struct("test.Raw", (field("raw", 1, BYTES),))
@@ -38,11 +40,17 @@ _MESSAGES = {
     "microTime": _TIME,
     "raw": _RAW,
     "fieldsV1": _RAW,
+    "any": _RAW,
     "quantity": Struct("test.Quantity", (field("string", 1, STRING),)),
     "intOrString": Struct(
         "test.IntOrString", (field("type", 1, INT64), field("intVal", 2, INT32), field("strVal", 3, STRING))
     ),
 }
+
+
+def _name(item: Field) -> str:
+    """A field's name in a descriptor, where it is an identifier."""
+    return re.sub(r"\W", "_", item.name) or "embedded"
 
 
 class Descriptors:
@@ -73,7 +81,7 @@ class Descriptors:
         return f".k.{name}"
 
     def _describe(self, described: Any, item: Field, outer: str) -> None:
-        name = item.name or "embedded"
+        name = _name(item)
         made = described.field.add(name=name, number=item.number, json_name=name, label=_FIELD.LABEL_OPTIONAL)
         of = item.type
         if isinstance(of, MapOf):
@@ -93,6 +101,8 @@ class Descriptors:
     def _type(self, made: Any, of: Type) -> None:
         if isinstance(of, ListOf):
             of = Struct("test.List", (field("items", 1, ListOf(of.item)),))
+        elif isinstance(of, Scalar) and of.own is not None:
+            of = of.own.message
         elif isinstance(of, Scalar) and of.name in _MESSAGES:
             of = _MESSAGES[of.name]
         if isinstance(of, Struct):
@@ -112,7 +122,7 @@ def check(message: Any, struct: Struct, obj: Any) -> None:
     for item in struct.declared:
         if not item.number:
             continue
-        name = item.name or "embedded"
+        name = _name(item)
         value = obj if item.inline else obj.get(item.name)
         if isinstance(item.type, ListOf | MapOf):
             found = getattr(message, name)
@@ -132,11 +142,13 @@ def check(message: Any, struct: Struct, obj: Any) -> None:
 def check_value(found: Any, of: Type, value: Any) -> None:
     if isinstance(of, Struct):
         check(found, of, value)
+    elif isinstance(of, Scalar) and of.own is not None:
+        check(found, of.own.message, of.own.opened(value))
     elif isinstance(of, ListOf):
         assert list(found.items) == (value or [])
     elif of.name == "bytes":  # type: ignore[union-attr]
         assert found == b64decode(value)
-    elif of.name in ("raw", "fieldsV1"):  # type: ignore[union-attr]
+    elif of.name in ("raw", "fieldsV1", "any"):  # type: ignore[union-attr]
         assert orjson.loads(found.raw) == value
     elif of.name == "quantity":  # type: ignore[union-attr]
         assert found.string == value

@@ -188,6 +188,11 @@ def _compile(source: str, language: Language, accepted: frozenset[str], wanted: 
     return Compiled(run, planner.width, node.type, Estimator(language.bounds).cost(node))
 
 
+def parsed(source: str, language: Language) -> Node:
+    """The tree of an expression that compiles."""
+    return _parse(source, language, Issues(source))
+
+
 def _parse(source: str, language: Language, issues: Issues) -> Node:
     tokens = tokenize(source, issues)
     broken = bool(issues)

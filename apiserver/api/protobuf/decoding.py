@@ -22,7 +22,7 @@ from apiserver.api.protobuf.values import (
     read_string,
 )
 from apiserver.api.protobuf.wire import BYTES, EOF, WireError, length, skip, varint
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
 
 __all__ = ["decode"]
 
@@ -91,9 +91,21 @@ def _value(type: Type) -> tuple[int, Value]:
         return BYTES, _fresh(message_of(type))
     if isinstance(type, ListOf):
         return BYTES, _list_message(type.item)
+    if isinstance(type, Scalar) and type.own is not None:
+        return BYTES, _own(type.own)
     if not isinstance(type, Scalar) or type.name not in SCALARS:
         raise TypeError(f"{type!r} has no protobuf form")
     return SCALARS[type.name]
+
+
+def _own(form: OwnForm) -> Value:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        at, stop = length(data, at)
+        out: Json = {}
+        message_of(form.message)(data[at:stop], out)
+        return form.closed(out), stop
+
+    return read
 
 
 def _appended(name: str, read: Value) -> Into:

@@ -141,6 +141,9 @@ def _writer(type: Type, number: int) -> Writer:
         return _map(
             tag(number, BYTES), _named_list(value, _VALUE) if isinstance(value, ListOf) else _writer(value, _VALUE)
         )
+    if type.own is not None:
+        form = type.own
+        return _sized(tag(number, BYTES), lambda value: message_of(form.message)(form.opened(value)))
     make = _SCALARS.get(type.name)
     if make is None:
         raise TypeError(f"{type.go} has no protobuf form")
@@ -269,4 +272,5 @@ _SCALARS: Final[dict[str, Callable[[int], Writer]]] = {
     "intOrString": _int_or_string,
     "raw": _json,
     "fieldsV1": _json,
+    "any": _json,
 }

@@ -251,4 +251,5 @@ SCALARS: Final[dict[str, tuple[int, Value]]] = {
     "intOrString": (BYTES, _int_or_string),
     "raw": (BYTES, _json),
     "fieldsV1": (BYTES, _json),
+    "any": (BYTES, _json),
 }

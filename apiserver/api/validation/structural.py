@@ -22,7 +22,7 @@ from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, requ
 from apiserver.api.names import dns1035_label
 from apiserver.api.validation.nodes import ABSENT, Node, node_of, same
 
-__all__ = ["ABSENT", "RuleHook", "Structural"]
+__all__ = ["ABSENT", "RuleHook", "Structural", "blocking"]
 
 Json = dict[str, Any]
 #: Asked for each part of a value whose schema has rules (`x-kubernetes-validations`): the schema, the path, the value,
@@ -46,6 +46,9 @@ _NOT_ASKED: Final = (
 )
 
 
+_ROOT: Final = Path()
+
+
 class Structural:
     """A compiled schema. `young`: the release knows the formats of 1.34."""
 
@@ -67,24 +70,46 @@ class Structural:
     ) -> list[FieldError]:
         """All that is wrong with a value. `path` is where it stands in its object."""
         at = path or Path()
-        errors = self._limits(at, value, old)
-        if self._has_embedded:
-            errors += _embedded(at, self.schema, value, metadata)
-        if self._has_list_types and not (old is not ABSENT and _list_types(at, self.schema, old)):
-            errors += _list_types(at, self.schema, value)
-        if rules is None or not self._has_rules:
-            return errors
-        if any(error.reason in _BLOCKING for error in errors):
-            return [*errors, invalid(Path(), None, _NOT_ASKED)]
-        return errors + _rules(rules, self.schema, at, value, old)
+        errors = self.limits(value, old, at) + self.embedded(value, metadata, at) + self.list_types(value, old, at)
+        return errors + self.rules(value, old, errors, rules, at)
 
-    def _limits(self, at: Path, value: Any, old: Any) -> list[FieldError]:
+    # Each step by itself, for kinds that have other rules in between
+
+    def limits(self, value: Any, old: Any = ABSENT, at: Path = _ROOT) -> list[FieldError]:
+        """Types, bounds, formats, combinations."""
         if self._node.fits(value):
             return []
         result = self._node.judge(value, "", old, at)
         if old is not ABSENT and same(self.schema, value, old):
             return []
         return [finding.error for finding in result.findings]
+
+    def embedded(self, value: Any, metadata: MetadataHook | None, at: Path = _ROOT) -> list[FieldError]:
+        """Kind, version and metadata of embedded objects."""
+        return _embedded(at, self.schema, value, metadata) if self._has_embedded else []
+
+    def list_types(self, value: Any, old: Any = ABSENT, at: Path = _ROOT) -> list[FieldError]:
+        """Sets and lists by keys, unless what is stored breaks their rules already."""
+        if not self._has_list_types or (old is not ABSENT and _list_types(at, self.schema, old)):
+            return []
+        return _list_types(at, self.schema, value)
+
+    def rules(
+        self, value: Any, old: Any, errors: list[FieldError], hook: RuleHook | None, at: Path = _ROOT
+    ) -> list[FieldError]:
+        """The schema's own rules, unless `errors` says that the value is none that they could be asked about."""
+        if hook is None or not self._has_rules:
+            return []
+        if (blocked := blocking(errors)) is not None:
+            return [blocked]
+        return _rules(hook, self.schema, at, value, old)
+
+
+def blocking(errors: list[FieldError]) -> FieldError | None:
+    """What is said instead of asking rules, where errors tell that a value is none that rules could be asked about."""
+    if any(error.reason in _BLOCKING for error in errors):
+        return invalid(Path(), None, _NOT_ASKED)
+    return None
 
 
 def _mentions(schema: Any, word: str) -> bool:

@@ -22,9 +22,7 @@ Test = Callable[[str], bool]
 
 _HEX: Final = "[0-9a-fA-F]"
 _HOSTNAME: Final = re.compile(r"(?!-)[\w-]{1,63}(?<!-)(\.(?!-)[\w-]{1,63}(?<!-))*")
-_DATE_TIME: Final = re.compile(
-    r"\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?)?", re.ASCII
-)
+_DATE_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:[0-5]\d:[0-5]\d(.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 _DURATION: Final = re.compile(
     r"[+-]?(\d+(\.\d*)?|\.\d+)\s*"
     r"(ns|us|µs|μs|ms|s|m|h|d|w|nano|nanos|micro|micros|milli|millis|sec|secs|min|mins|hr|hrs|"

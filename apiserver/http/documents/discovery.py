@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from apiserver.api.versionorder import version_order
 from apiserver.registry.body.convert import api_version
-from apiserver.registry.resource import Release, Resource, Version
+from apiserver.registry.resource import Release, Resource, Subresource, Version
 
 Json = dict[str, Any]
 
@@ -35,8 +35,6 @@ _ORDER: Final = (
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
 )
-_VERSION: Final = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
-_STAGES: Final = (None, "beta", "alpha")
 #: What follows the media type of aggregated discovery.
 AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -71,6 +69,11 @@ class Discovery:
         """A group's served versions, the preferred one first; none of a group that is not served."""
         return sorted(self._by_version.get(group, ()), key=version_order)
 
+    def custom(self, group: str) -> bool:
+        """Whether all of a group are custom resources."""
+        versions = self._by_version.get(group, {}).values()
+        return all(resource.custom for found in versions for resource, _ in found)
+
     def core(self) -> Json:
         """/api"""
         return {
@@ -103,7 +106,7 @@ class Discovery:
         entries: list[Json] = []
         for resource, _ in self._by_version[group][version]:
             entries.append(_entry(resource, self._release))
-            entries += [_sub_entry(resource, sub) for sub in sorted(resource.subresources, key=lambda sub: sub.name)]
+            entries += [_sub_entry(resource, sub) for sub in _ordered(resource)]
         return {
             "kind": "APIResourceList",
             "apiVersion": "v1",
@@ -137,23 +140,13 @@ class Discovery:
         return found
 
 
-def version_order(name: str) -> tuple[int, int, int, str]:
-    """v2 before v1 before v1beta2 before v1beta1 before v1alpha3 before any other name
-    (apimachinery/pkg/version.CompareKubeAwareVersionStrings)."""
-    parts = _VERSION.fullmatch(name)
-    if parts is None:
-        return len(_STAGES), 0, 0, name
-    major, stage, minor = parts.groups()
-    return _STAGES.index(stage), -int(major), -int(minor or 0), ""
-
-
 def _entry(resource: Resource, release: Release) -> Json:
     entry: Json = {
         "name": resource.plural,
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": sorted(resource.verbs),
+        "verbs": list(resource.verbs),
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
@@ -163,6 +156,13 @@ def _entry(resource: Resource, release: Release) -> Json:
     if storage_hash:
         entry["storageVersionHash"] = storage_hash
     return entry
+
+
+def _ordered(resource: Resource) -> list[Subresource]:
+    """Subresources by name; those of custom resources as they come."""
+    if resource.custom:
+        return list(resource.subresources)
+    return sorted(resource.subresources, key=lambda sub: sub.name)
 
 
 def _sub_entry(resource: Resource, sub: Any) -> Json:
@@ -181,13 +181,13 @@ def _aggregated(resource: Resource, version: Version) -> Json:
         "responseKind": {"group": "", "version": "", "kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": sorted(resource.verbs),
+        "verbs": list(resource.verbs),
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    subs = sorted(resource.subresources, key=lambda sub: sub.name)
+    subs = _ordered(resource)
     if subs:
         entry["subresources"] = [
             {

@@ -80,6 +80,8 @@ class Documents:
         if group and not self._discovery.versions(group):
             raise PlainError(404, "404 page not found")
         if rest and rest[0] not in self._discovery.versions(group):
+            if self._discovery.custom(group):
+                raise PlainError(404, "404 page not found")
             raise unknown_resource()
         _check_method(request, any_method=not rest)
         if rest:

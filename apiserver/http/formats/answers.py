@@ -89,7 +89,11 @@ async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now:
                 async for entry in in_turns(entries):
                     view.tail(entry)
             return view.list(listing)
-        head = {"kind": view.resource.list_kind, "apiVersion": view.api_version, "metadata": meta}
+        head = {
+            "kind": view.resource.list_kind,
+            "apiVersion": view.api_version,
+            "metadata": view.list_meta(listing),
+        }
         return await gather(chosen.media, head, "items", entries, view.item, pretty=chosen.pretty)
     if chosen.shape == "Table":
         head = table_of(view.resource, (), meta, version=chosen.version)

@@ -110,12 +110,16 @@ def negotiate(accept: str) -> ResponseFormat:
     return chosen
 
 
-def response_format(request: Request, *, tables: bool = True) -> ResponseFormat:
-    """How the answer to a request is written. `tables`: whether there is anything that makes them. Raises 406."""
+def response_format(request: Request, *, tables: bool = True, bare: bool = False) -> ResponseFormat:
+    """How the answer to a request is written. `tables`: whether there is anything that makes them; `bare`: objects are
+    plain JSON, which no message holds. Raises 406.
+    """
     accept, agent = request.headers.get("accept", ""), request.headers.get("user-agent", "")
     chosen = _CACHE.get(accept) or negotiate(accept)
     if chosen.shape == "Table" and not tables:
         chosen = _first(accept, lambda other: other.shape != "Table")
+    if bare and chosen.media == PROTOBUF and not chosen.shape:
+        chosen = _first(accept, lambda other: other.media != PROTOBUF or bool(other.shape))
     if (agent.startswith(_PEOPLE) or "pretty" in request.query) and is_pretty(request, chosen) and not chosen.pretty:
         return chosen._replace(pretty=True)
     return chosen

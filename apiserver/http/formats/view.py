@@ -21,7 +21,6 @@ from apiserver.storage.entry import Entry
 
 PARTIAL: Final = "PartialObjectMetadata"
 _OPENING: Final = b'{"metadata":{'
-_NEXT: Final = b',{"metadata":{'
 _TYPED: Final = frozenset({"kind", "apiVersion"})
 
 Json = dict[str, Any]
@@ -44,6 +43,9 @@ class View:
             self.api_version.encode(),
         )
         self.stored = version.from_hub is same_form and not hides
+        #: Items of a list say what they are where their objects are bare JSON.
+        self.item_opening = self.opening if resource.custom else _OPENING
+        self._next = b"," + self.item_opening
         self._key = (resource.group, resource.plural, version.name)
         self.protobuf_key = (*self._key, "protobuf")
 
@@ -80,8 +82,8 @@ class View:
         return b"%b%b\n" % (self.opening, entry.tail if self.stored else self.tail(entry))
 
     def item(self, entry: Entry) -> dict[str, Any]:
-        """The object as an item of a list: without kind and apiVersion."""
-        obj: dict[str, Any] = loads_stored(_OPENING + self.tail(entry))
+        """The object as an item of a list: without kind and apiVersion, unless it is custom."""
+        obj: dict[str, Any] = loads_stored(self.item_opening + self.tail(entry))
         return obj
 
     def dict(self, entry: Entry) -> dict[str, Any]:
@@ -91,7 +93,7 @@ class View:
 
     def list(self, listing: Listing) -> bytes:
         """The whole list as JSON, put together in one copy."""
-        head = self.list_opening + orjson.dumps(list_meta(listing)) + b',"items":['
+        head = self.list_opening + orjson.dumps(self.list_meta(listing)) + b',"items":['
         if not listing.entries:
             return head + b"]}\n"
         parts = (
@@ -99,9 +101,14 @@ class View:
             if self.stored
             else [self.tail(entry) for entry in listing.entries]
         )
-        parts[0] = head + _OPENING + parts[0]
+        parts[0] = head + self.item_opening + parts[0]
         parts[-1] += b"]}\n"
-        return _NEXT.join(parts)
+        return self._next.join(parts)
+
+    def list_meta(self, listing: Listing) -> Json:
+        """A list's metadata, which of custom objects always says that there is no next page."""
+        meta = list_meta(listing)
+        return {"continue": "", **meta} if self.resource.custom else meta
 
 
 def hides_of(version: Version, cache: Cache) -> bool:

@@ -57,7 +57,7 @@ class Dispatch:
         store, view = endpoint.store, endpoint.view
         if store.registry.shared:
             return None
-        chosen, namespace = response_format(request), info.namespace if endpoint.namespaced else ""
+        chosen, namespace = response_format(request, bare=endpoint.bare), info.namespace if endpoint.namespaced else ""
         at = request.time = store.registry.clock()
         if info.verb == "get":
             entry = get_present(store, namespace, info.name)
@@ -82,7 +82,7 @@ class Dispatch:
             return await _connect(endpoint, ctx, request)
         if ctx.verb == "watch":
             return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
-        chosen = response_format(request, tables=endpoint.tables)
+        chosen = response_format(request, tables=endpoint.tables, bare=endpoint.bare)
         if len(request.body) > MAX_BODY:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
         write = _WRITES.get(ctx.verb)
@@ -99,7 +99,7 @@ class Dispatch:
     def _find(self, request: Request) -> Endpoint:
         """What answers. Raises 404, 405, 406 and 415."""
         endpoint = self.routes.find(request, request.info)
-        if endpoint.connect is None:
+        if endpoint.connect is None and not endpoint.custom:
             check_routed(request.info.verb, request.headers, tables=endpoint.storage)
         if endpoint.warning:
             request.warnings = [endpoint.warning]
@@ -147,6 +147,7 @@ async def _connect(endpoint: Endpoint, ctx: Context, request: Request) -> Respon
 async def _get(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
     entry = await get(endpoint.store, ctx, request)
     if endpoint.projector is not None:
+        endpoint.projector.check(entry)
         entry = endpoint.projector.answer(entry)
     if len(entry.tail) > LONG:
         return await asyncio.to_thread(object_response, request, chosen, endpoint.view, entry, ctx.now)

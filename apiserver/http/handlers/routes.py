@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.api.status import PlainError, StatusError, method_not_allowed, unknown_resource
+from apiserver.api.status import PlainError, StatusError, method_not_allowed, not_found, unknown_resource
 from apiserver.http.formats.view import View
 from apiserver.messages import Request
 from apiserver.registry.resource import Subresource
 from apiserver.registry.store import Store
 from apiserver.requestinfo import RequestInfo
 
+_NO_PAGE: Final = "404 page not found"
 _COLLECTION_VERBS: Final = frozenset({"list", "watch", "create", "deletecollection"})
 _ITEM_VERBS: Final = frozenset({"get", "update", "patch", "delete"})
 
@@ -22,7 +23,9 @@ class Endpoint:
     """
 
     __slots__ = (
+        "bare",
         "connect",
+        "custom",
         "has_items",
         "namespaced",
         "projector",
@@ -36,6 +39,7 @@ class Endpoint:
 
     def __init__(self, store: Store, view: View, warning: str, subresource: Subresource | None = None) -> None:
         self.store, self.view, self.warning = store, view, warning
+        self.custom = view.resource.custom
         self.namespaced = view.resource.namespaced
         #: Whether its objects are stored at all (reviews are not).
         self.storage = view.resource.create is None
@@ -43,8 +47,12 @@ class Endpoint:
         #: Whether a path may name one of them: what is only created has no such paths.
         self.has_items = not self.verbs.isdisjoint(_ITEM_VERBS)
         self.tables = subresource is None or subresource.tables
+        #: Whether its objects are bare JSON. A scale is a type of its own, whatever it is a scale of.
+        self.bare = self.custom and (subresource is None or subresource.projection is None)
         self.connect = subresource.connect if subresource is not None else None
-        self.projector = store.projectors.get(subresource.name) if subresource is not None else None
+        self.projector = None
+        if subresource is not None:
+            self.projector = store.projectors.get((view.version.name, subresource.name))
         if self.projector is not None:
             self.view = View(self.projector.kind, self.projector.version)
 
@@ -75,6 +83,8 @@ class Routes:
         if endpoint is None:
             raise self._unknown(info)
         verb, name = info.verb, info.name
+        if endpoint.custom:
+            _check_custom(endpoint, info)
         if endpoint.namespaced is not bool(info.namespace):
             _check_scope(endpoint, info)
         if info.subresource:
@@ -90,8 +100,9 @@ class Routes:
 
     def _unknown(self, info: RequestInfo) -> PlainError | StatusError:
         """The error for a path that no endpoint serves."""
-        if all(group != info.group for group, *_ in self._endpoints):
-            return PlainError(404, "404 page not found")
+        if all(group != info.group or endpoint.custom for (group, *_), endpoint in self._endpoints.items()):
+            resource = self._endpoints.get((info.group, info.version, info.resource, ""))
+            return PlainError(404, _NO_PAGE) if resource is None else not_found(info.resource, info.group, info.name)
         resource = self._endpoints.get((info.group, info.version, info.resource, ""))
         if resource is not None:
             try:
@@ -102,6 +113,20 @@ class Routes:
 
     def __iter__(self) -> Iterator[Endpoint]:
         return iter(self._endpoints.values())
+
+
+def _check_custom(endpoint: Endpoint, info: RequestInfo) -> None:
+    """What upstream's handler of custom resources refuses itself: a path of another scope, a verb. Raises 404, 405."""
+    if endpoint.namespaced is not bool(info.namespace) and not (endpoint.namespaced and info.verb in ("list", "watch")):
+        raise PlainError(404, _NO_PAGE)
+    if info.verb not in endpoint.verbs:
+        kind = f"{info.resource}.{info.group}"
+        raise StatusError(
+            405,
+            "MethodNotAllowed",
+            f'{info.verb} is not supported on resources of kind "{kind}"',
+            {"group": info.group, "kind": info.resource},
+        )
 
 
 def _check_scope(endpoint: Endpoint, info: RequestInfo) -> None:

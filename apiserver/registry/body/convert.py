@@ -148,6 +148,7 @@ class ExpectedBody:
     __slots__ = (
         "accepts",
         "api_version",
+        "custom",
         "fill",
         "group",
         "kind",
@@ -172,6 +173,7 @@ class ExpectedBody:
             self.version = subresource.version or version.name
             self.to_hub, self.fill = same_form, _nothing
         self.api_version = api_version(self.group, self.version)
+        self.custom = resource.custom and self.schema is version.schema
 
 
 def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:

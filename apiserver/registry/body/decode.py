@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.codec import Body, Decoded, DecodeError, decode, interpret, loads
+from apiserver.api.fielderrors import Path
+from apiserver.api.fielderrors import invalid as invalid_field
 from apiserver.api.objects import Hub
 from apiserver.api.schema import RAW, ListOf, Struct, field
-from apiserver.api.status import StatusError, bad_request
+from apiserver.api.status import StatusError, bad_request, invalid
 from apiserver.api.types.meta import TYPE_META, ListMeta
 from apiserver.registry.body.convert import ExpectedBody, api_version, to_hub
 from apiserver.registry.resource import Resource, go_package
@@ -31,6 +33,7 @@ __all__ = [
     "Kinds",
     "decode_body",
     "media_type",
+    "other_kind",
     "unsupported_media_type",
     "warnings_of",
 ]
@@ -184,6 +187,8 @@ def summary(body: bytes) -> str:
 def _decode_as(
     ctx: Context, expected: ExpectedBody, kinds: Kinds, body: Body | Envelope, version: str, kind: str, validation: str
 ) -> Json:
+    if expected.custom and kind != expected.kind and version == expected.api_version:
+        raise other_kind(kind, expected, (body.value or {}) if isinstance(body, Body) else {})
     short = version.rpartition("/")[2]
 
     def refuse(error: str) -> StatusError:
@@ -209,6 +214,13 @@ def _decode_as(
         )
     obj: Json = decoded.obj
     return obj
+
+
+def other_kind(kind: str, expected: ExpectedBody, obj: Any) -> StatusError:
+    """422: an object of a custom resource that is of another kind, which nothing but its name tells."""
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
+    return invalid(kind, expected.group, name, [invalid_field(Path("kind"), kind, f"must be {expected.kind}")])
 
 
 def _read_message(schema: Struct, envelope: Envelope) -> Decoded:

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.codec import Body, Decoded, DecodeError, decode, decode_changed, loads
 from apiserver.api.fielderrors import Path, go_quote, invalid
-from apiserver.api.gojson import Pairs, parse_with_spans
+from apiserver.api.gojson import parse_with_spans
 from apiserver.api.nesting import LEVELS, TooDeep, bounded, dumps, may_be_deep
 from apiserver.api.objects import Hub, UpdateFunc, Versioned
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
+from apiserver.api.strictness import repeated
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import ExpectedBody, api_version, to_hub, to_version
-from apiserver.registry.body.decode import SCHEME, warnings_of
+from apiserver.registry.body.decode import SCHEME, other_kind, warnings_of
 from apiserver.registry.body.unstructured import Misfit, restored_changes
 
 if TYPE_CHECKING:
@@ -42,11 +43,13 @@ PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 MAX_OPERATIONS: Final = 10_000
 
 
-def patch_type(content_type: str) -> str:
-    """The kind of patch that a Content-Type names; upstream has a text of its own for a wrong one."""
+def patch_type(content_type: str, *, custom: bool = False) -> str:
+    """The kind of patch that a Content-Type names; upstream has a text of its own for a wrong one. `custom` objects are
+    not merged strategically.
+    """
     media = content_type.partition(";")[0]
-    if media not in PATCH_TYPES:
-        accepted = ", ".join(PATCH_TYPES)
+    if media not in PATCH_TYPES or (custom and media == STRATEGIC):
+        accepted = ", ".join(name for name in PATCH_TYPES if not custom or name != STRATEGIC)
         message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         raise StatusError(415, "UnsupportedMediaType", message)
     return media
@@ -112,23 +115,7 @@ def repeated_fields(body: Body) -> list[str]:
     plain = body.cut is None and b'" :' not in text and b"u0022" not in text
     if plain and text.count(b'":') == body.again.count(b'":'):
         return []
-    found: list[str] = []
-    _find_repeated(parse_with_spans(text), "", found)
-    return [f'duplicate field "{path}"' for path in found]
-
-
-def _find_repeated(node: Any, path: str, found: list[str]) -> None:
-    if isinstance(node, Pairs):
-        seen = set()
-        for key, item in node:
-            below = f"{path}.{key}" if path else key
-            if key in seen:
-                found.append(below)
-            seen.add(key)
-            _find_repeated(item, below, found)
-    elif isinstance(node, list):
-        for index, item in enumerate(node):
-            _find_repeated(item, f"{path}[{index}]", found)
+    return [f'duplicate field "{path}"' for path in repeated(parse_with_spans(text))]
 
 
 def _bounded(patched: Any) -> Any:
@@ -169,6 +156,8 @@ def _read_document(
         raise _unversioned(ctx, patched, validation, refuse)
     given = expected if version == expected.api_version else _other_version(ctx, expected, version)
     kind = patched.get("kind", given.kind)
+    if expected.custom and version == given.api_version and kind != given.kind:
+        raise other_kind(kind, expected, patched)
     if version != given.api_version or kind != given.kind:
         raise refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
     try:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.patch.goformat import go_format
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.fields.set import FieldSet, shown_element
 from apiserver.registry.fields.walk import ABSENT, NAMELESS, ListWalker, walker_of
 
@@ -180,6 +180,8 @@ def merge(type_: Type | None, live: Any, applied: Any) -> Any:
         return _merge_members(live, applied, lambda _: value_type)
     if isinstance(type_, ListOf) and type_.kind != "atomic":
         return _merge_items(type_, live, applied)
+    if type_ is DEDUCED and isinstance(applied, dict) and (live is ABSENT or isinstance(live, dict)):
+        return _merge_members(live, applied, lambda _: DEDUCED)
     return applied
 
 
@@ -264,6 +266,8 @@ def remove(type_: Type | None, value: Any, fields: FieldSet) -> Any:
         if isinstance(type_, MapOf) and not type_.atomic:
             value_type = type_.value
             return _remove_members(value, fields, lambda _: value_type)
+        if type_ is DEDUCED:
+            return _remove_members(value, fields, lambda _: DEDUCED)
     if isinstance(value, list) and isinstance(type_, ListOf) and type_.kind != "atomic":
         element = _elements(type_).element
         return [

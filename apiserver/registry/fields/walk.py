@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Final
 
-from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
+from apiserver.api.schema import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.fields.set import FieldSet
 
 __all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "compare", "stated", "walker_of"]
@@ -61,7 +61,7 @@ def walker_of(type_: Type) -> Walker:
         return _MapWalker(type_)
     if isinstance(type_, ListOf) and type_.kind != "atomic":
         return ListWalker(type_)
-    return _LEAF
+    return _DEDUCED if type_ is DEDUCED else _LEAF
 
 
 class Walker:
@@ -116,6 +116,8 @@ class _StructWalker(_Container):
     def fields(self) -> dict[str, tuple[str, Walker]]:
         """Element and walker by name; made at first use, because structs may hold themselves."""
         if not self._fields:
+            if self._struct.others is not None:
+                self._fields = _OpenWalkers(walker_of(self._struct.others))
             for name, item in self._struct.fields.items():
                 self._fields[name] = ("f:" + name, _LEAF if item.atomic else walker_of(item.type))
         return self._fields
@@ -163,6 +165,43 @@ class _StructWalker(_Container):
         return out
 
 
+class _OpenWalkers(dict[str, tuple[str, Walker]]):
+    """Walkers of an open struct: a field that is not declared has that of the others."""
+
+    def __init__(self, others: Walker) -> None:
+        super().__init__()
+        self._others = others
+
+    def __missing__(self, name: str) -> tuple[str, Walker]:
+        return "f:" + name, self._others
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class _DeducedWalker(Walker):
+    """Of a value without a schema: a map is walked key by key, all else is a leaf."""
+
+    __slots__ = ()
+
+    def change(self, old: Any, new: Any) -> FieldChange:
+        if isinstance(old, dict) and isinstance(new, dict):
+            return _DEDUCED_MAP.change(old, new)
+        if old is ABSENT:
+            return self.whole(new), None
+        if new is ABSENT:
+            return None, self.whole(old)
+        gained, lost = self.whole(new), self.whole(old)
+        # Both are at this place; what lay below a map that is none any more is lost.
+        return gained, {name: node for name, node in lost.items() if name != "."} or None
+
+    def whole(self, value: Any) -> FieldSet:
+        return _DEDUCED_MAP.whole(value) if isinstance(value, dict) else {}
+
+    def stated(self, value: Any) -> FieldSet:
+        return _DEDUCED_MAP.stated(value) if isinstance(value, dict) else {}
+
+
 class _MapWalker(_Container):
     __slots__ = ("_walker",)
 
@@ -195,6 +234,10 @@ class _MapWalker(_Container):
 
     def stated(self, value: Any) -> FieldSet:
         return {"f:" + key: _as_member(self._walker.stated(value[key])) for key in sorted(value or ())}
+
+
+_DEDUCED: Final = _DeducedWalker()
+_DEDUCED_MAP: Final = _MapWalker(MapOf(DEDUCED))
 
 
 #: How an item without any key would be named.

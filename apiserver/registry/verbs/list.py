@@ -67,7 +67,7 @@ def list_present(store: Store, namespace: str) -> Listing:
 
 @on_loop
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
-    selection = select(store.resource, ctx.version, ctx.namespace, options, ctx.name)
+    selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
     cache = store.cache
     if not options.resource_version and not options.continue_token and options.limit <= 0:
         await store.registry.consistent()

@@ -24,13 +24,13 @@ __all__ = ["patch"]
 
 async def patch(store: Store, ctx: Context, request: Request) -> Result:
     """PATCH of an object or of ctx.subresource; an apply makes it when it is missing. Raises StatusError."""
-    media = patch_type(request.headers.get("content-type", ""))
+    media = patch_type(request.headers.get("content-type", ""), custom=store.resource.custom)
     apply = media == APPLY
     options = patch_options(request, apply=apply)
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
     ctx.dry_run = options.dry_run
     expected = store.bodies[ctx.version, ctx.subresource]
-    projector = store.projectors.get(ctx.subresource)
+    projector = store.projectors.get((ctx.version, ctx.subresource))
     about = ctx if projector is None else projector.context(ctx)
     if apply:
         from apiserver.registry.fields.apply import apply_func

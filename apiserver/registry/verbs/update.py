@@ -93,7 +93,7 @@ async def update_object(
     """Writes what `func` makes of the object ctx.name. `uid` is the one that the request names, `create` whether a
     missing object is made; `tracked`: `func` keeps managed fields itself. Raises StatusError.
     """
-    projector = store.projectors.get(ctx.subresource)
+    projector = store.projectors.get((ctx.version, ctx.subresource))
     try:
         if projector is None:
             created = create and not ctx.subresource

@@ -57,7 +57,7 @@ def open_watch(
     """Checks the selection (raises StatusError) and gives the events in batches. `clock` is the event loop's
     time.
     """
-    selection = select(store.resource, ctx.version, ctx.namespace, options, ctx.name)
+    selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
     since = parse_version(options.resource_version)
     seconds = float(options.timeout or 0) or MIN_SECONDS * (1 + random.random())  # noqa: S311 - spreads reconnects
     return _events(store, selection, options, since, seconds, clock)

@@ -1,0 +1,73 @@
+"""Columns of custom resources in the Table form. Facts: pkg/registry/customresource/tableconvertor."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from apiserver.api.durations import age
+from apiserver.registry.resource import Column
+from apiserver.resources.columns import NAME
+from apiserver.resources.customresources.jsonpaths import JsonPathError, compile_path, shown
+
+__all__ = ["columns_of"]
+
+Json = dict[str, Any]
+
+_AGE: Final = {
+    "name": "Age",
+    "type": "date",
+    "description": "Time since the object was created.",
+    "jsonPath": ".metadata.creationTimestamp",
+}
+
+
+def columns_of(version: Json) -> tuple[Column, ...]:
+    """The name, then the columns of a version; its age where it has none of its own. A column whose path cannot be read
+    leaves the name alone.
+    """
+    try:
+        own = [_column(item) for item in version.get("additionalPrinterColumns") or [_AGE]]
+    except JsonPathError:
+        own = []
+    return (NAME, *own)
+
+
+def _column(item: Json) -> Column:
+    kind, find = item["type"], compile_path(item["jsonPath"])
+
+    def cell(obj: Json, now: datetime | None = None) -> Any:
+        found = find(obj)
+        return _cell(kind, found[0], now) if found else None
+
+    return Column(
+        name=item["name"],
+        cell=cell,
+        type=kind,
+        format=item.get("format", ""),
+        priority=item.get("priority", 0),
+        timed=kind == "date",
+        description=item.get("description")
+        or f"Custom resource definition column (in JSONPath format): {item['jsonPath']}",
+    )
+
+
+def _cell(kind: str, value: Any, now: datetime | None) -> Any:
+    """A value in a column of a type; None where it is not of that type."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    match kind:
+        case "string":
+            return shown(value)
+        case "integer":
+            return int(value) if number else None
+        case "number":
+            return value if number else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "date" if isinstance(value, str):
+            assert now is not None
+            try:
+                return age(value, now)
+            except ValueError:
+                return "<invalid>"
+    return None

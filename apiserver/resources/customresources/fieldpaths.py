@@ -1,0 +1,79 @@
+"""Paths of fields that a schema has: `.spec.replicas`, `.spec.labels['a.b']`.
+
+Facts: apiextensions-apiserver, pkg/apiserver/schema/cel (ValidFieldPath).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from apiserver.api.fielderrors import Path
+
+__all__ = ["FieldPathError", "field_path"]
+
+Json = dict[str, Any]
+
+_TOKENS: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'", re.DOTALL)
+_ESCAPES: Final = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\",
+}  # fmt: skip
+_NO_FIELD: Final = "does not refer to a valid field"
+
+
+class FieldPathError(ValueError):
+    """A path that leads to no field of the schema; the text is upstream's."""
+
+
+def field_path(text: str, schema: Json, *, keys: bool = True) -> tuple[Path, Json]:
+    """The path in the form of error messages, without a leading dot, and the schema of its field. `keys`: parts in
+    brackets are allowed. Raises FieldPathError.
+    """
+    tokens = _TOKENS.findall(text)
+    path, at = Path(), 0
+
+    def following() -> str:
+        nonlocal at
+        at += 1
+        if at >= len(tokens):
+            raise FieldPathError("unexpected end of JSON path")
+        return str(tokens[at])
+
+    while at < len(tokens):
+        part = tokens[at]
+        if part == "[":
+            if not keys:
+                raise FieldPathError("array notation is not allowed")
+            quoted = following()
+            if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
+                raise FieldPathError(f"expected single quoted string but got {quoted}")
+            path, schema = _below(path, schema, _unescaped(quoted[1:-1]))
+            if (closing := following()) != "]":
+                raise FieldPathError(f"expected ] but got {closing}")
+        elif part == ".":
+            path, schema = _below(path, schema, following())
+        else:
+            raise FieldPathError(f"expected [ or . but got: {part}")
+        at += 1
+    return path, schema
+
+
+def _below(path: Path, schema: Json, name: str) -> tuple[Path, Json]:
+    properties, others = schema.get("properties"), schema.get("additionalProperties")
+    if properties:
+        if name not in properties:
+            raise FieldPathError(_NO_FIELD)
+        return path / name, properties[name]
+    if not others:
+        raise FieldPathError(_NO_FIELD)
+    return path.key(name), others if isinstance(others, dict) else {}
+
+
+def _unescaped(text: str) -> str:
+    def escape(match: re.Match[str]) -> str:
+        found = _ESCAPES.get(match[1])
+        if found is None:
+            raise FieldPathError(f"invalid string literal: invalid escape char {match[0]}")
+        return found
+
+    return re.sub(r"\\(.)", escape, text)

@@ -1,0 +1,243 @@
+"""The resource of a definition, as the catalog serves it: versions with their types, rules, columns and subresources.
+
+Objects are stored in the form of the storage version. Rows that are older than the definition's present form are
+brought into it when they are read (`Resource.present`): pruned and defaulted by the storage version's schema, as
+upstream does each time it decodes one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.codec import Body, Decoded, DecodeError, decode
+from apiserver.api.gojson import Literal, Pairs, parse_with_spans
+from apiserver.api.nesting import loads_stored
+from apiserver.api.objects import Hub
+from apiserver.api.schema import Struct
+from apiserver.api.strictness import repeated
+from apiserver.api.types.meta import ObjectMeta
+from apiserver.api.validation.structural import Structural
+from apiserver.api.versionorder import version_order
+from apiserver.registry.body.convert import encode_stored
+from apiserver.registry.resource import Resource, Subresource, Version, same_form
+from apiserver.resources.customresources.coercion import Coercion, TooLarge
+from apiserver.resources.customresources.columns import columns_of
+from apiserver.resources.customresources.fieldtypes import fields_of_kind
+from apiserver.resources.customresources.jsonpaths import compile_path, shown
+from apiserver.resources.customresources.scale import scale_of
+from apiserver.resources.customresources.schema_walk import has_rules
+from apiserver.resources.customresources.strategy import CustomStrategy, Rules
+from apiserver.storage.types import Record
+
+if TYPE_CHECKING:
+    from apiserver.openapi.definitions import Definitions
+    from apiserver.resources.customresources.rulechecks import RuleChecks
+
+__all__ = ["resource_of"]
+
+Json = dict[str, Any]
+
+#: In the order in which discovery names them.
+VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+
+class CustomVersion(Version):
+    """A version whose defaults stand in a structural schema."""
+
+    __slots__ = ()
+
+    def fill(self, obj: Json, now: Any) -> None:
+        assert self.default is not None
+        self.default(obj, now)
+
+
+def resource_of(definition: Json, *, since: int, shared: bool, terminating: bool) -> Resource:
+    """The resource that a definition in hub form stands for. `since` is the revision from which on rows have its form;
+    `shared`: other servers may go on writing in an older one.
+    """
+    spec, names = definition["spec"], definition["status"]["acceptedNames"]
+    keeps_all = bool(spec.get("preserveUnknownFields"))
+    known = [version for version in spec["versions"] if version.get("served") or version.get("storage")]
+    storage = next(version["name"] for version in known if version.get("storage"))
+    known.sort(key=lambda version: (version["name"] != storage, version_order(version["name"])))
+    coercions = {version["name"]: Coercion(_schema(version), keeps_all=keeps_all) for version in known}
+    rules = {version["name"]: _rules(version, coercions[version["name"]]) for version in known}
+    versions = tuple(_version(spec, names, version, coercions, storage, keeps_all=keeps_all) for version in known)
+    return Resource(
+        group=spec["group"],
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names.get("singular", ""),
+        list_kind_name=names.get("listKind", ""),
+        namespaced=spec["scope"] == "Namespaced",
+        versions=versions,
+        strategy=CustomStrategy(rules, storage, terminating=terminating),
+        columns=(),
+        storage_prefix=f"{spec['group']}/{names['plural']}",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        verbs=VERBS,
+        unconditional_update=False,
+        field_labels={name: cell for version in versions for name, cell in (version.field_labels or {}).items()},
+        field_error_style="plain",
+        storage_version=f"{spec['group']}/{storage}",
+        custom=True,
+        present=_present(coercions[storage], 0 if shared else since),
+    )
+
+
+def _schema(version: Json) -> Json | None:
+    schema: Json | None = (version.get("schema") or {}).get("openAPIV3Schema")
+    return schema
+
+
+def _rules(version: Json, coercion: Coercion) -> Rules:
+    schema, subresources = _schema(version), version.get("subresources") or {}
+    status = ((schema or {}).get("properties") or {}).get("status")
+    return Rules(
+        schema=Structural(schema) if schema is not None else None,
+        coercion=coercion,
+        status=Structural(status) if status is not None else None,
+        has_status="status" in subresources,
+        scale=subresources.get("scale"),
+        checks=_checks(schema) if schema is not None and has_rules(schema) else None,
+    )
+
+
+def _checks(schema: Json) -> RuleChecks:
+    # Rules bring in CEL, which is loaded when it is needed.
+    from apiserver.resources.customresources.rulechecks import RuleChecks
+
+    return RuleChecks(schema, root=True)
+
+
+def _version(
+    spec: Json, names: Json, version: Json, coercions: dict[str, Coercion], storage: str, *, keeps_all: bool
+) -> Version:
+    name = version["name"]
+    coercion = coercions[name]
+    subresources = version.get("subresources") or {}
+    found: list[Subresource] = []
+    if "status" in subresources:
+        found.append(Subresource(name="status"))
+    if subresources.get("scale"):
+        found.append(scale_of(subresources["scale"]))
+    return CustomVersion(
+        name=name,
+        schema=_type(spec["group"], version, names, coercion, keeps_all=keeps_all),
+        from_hub=same_form if name == storage else lambda obj: coercion.pruned(obj)[0],
+        to_hub=same_form if name == storage else dict,
+        default=lambda obj, _: coercion.default(obj),
+        columns=columns_of(version),
+        subresources=tuple(found),
+        field_labels={
+            item["jsonPath"].removeprefix("."): _label(item["jsonPath"])
+            for item in version.get("selectableFields") or ()
+        },
+        warning=_warning(spec, version),
+    )
+
+
+def _label(path: str) -> Callable[[Json], str]:
+    find = compile_path(path)
+
+    def label(obj: Json) -> str:
+        found = find(obj)
+        return shown(found[0]) if found and found[0] is not None else ""
+
+    return label
+
+
+def _warning(spec: Json, version: Json) -> str:
+    """What goes with every answer in a deprecated version."""
+    if not version.get("deprecated"):
+        return ""
+    if (text := version.get("deprecationWarning")) is not None:
+        return str(text)
+    group, kind, name = spec["group"], spec["names"]["kind"], version["name"]
+    newer = sorted(
+        (
+            other["name"] for other in spec["versions"]
+            if other.get("served") and not other.get("deprecated")
+            and version_order(other["name"]) < version_order(name)
+        ),
+        key=version_order,
+    )  # fmt: skip
+    return f"{group}/{name} {kind} is deprecated" + (f"; use {group}/{newer[0]} {kind}" if newer else "")
+
+
+def _type(group: str, version: Json, names: Json, coercion: Coercion, *, keeps_all: bool) -> Struct:
+    """The type of a kind: declared as server-side apply sees it, decoded by its structural schema, published as it
+    is.
+    """
+    schema, gvk = _schema(version), (group, version["name"], names["kind"])
+    fields, others = fields_of_kind(schema, keeps_all=keeps_all)
+
+    def read(value: Any, body: Body | None) -> Decoded:
+        return _decoded(coercion, value, body)
+
+    made = Struct(
+        ".".join([*reversed(group.split(".")), *gvk[1:]]),
+        fields,
+        gvk=gvk,
+        doc=(schema or {}).get("description", ""),
+        others=others,
+        decoder=read,
+    )
+    made.cache["decode"] = lambda value: read(value, None).obj
+
+    def published(document: Definitions) -> Json:
+        from apiserver.resources.customresources.published import publisher
+
+        return publisher(gvk, version, keeps_all=keeps_all)(document)
+
+    made.cache["openapi"] = published
+    return made
+
+
+def _decoded(coercion: Coercion, value: Json, body: Body | None) -> Decoded:
+    """An object in the schema's form, and what a strict reader would refuse: repeated fields, then unknown ones."""
+    duplicates = repeated(parse_with_spans(body.text)) if body is not None and _may_repeat(body) else []
+    metadata = decode(ObjectMeta, value.get("metadata") or {})
+    try:
+        obj, unknown = coercion.pruned(value)
+    except TooLarge:
+        number = next(iter(_infinite(parse_with_spans(body.text))), "") if body is not None else ""
+        raise DecodeError(f"json: cannot unmarshal number {number} into Go value of type float64") from None
+    unknown = [f"metadata.{path}" for path in metadata.unknown] + unknown
+    obj["metadata"] = metadata.obj
+    problems = (body.problems if body else []) + [f'duplicate field "{path}"' for path in duplicates]
+    problems += [f'unknown field "{path}"' for path in unknown]
+    return Decoded(obj, problems, unknown, duplicates)
+
+
+def _infinite(node: Any) -> Iterator[str]:
+    """The numbers of a text that no float holds, as they were written."""
+    if isinstance(node, Literal):
+        if math.isinf(float(node)):
+            yield str(node)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _infinite(item[1] if isinstance(node, Pairs) else item)
+
+
+def _may_repeat(body: Body) -> bool:
+    text = body.text
+    if not text:
+        return False
+    plain = body.cut is None and b'" :' not in text and b"u0022" not in text
+    return not plain or text.count(b'":') != body.again.count(b'":')
+
+
+def _present(coercion: Coercion, since: int) -> Callable[[Record], Record]:
+    def present(record: Record) -> Record:
+        if since and record.revision > since:
+            return record
+        obj = loads_stored(record.value)
+        made, _ = coercion.pruned(obj)
+        coercion.default(made)
+        return record if made == obj else record._replace(value=encode_stored(Hub(made)))
+
+    return present
