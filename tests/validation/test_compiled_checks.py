@@ -79,6 +79,7 @@ def texts(errors: list[FieldError]) -> list[str]:
         (INT32, {"least": 1, "empty": False}, {"f": -1}, ["spec.f: Invalid value: -1: must be greater than or equal to 1"]),
         (INT32, {"most": 1, "words": "few", "most_words": "many"}, {"f": 2}, ["spec.f: Invalid value: 2: many"]),
         (ListOf(INT32), {"least": 0}, {"f": [1, -1]}, ["spec.f[1]: Invalid value: -1: must be greater than or equal to 0"]),
+        (QUANTITY, {"least": 0}, {"f": "0"}, []),
         (QUANTITY, {"least": 0}, {"f": "-1"}, ['spec.f: Invalid value: "-1": must be greater than or equal to 0']),
         (INT_OR_STRING, {"least": 1, "format": "port-name"}, {"f": 0}, ["spec.f: Invalid value: 0: must be greater than or equal to 1"]),
         (INT_OR_STRING, {"least": 1, "format": "port-name"}, {"f": "http"}, []),
