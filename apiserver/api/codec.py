@@ -21,7 +21,7 @@ import orjson
 
 from apiserver.api.bodies import Body, DecodeError, go_kind, interpret, loads
 from apiserver.api.gojson import Pairs, RawObject, parse_with_spans
-from apiserver.api.nesting import MARK, Cut, Folded, dumps, fold, is_deep
+from apiserver.api.nesting import MARK, Cut, dumps, dumps_folded, fold, is_deep
 from apiserver.api.scalars import READERS, Odd, Reader, read_string
 from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
 
@@ -68,7 +68,7 @@ def encode_exactly(obj: Any) -> bytes:
     try:
         return orjson.dumps(obj, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
     except TypeError:
-        return orjson.dumps(fold(obj), default=_deep_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS) + MARK
+        return dumps_folded(fold(obj), orjson.OPT_PASSTHROUGH_SUBCLASS, _deep_as_written) + MARK
 
 
 def _as_written(value: Any) -> Any:
@@ -80,8 +80,6 @@ def _as_written(value: Any) -> Any:
 
 
 def _deep_as_written(value: Any) -> Any:
-    if isinstance(value, Folded):
-        return orjson.Fragment(value.text)
     if isinstance(value, RawObject) and value.deep:
         return orjson.Fragment(b" " + value.written)
     if isinstance(value, RawObject) and value.text is None:

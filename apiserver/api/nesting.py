@@ -33,6 +33,7 @@ __all__ = [
     "bounded",
     "copied",
     "dumps",
+    "dumps_folded",
     "fold",
     "folded",
     "is_deep",
@@ -244,15 +245,31 @@ def unfold(text: bytes) -> Any:
 def dumps(value: Any, option: int = 0) -> bytes:
     """A value of any depth as JSON; what is folded is written as it was, not indented. Raises TypeError."""
     try:
-        return orjson.dumps(value, default=_written, option=option)
+        return orjson.dumps(value, option=option)
     except TypeError:
-        return orjson.dumps(fold(value), default=_written, option=option)
+        return dumps_folded(fold(value), option)
 
 
-def _written(value: Any) -> Any:
-    if isinstance(value, Folded):
-        return orjson.Fragment(value.text)
+def _no_default(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def dumps_folded(value: Any, option: int = 0, default: Callable[[Any], Any] = _no_default) -> bytes:
+    """A value with folded parts as JSON. `default` makes something of what else is no JSON.
+
+    While orjson writes, names stand for the parts: a Fragment below some sixty brackets makes it write the brackets
+    after it beyond the end of its memory.
+    """
+    prefix, parts = token_hex(8), []
+
+    def name(item: Any) -> Any:
+        if not isinstance(item, Folded):
+            return default(item)
+        parts.append(item.text)
+        return f"{prefix}{len(parts) - 1}"
+
+    text = orjson.dumps(value, default=name, option=option)
+    return re.sub(b'"%b([0-9]+)"' % prefix.encode(), lambda found: parts[int(found[1])], text)
 
 
 def copied(value: Any) -> Any:
@@ -327,7 +344,7 @@ def rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
 def _encoded(value: Any) -> bytes:
     """The JSON of a value of any depth."""
     try:
-        return orjson.dumps(value, default=_written)
+        return orjson.dumps(value)
     except TypeError:
         pass
     parts: list[bytes] = []
@@ -337,6 +354,8 @@ def _encoded(value: Any) -> bytes:
         item = todo.pop()
         if isinstance(item, bytes):
             parts.append(item)
+        elif isinstance(item, Folded):
+            parts.append(item.text)
         elif isinstance(item, dict):
             inside = [each for key, below in item.items() for each in (b",", orjson.dumps(key) + b":", below)]
             todo += (b"}", *reversed(inside[1:]), b"{")
@@ -345,5 +364,5 @@ def _encoded(value: Any) -> bytes:
             todo += (b"]", *reversed(inside[1:]), b"[")
         else:
             # orjson has no integers of more than 64 bits.
-            parts.append(b"%d" % item if type(item) is int else orjson.dumps(item, default=_written))
+            parts.append(b"%d" % item if type(item) is int else orjson.dumps(item))
     return b"".join(parts)

@@ -15,12 +15,14 @@ Invariants
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
+from apiserver.api.nesting import dumps
 from controllers.allocator.allocated import Allocated
 from controllers.allocator.candidates import Candidates, candidates_for
 from controllers.allocator.choices import Solution
@@ -94,7 +96,7 @@ class PodAllocator:
             self._plan = make_plan(self._claims, inventory.classes, self._allocator.features)
             self._plan_revision = inventory.class_revision
             specs = [claim.get("spec") for claim in self._claims]
-            self._shape = f"{self._plan_revision} {json.dumps(specs, sort_keys=True)}"
+            self._shape = f"{self._plan_revision} {dumps(specs, orjson.OPT_SORT_KEYS).decode()}"
         return self._plan
 
     def prefilter(self) -> Rejection | None:

@@ -18,9 +18,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-import orjson
-
 from apiserver import clock
+from apiserver.api.nesting import dumps
 from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector
 from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, PodAllocator, Solution
 from controllers.claims.pods import group_key
@@ -225,7 +224,7 @@ class DynamicResources:
         else:
             containers = containers_shape(pod) if state.special is not None else None
             specs = [state.claims[position].get("spec") for position in state.pending]
-            state.shape = orjson.dumps([specs, containers])
+            state.shape = dumps([specs, containers])
         return state
 
     def _variant(self, state: DynamicState, pod: PodInfo, served: frozenset[str]) -> Variant:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,8 @@ from apiserver.api.nesting import dumps
 from apiserver.api.times import micro_time, time
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.resource.v1 import ResourceClaim
+from tests.support.patience import run_command
+from tests.support.wire import environment
 
 
 @pytest.mark.parametrize(
@@ -237,3 +241,29 @@ def test_yaml_may_have_integers_of_more_than_64_bits_and_be_deep_besides() -> No
     assert body.value == {"a": wide}
     deep = "[" * 300 + str(wide) + "]" * 300
     assert dumps(loads(f"a: {deep}\n".encode(), "application/yaml").value).startswith(b'{"a":[[[')
+
+
+def test_deep_values_are_written_within_the_memory_that_they_have() -> None:
+    """In a process whose allocator checks what is written beyond the end: orjson's Fragment does, below many brackets."""
+    checked = {"PYTHONMALLOC": "malloc", "MALLOC_CHECK_": "3", "GLIBC_TUNABLES": "glibc.malloc.check=3"}
+    library = next(Path("/usr/lib").glob("*/libc_malloc_debug.so.0"), None)
+    done = run_command(
+        [sys.executable, "-P", "-c", _WRITES_DEEP],
+        env=environment() | checked | ({"LD_PRELOAD": str(library)} if library else {}),
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+_WRITES_DEEP = """
+from random import Random
+from apiserver.api.codec import encode_exactly
+from apiserver.api.nesting import dumps, loads
+chance = Random(1)
+for _ in range(500):
+    before, inside = b"p" * chance.randint(1, 5000), b"q" * chance.randint(1, 5000)
+    text = b'["' + before + b'",' + b"[" * 1100 + b'"' + inside + b'"' + b"]" * 1101
+    value = loads(text)
+    assert dumps(value) == text
+    assert encode_exactly({"a": value}).strip() == b'{"a":' + text + b"}"
+"""
