@@ -56,6 +56,13 @@ async def define(client: httpx.AsyncClient, body: Json) -> Json:
     return await until(client, f"{DEFINITIONS}/{body['metadata']['name']}", is_established)
 
 
+async def withdraw(client: httpx.AsyncClient, plural: str) -> None:
+    """Deletes a definition and waits until it is gone: the database is another test's next."""
+    path = f"{DEFINITIONS}/{plural}.example.com"
+    await client.delete(path)
+    await until(client, path, is_gone)
+
+
 def is_established(answer: httpx.Response) -> bool:
     conditions = answer.json()["status"].get("conditions") or []
     return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
@@ -98,6 +105,7 @@ def test_what_was_defined_is_served_after_a_restart(
             await created(client, WIDGETS, widget("a", count=1))
         async with running(where, directory) as (_, client):
             assert (await client.get(f"{WIDGETS}/a")).json()["spec"] == {"count": 1}
+            await withdraw(client, "widgets")
 
     run(scenario())
 
@@ -112,6 +120,7 @@ def test_a_second_server_of_the_database_serves_what_the_first_was_told(request:
             await until(second, gizmos, lambda answer: answer.status_code == 200)
             await created(second, gizmos, {**widget("a", count=1), "kind": "Gizmo"})
             assert (await first.get(f"{gizmos}/a")).json()["spec"] == {"count": 1}
+            await withdraw(first, "gizmos")
 
     run(scenario())
 
