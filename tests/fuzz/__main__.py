@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -40,6 +41,8 @@ def main() -> int:
         directory = Path(temporary) / "server"
         with server(directory) as child:
             run = Run(child, given.seed, progress=_progress)
+            # Ctrl-C ends a long run with its report.
+            signal.signal(signal.SIGINT, lambda *_: setattr(run, "interrupted", True))
             if given.replay is not None:
                 kept = json.loads(given.replay.read_text())
                 case = WireCase(kept["number"], "replay", tuple(map(b64decode, kept["pieces"])), "read")

@@ -181,6 +181,8 @@ class Run:
         self._process = child.process.pid
         self._said = len(child.log())
         self._number = 0
+        #: Set it to end the run with a report of what it saw so far.
+        self.interrupted = False
         self.report = Report()
 
     def go(self, numbers: range) -> Report:
@@ -190,6 +192,8 @@ class Run:
         marks = {numbers.start + len(numbers) * part // 4 for part in (1, 2, 3)}
         try:
             for number in numbers:
+                if self.interrupted:
+                    break
                 self._number = number
                 self.one(number)
                 if number in marks:
