@@ -8,6 +8,7 @@ loop was busy is read from its processor time, so that a busy machine makes noth
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import struct
 import threading
@@ -336,6 +337,7 @@ class Run:
 
 @contextmanager
 def server(directory: Path) -> Iterator[Child]:
-    """A server with every version and gate, on a store in a file."""
-    with Child(directory, *FLAGS) as child:
+    """A server with every version and gate, on a store in a file. Ctrl-C is for the run alone."""
+    apart = ("setsid",) if shutil.which("setsid") else ()
+    with Child(directory, *FLAGS, before=apart) as child:
         yield child

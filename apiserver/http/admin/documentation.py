@@ -4,6 +4,7 @@ list of paths at `/-/`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from html import escape
@@ -25,20 +26,25 @@ _POLICY: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'uns
 
 
 def create(app: FastAPI) -> APIRouter:
-    """The routes that describe all others of `app`."""
+    """The routes that describe all others of `app`. The first to ask waits for the document, which is made in a thread:
+    it takes a tenth of a second.
+    """
     router = APIRouter(include_in_schema=False)
+
+    async def document() -> Json:
+        return await asyncio.to_thread(app.openapi)
 
     @router.get("/openapi.json")
     async def openapi() -> JSONResponse:
-        return JSONResponse(app.openapi())
+        return JSONResponse(await document())
 
     @router.get("/-/")
     async def paths() -> JSONResponse:
-        return JSONResponse({"paths": ["/docs", "/openapi.json", *sorted(app.openapi()["paths"])]})
+        return JSONResponse({"paths": ["/docs", "/openapi.json", *sorted((await document())["paths"])]})
 
     @router.get("/docs")
     async def docs() -> HTMLResponse:
-        return HTMLResponse(page(app.openapi()), headers=_POLICY)
+        return HTMLResponse(page(await document()), headers=_POLICY)
 
     return router
 
