@@ -97,18 +97,20 @@ class Expiry:
         return 0.0 if len(first) == _AT_ONCE else PACE
 
     def _feed(self, records: Sequence[Record]) -> None:
-        due, prefix = 0.0, self._cache.prefix
+        due, prefix, concerned = 0.0, self._cache.prefix, False
         for record in records:
             key = record.key
             if not key.startswith(prefix):
                 continue
+            concerned = True
             if record.deleted:
                 self._deadlines.pop(key, None)
                 continue
             due = due or self._loop.time() + self._seconds
             self._deadlines[key] = _Deadline(due, record.revision)
             self._deadlines.move_to_end(key)
-        self._tell()
+        if concerned:
+            self._tell()
 
     def _replaced(self, _: Snapshot) -> None:
         """Rows were missed: what is there now is read again. The cache has the snapshot, as it subscribed earlier."""

@@ -14,6 +14,7 @@ Encoding facts follow Go's encoding/json as upstream's types use it:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from apiserver.api.limits import Limits
@@ -348,22 +349,6 @@ class Struct:
     `codec.decode` calls for kinds that are not decoded by their fields (custom resources): (value, body) → Decoded.
     """
 
-    __slots__ = (
-        "_build",
-        "_declared",
-        "_fields",
-        "atomic",
-        "cache",
-        "decoder",
-        "doc",
-        "go",
-        "granular",
-        "gvk",
-        "name",
-        "others",
-        "protobuf",
-    )
-
     def __init__(
         self,
         name: str,
@@ -381,8 +366,6 @@ class Struct:
         self.name, self._build, self.gvk, self.atomic, self.doc, self.granular = name, build, gvk, atomic, doc, granular
         self.go = name.rsplit(".", 2)[-2] + "." + name.rsplit(".", 1)[-1]
         self.protobuf = protobuf or name.replace("io.k8s.", "k8s.io.", 1)
-        self._fields: dict[str, Field] | None = None
-        self._declared: tuple[Field, ...] | None = None
         #: what readers of the schema compile from it (decoder, encoder, field-set walker …), by reader name.
         self.cache: dict[str, Any] = {}
 
@@ -390,18 +373,14 @@ class Struct:
         """The same type for a field that is marked granular."""
         return Struct(self.name, lambda: self.declared, doc=self.doc, protobuf=self.protobuf, granular=True)
 
-    @property
+    @cached_property
     def declared(self) -> tuple[Field, ...]:
-        if self._declared is None:
-            self._declared = self._build() if callable(self._build) else self._build
-        return self._declared
+        return self._build() if callable(self._build) else self._build
 
-    @property
+    @cached_property
     def fields(self) -> dict[str, Field]:
-        if self._fields is None:
-            declared = dict(self._flatten(self.declared))
-            self._fields = declared if self.others is None else _OpenFields(declared, self.others)
-        return self._fields
+        declared = dict(self._flatten(self.declared))
+        return declared if self.others is None else _OpenFields(declared, self.others)
 
     @staticmethod
     def _flatten(fields: tuple[Field, ...]) -> Iterator[tuple[str, Field]]:

@@ -185,10 +185,12 @@ class Resource:
     #: label and group version kind, "label" label and kind.
     field_error_style: Literal["known", "plain", "kind", "label"] = "known"
 
-    @property
-    def hub_schema(self) -> Struct:
-        """The type of what is stored."""
-        return next((version for version in self.versions if version.to_hub is same_form), self.versions[0]).schema
+    #: The type of what is stored.
+    hub_schema: Struct = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        hub = next((version for version in self.versions if version.to_hub is same_form), self.versions[0])
+        object.__setattr__(self, "hub_schema", hub.schema)
 
     @property
     def hub_group(self) -> str:

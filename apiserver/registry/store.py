@@ -16,15 +16,16 @@ from apiserver.api.nesting import loads_stored
 from apiserver.api.objects import Hub, Shared, Stored
 from apiserver.api.status import StatusError, insufficient_storage, unavailable
 from apiserver.clock import now
-from apiserver.registry.body.convert import ExpectedBody, Form, normalizer_of
+from apiserver.registry.body.convert import ExpectedBody, Form, encode_stored, normalizer_of
 from apiserver.registry.body.decode import Kinds
-from apiserver.registry.body.size import encode_within_limit
+from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.chance import Chance
 from apiserver.registry.context import Context, Rewrite
 from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.projection import Projector
 from apiserver.registry.resource import Resource
+from apiserver.registry.strategy import Strategy
 from apiserver.storage.cache import Entry
 from apiserver.storage.types import FutureRevision, StorageFull, StorageUnavailable, Write, WriteRefused
 from apiserver.turns import call_on_loop, on_loop
@@ -160,6 +161,9 @@ class Store:
         chain = registry.admission
         self.on_create, self.on_update = chain.of(resource, "CREATE"), chain.of(resource, "UPDATE")
         self.on_delete = chain.of(resource, "DELETE")
+        #: the kind's last change of an object, where it makes one.
+        changes = type(self.strategy).canonicalize is not Strategy.canonicalize
+        self.canonicalize = self.strategy.canonicalize if changes else None
         #: turns an object into what storing makes of it, where that is not the object itself.
         self.normalize = normalizer_of(resource.hub_schema)
         #: the resource as each version shows it.
@@ -203,7 +207,10 @@ class Store:
 
     def encode(self, key: str, obj: Hub, *, keep_managers: bool = False) -> Stored:
         """The bytes of an object to append. Raises StatusError (500) where it is too large."""
-        return encode_within_limit(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
+        encoded = encode_stored(obj)
+        if len(encoded) + 2 * len(key) + ENVELOPE <= REQUEST_LIMIT:
+            return encoded
+        return encode_large(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
 
     @on_loop
     async def append(self, write: Write) -> Entry:

@@ -23,15 +23,6 @@ OPENING = b'{"metadata":{'
 _SKIP = len(OPENING)
 
 
-def splice(record: Record) -> bytes:
-    """The tail: the value after its opening, with the revision as first member of the metadata."""
-    value = record.value
-    if not value.startswith(OPENING):
-        raise ValueError(f"{record.key}: a stored value begins with {OPENING.decode()}, unlike {value[:40]!r}")
-    comma = b"" if value[_SKIP : _SKIP + 1] == b"}" else b","
-    return b'"resourceVersion":"%d"%b%b' % (record.revision, comma, value[_SKIP:])
-
-
 class Entry:
     """One state of one key. All readers share it: never change `obj`.
 
@@ -44,7 +35,12 @@ class Entry:
         self.key = record.key
         self.revision = record.revision
         self.create_revision = record.create_revision
-        self.tail = splice(record)
+        value = record.value
+        if not value.startswith(OPENING):
+            raise ValueError(f"{record.key}: a stored value begins with {OPENING.decode()}, unlike {value[:40]!r}")
+        comma = b"" if value[_SKIP : _SKIP + 1] == b"}" else b","
+        #: The value after its opening, with the revision as first member of the metadata.
+        self.tail = b'"resourceVersion":"%d"%b%b' % (record.revision, comma, value[_SKIP:])
         self._decode = decode
         self._obj: Any = None
         self._encodings: dict[Any, Any] | None = None

@@ -76,8 +76,19 @@ class Dispatch:
     async def _handle(self, request: Request) -> Response | Stream:
         if not request.info.resource:
             return await self._documents.answer(request)
-        endpoint = self._find(request)
-        ctx = self._context(request, endpoint)
+        endpoint, info, user = self._find(request), request.info, request.user
+        assert user is not None, "authentication stands before this handler"
+        ctx = endpoint.store.context(
+            user=user,
+            version=info.version,
+            verb=info.verb,
+            namespace=info.namespace if endpoint.namespaced else "",
+            name=info.name,
+            subresource=info.subresource,
+        )
+        request.time = ctx.now
+        ctx.warnings += request.warnings
+        request.warnings = ctx.warnings
         if endpoint.connect is not None:
             return await _connect(endpoint, ctx, request)
         if ctx.verb == "watch":
@@ -104,23 +115,6 @@ class Dispatch:
         if endpoint.warning:
             request.warnings = [endpoint.warning]
         return endpoint
-
-    def _context(self, request: Request, endpoint: Endpoint) -> Context:
-        """What rules may know of the request; what they warn of goes with the answer."""
-        info, user = request.info, request.user
-        assert user is not None, "authentication stands before this handler"
-        ctx = endpoint.store.context(
-            user=user,
-            version=info.version,
-            verb=info.verb,
-            namespace=info.namespace if endpoint.namespaced else "",
-            name=info.name,
-            subresource=info.subresource,
-        )
-        request.time = ctx.now
-        ctx.warnings += request.warnings
-        request.warnings = ctx.warnings
-        return ctx
 
     def _warn(self, request: Request, ctx: Context, result: Result) -> None:
         """Says what stays undone of a new object; an update of it says nothing more."""

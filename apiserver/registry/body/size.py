@@ -16,22 +16,20 @@ if TYPE_CHECKING:
     from apiserver.api.objects import Hub, Stored
     from apiserver.api.schema import Struct
 
-__all__ = ["encode_within_limit"]
+__all__ = ["ENVELOPE", "REQUEST_LIMIT", "encode_large"]
 
 #: Bytes that etcd takes in one request, and that its client sends at most.
 REQUEST_LIMIT: Final = 1536 * 1024
 CALL_LIMIT: Final = 2 * 1024 * 1024
 #: What else a request to etcd holds: the key twice, a condition, the envelope of the message.
-_ENVELOPE: Final = 64
+ENVELOPE: Final = 64
 
 
-def encode_within_limit(key: str, obj: Hub, schema: Struct, *, keep_managers: bool = False) -> Stored:
-    """The bytes of an object to store; `schema` is of its hub form. Raises StatusError (500) where it is too large.
-    Unless `keep_managers`, managed fields are dropped from the object where it fits without them.
+def encode_large(key: str, obj: Hub, schema: Struct, *, keep_managers: bool = False) -> Stored:
+    """The bytes of an object to store that may be too large; `schema` is of its hub form. Raises StatusError (500)
+    where it is. Unless `keep_managers`, managed fields are dropped from the object where it fits without them.
     """
     encoded = encode_stored(obj)
-    if len(encoded) + 2 * len(key) + _ENVELOPE <= REQUEST_LIMIT:
-        return encoded
     size = _message_size(key, obj, schema)
     if size > REQUEST_LIMIT and not keep_managers and obj["metadata"].pop("managedFields", None) is not None:
         size, encoded = _message_size(key, obj, schema), encode_stored(obj)
@@ -46,4 +44,4 @@ def encode_within_limit(key: str, obj: Hub, schema: Struct, *, keep_managers: bo
 def _message_size(key: str, obj: Hub, schema: Struct) -> int:
     from apiserver.api import protobuf
 
-    return len(protobuf.encode(schema, obj)) + 2 * len(key) + _ENVELOPE
+    return len(protobuf.encode(schema, obj)) + 2 * len(key) + ENVELOPE

@@ -148,7 +148,8 @@ def prepare_new(store: Store, ctx: Context, obj: Json) -> None:
     if errors:
         raise invalid_status(resource.kind, store.kind_group, metadata.get("name", ""), errors)
     ctx.warnings += strategy.warnings_on_create(ctx, obj)
-    strategy.canonicalize(ctx, obj)
+    if store.canonicalize is not None:
+        store.canonicalize(ctx, obj)
     if store.normalize is not None:
         store.normalize(obj)
 

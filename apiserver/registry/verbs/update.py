@@ -202,6 +202,8 @@ def _check_version(store: Store, name: str, metadata: Json, revision: int) -> No
     """The object's version must be the stored one; none means whichever, where the kind allows that."""
     resource = store.resource
     text = metadata.pop("resourceVersion", "")
+    if text == str(revision):
+        return
     try:
         given = parse_uint64(text) if text else 0
     except ValueError as error:
@@ -248,7 +250,8 @@ def _prepare(store: Store, ctx: Context, new: Hub, old: Hub, subresource: str) -
         raise invalid_status(resource.kind, store.kind_group, metadata.get("name", ""), errors)
     if not subresource:
         ctx.warnings += strategy.warnings_on_update(ctx, new, old)
-    strategy.canonicalize(ctx, new)
+    if store.canonicalize is not None:
+        store.canonicalize(ctx, new)
     if store.normalize is not None:
         store.normalize(new)
 
