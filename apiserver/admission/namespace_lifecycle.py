@@ -6,10 +6,13 @@ Facts: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api import status
-from apiserver.registry.admission import Attributes, Plugin, forbidden
+from apiserver.registry.admission import Attributes, Operation, Plugin, forbidden
+
+if TYPE_CHECKING:
+    from apiserver.registry.resource import Resource
 
 __all__ = ["IMMORTAL", "NamespaceLifecycle"]
 
@@ -20,6 +23,10 @@ _REVIEWS: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
 class NamespaceLifecycle(Plugin):
     name = "NamespaceLifecycle"
     operations = frozenset({"CREATE", "UPDATE", "DELETE"})
+
+    def wants(self, resource: Resource, operation: Operation) -> bool:
+        """In a namespace, everything may be deleted."""
+        return super().wants(resource, operation) and (operation != "DELETE" or resource.plural == "namespaces")
 
     def admit(self, attributes: Attributes) -> None:
         resource = attributes.resource

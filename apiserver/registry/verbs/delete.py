@@ -46,13 +46,8 @@ async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:
     options = _options(request)
     ctx.dry_run = options.dry_run
     ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
-    return await delete_object(store, ctx, options)
-
-
-async def delete_object(store: Store, ctx: Context, options: DeleteOptions) -> DeleteResult:
-    """Deletes ctx.name, which the kind may refuse by its name alone. Raises StatusError."""
     store.strategy.check_delete(ctx)
-    return await _delete(store, ctx, options)
+    return await delete_object(store, ctx, options)
 
 
 def _options(request: Request) -> DeleteOptions:
@@ -89,8 +84,9 @@ def _check_options_kind(version: str, kind: str) -> None:
 # Stored objects
 
 
-async def _delete(store: Store, ctx: Context, options: DeleteOptions) -> DeleteResult:
-    resource = store.resource
+async def delete_object(store: Store, ctx: Context, options: DeleteOptions) -> DeleteResult:
+    """Deletes ctx.name, as far as its kind, its finalizers and its grace period allow. Raises StatusError."""
+    resource, strategy = store.resource, store.strategy
     key = resource.key(ctx.namespace, ctx.name)
     while True:
         await store.registry.turn(key)
@@ -99,8 +95,11 @@ async def _delete(store: Store, ctx: Context, options: DeleteOptions) -> DeleteR
             raise not_found(resource.plural, resource.group, ctx.name)
         obj = read(entry)
         _check_preconditions(resource, obj["metadata"], options.preconditions)
-        result = await _start(store, ctx, key, entry, obj, options)
-        if result is None:
+        if strategy.starts_deletion(ctx, obj, options):
+            result = await _start(store, ctx, key, entry, obj, options)
+        elif not strategy.may_remove(obj):
+            return DeleteResult(entry, gone=False)
+        else:
             result = await _step(store, ctx, key, entry, obj, options)
         if result is not None:
             return result
@@ -109,12 +108,9 @@ async def _delete(store: Store, ctx: Context, options: DeleteOptions) -> DeleteR
 async def _start(
     store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, options: DeleteOptions
 ) -> DeleteResult | None:
-    """Kinds whose deletion begins with a change of their own and ends elsewhere (namespaces)."""
-    changed = store.strategy.starts_deletion(ctx, obj, options)
-    if not changed and store.strategy.may_remove(obj):
-        return None
-    if not changed:
-        return DeleteResult(entry, gone=False)
+    """Kinds whose deletion begins with a change of their own and ends elsewhere (namespaces). None: another writer was
+    first, so start over.
+    """
     await _admit(store, ctx, entry)
     written = await _write(store, key, entry, obj, options.dry_run)
     return None if written is None else DeleteResult(written, gone=False)
@@ -127,7 +123,8 @@ async def _step(
     step = _plan(ctx, obj, options)
     if step.then == "pending":
         return _answer(store, entry, gone=False)
-    await _admit(store, ctx, entry)
+    if store.on_delete.admitting or store.on_delete.validating:
+        await _admit(store, ctx, entry)
     current = entry
     if step.obj is not None:
         written = await _write(store, key, entry, step.obj, options.dry_run)
@@ -151,10 +148,9 @@ def _dry(store: Store, entry: Entry, step: _Step) -> DeleteResult:
 
 
 async def _admit(store: Store, ctx: Context, entry: Entry) -> None:
-    if store.on_delete.admitting or store.on_delete.validating:
-        attributes = Attributes("DELETE", ctx, ctx.name, None, read(entry))
-        await admit(store.on_delete, attributes)
-        await validate(store.on_delete, attributes)
+    attributes = Attributes("DELETE", ctx, ctx.name, None, read(entry))
+    await admit(store.on_delete, attributes)
+    await validate(store.on_delete, attributes)
 
 
 async def _write(store: Store, key: str, entry: Entry, obj: Hub, dry_run: bool) -> Entry | None:
@@ -219,7 +215,7 @@ async def _delete_listed(store: Store, ctx: Context, entry: Entry, options: Dele
     namespace = parts[1] if store.resource.namespaced else ""
     one = ctx.of_object(namespace, parts[2])
     try:
-        await _delete(store, one, options)
+        await delete_object(store, one, options)
     except StatusError as error:
         if error.reason != "NotFound":
             raise
@@ -334,6 +330,8 @@ def _finalizers(policy: str, metadata: Json, options: DeleteOptions) -> list[str
     if policy == "unsupported":
         return given
     wanted = _collection_finalizer(policy, given, options)
+    if not given and not wanted:
+        return given
     others = [finalizer for finalizer in given if finalizer not in _COLLECTED]
     chosen = [*others, wanted] if wanted else others
     return given if set(chosen) == set(given) else chosen
