@@ -64,13 +64,16 @@ async def chunks(
         async for batch in events:
             if not encoder.possible:
                 return
-            for start in range(0, len(batch), encoder.most):
-                part = batch if len(batch) <= encoder.most else batch[start : start + encoder.most]
-                chunk = encoder.lines(part, clock())
+            if len(batch) <= encoder.most:
+                chunk = encoder.lines(batch, clock())
                 stream.sent += len(chunk)
                 yield chunk
-                if part is not batch:
-                    await asyncio.sleep(0)
+                continue
+            for start in range(0, len(batch), encoder.most):
+                chunk = encoder.lines(batch[start : start + encoder.most], clock())
+                stream.sent += len(chunk)
+                yield chunk
+                await asyncio.sleep(0)
     finally:
         close = getattr(events, "aclose", None)
         if close is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from apiserver.registry.body.options import ListOptions
     from apiserver.registry.context import Context
     from apiserver.registry.store import Store
-    from apiserver.storage.cache import Cache
+    from apiserver.storage.cache import Cache, Cursor
 
 __all__ = ["open_watch", "watch"]
 
@@ -66,7 +66,7 @@ def open_watch(
 async def _events(
     store: Store, selection: Selection, options: ListOptions, since: int, seconds: float, clock: Callable[[], float]
 ) -> AsyncIterator[list[WatchEvent]]:
-    cache = store.cache
+    cache, alarm = store.cache, _Alarm()
     deadline = clock() + seconds
     initial = options.send_initial_events if options.send_initial_events is not None else since == 0
     try:
@@ -90,9 +90,12 @@ async def _events(
             if now >= bookmark_at:
                 yield [WatchEvent("BOOKMARK", revision=cursor.revision)]
                 bookmark_at = now + BOOKMARK_SECONDS
-            if not await cursor.wait(min(deadline, bookmark_at) - now):
+                alarm.cancel()
+            alarm.set(min(deadline, bookmark_at) - now, cursor)
+            if not await cursor.wait():
                 if cursor.closed:
                     return
+                alarm.cancel()
                 continue
             batch = sees(cursor.next_batch(_BATCH))
             if batch:
@@ -103,6 +106,27 @@ async def _events(
         yield [WatchEvent("ERROR", status=unavailable(str(error)).to_dict())]
     except StatusError as error:
         yield [WatchEvent("ERROR", status=error.to_dict())]
+    finally:
+        alarm.cancel()
+
+
+class _Alarm:
+    """Ends the wait of a cursor in time. It is set once for many waits, as most of them end early."""
+
+    __slots__ = ("_timer",)
+
+    def __init__(self) -> None:
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, seconds: float, cursor: Cursor) -> None:
+        """Unless it is set already."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, cursor.interrupt)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 async def _current(store: Store, cache: Cache, since: int) -> None:
