@@ -13,7 +13,7 @@ from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import normalizer_of, written
-from apiserver.registry.body.size import _message_size, encode_within_limit
+from apiserver.registry.body.size import _message_size, encode_large
 from apiserver.registry.chance import Chance
 from apiserver.registry.metadata import generate_name
 
@@ -309,7 +309,7 @@ def test_an_object_is_too_large_by_a_byte_in_the_words_of_the_database_and_of_it
         obj: Any = {"metadata": {"name": "a"}, "text": "x" * (size - 2000)}
         obj["text"] += "x" * (size - _message_size("/k", obj, thing))
         try:
-            encode_within_limit("/k", obj, thing)
+            encode_large("/k", obj, thing)
         except StatusError as error:
             return error.message
         return ""
