@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.nesting import Folded, rebuilt
+from apiserver.api.nesting import Folded
 from apiserver.api.patch.errors import PatchError
 
 __all__ = ["merge_patch"]
@@ -37,8 +37,11 @@ def _merged(document: Any, patch: Json) -> Any:
         out = dict(current)
         below = []
         for key, value in change.items():
-            value = _seen(value)
-            have = _seen(out.get(key))
+            have = out.get(key)
+            if isinstance(value, Folded):
+                value = value.unfold()
+            if isinstance(have, Folded):
+                have = have.unfold()
             if value is None:
                 out.pop(key, None)
             elif have is not None and isinstance(value, dict):
@@ -50,16 +53,23 @@ def _merged(document: Any, patch: Json) -> Any:
     return whole[""]
 
 
-def _seen(value: Any) -> Any:
-    return value.unfold() if isinstance(value, Folded) else value
-
-
 def _without_nulls(value: Any) -> Any:
-    return rebuilt(value, _pruned)
+    """A copy of any depth; nulls go from objects, those of lists stay."""
+    made = _pruned(value)
+    todo = [made] if isinstance(made, dict | list) else []
+    while todo:
+        node = todo.pop()
+        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(item, dict | list | Folded):
+                below = node[key] = _pruned(item)
+                todo.append(below)
+    return made
 
 
 def _pruned(value: Any) -> Any:
-    """Nulls go from objects; those of lists stay."""
+    """A copy of the uppermost level alone."""
+    if isinstance(value, Folded):
+        value = value.unfold()
     if isinstance(value, dict):
         return {key: value[key] for key in sorted(value) if value[key] is not None}
     return list(value) if isinstance(value, list) else value
