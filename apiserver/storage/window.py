@@ -219,28 +219,40 @@ class Cursor:
                 self._read = events[-1].revision
         return events
 
-    async def wait(self) -> bool:
-        """Waits until something is pending; False when it is interrupted, or when the cache was removed."""
+    async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
+        """Waits until something is pending; False when it is interrupted, after `timeout` seconds, or when the cache
+        was removed. Who waits often sets one timer that interrupts, rather than one for each wait.
+        """
         window = self._window
         if self.pending:
             return True
         if window.closed or self._interrupted:
             self._interrupted = False
             return False
-        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
         self._waiter = waiter
         window.waiters.add(waiter)
+        timer = None if timeout is None else loop.call_later(timeout, _give_up, waiter)
         try:
             return await waiter
         finally:
             self._waiter = None
             window.waiters.discard(waiter)
+            if timer is not None:
+                timer.cancel()
 
     @purpose(Timer.UPKEEP)
     def interrupt(self) -> None:
-        """Ends the wait that is under way, or else the next one. For a timer: one serves many waits."""
+        """Ends the wait that is under way, or else the next one."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             self._interrupted = True
         else:
             waiter.set_result(False)
+
+
+@purpose(Timer.UPKEEP)
+def _give_up(waiter: asyncio.Future[bool]) -> None:
+    if not waiter.done():
+        waiter.set_result(False)

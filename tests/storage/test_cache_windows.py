@@ -67,6 +67,7 @@ async def test_waiting_cursors_wake_together_and_are_interrupted_alone(store):
     assert await interrupted.wait() is False
     interrupted.interrupt()  # while nobody waits: the next wait ends
     assert await interrupted.wait() is False
+    assert await store.pods.cursor(0).wait(0.001) is False
     await store.put("a")
     assert await asyncio.gather(*waits) == [True] * 20
     assert await cursors[0].wait() is True

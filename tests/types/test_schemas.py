@@ -143,7 +143,7 @@ _IMPORT_ALL = """
 import sys, importlib
 from apiserver.api.schema import Struct
 built = []
-whole = Struct.fields.fget
+whole = Struct.fields.func
 Struct.fields = property(lambda self: built.append(self.name) or whole(self))
 for name in sys.argv[1:]:
     importlib.import_module(name)
