@@ -253,6 +253,15 @@ NO = [
         )
     ),
     ({"profiles": [profile(None, PodTopologySpread={"defaultingType": "Some"})]}, "must be one of System, List"),
+    *(
+        ({"profiles": [profile(None, **{plugin: {"mine": 1}})]}, f"{plugin}Args.mine: there is no such field")
+        for plugin in ("DynamicResources", "InterPodAffinity", "PodTopologySpread", "NodeResourcesFit")
+    ),
+    ({"profiles": [profile(None, NodeResourcesFit={"scoringStrategy": {"mine": 1}})]}, "scoringStrategy.mine: there is no"),
+    ({"profiles": [{"mine": 1}]}, "profiles[0].mine: there is no such field"),
+    ({"profiles": [{"pluginConfig": [{"name": "A", "mine": 1}]}]}, "pluginConfig[0].mine: there is no such field"),
+    ({"profiles": [profile({"score": {"mine": []}})]}, "plugins.score.mine: there is no such field"),
+    ({"profiles": [profile({"score": {"enabled": [{"name": "A", "mine": 1}]}})]}, "enabled[0].mine: there is no such field"),
     ({"profiles": [profile(None, NodeResourcesFit={"ignoredResources": [1]})]}, "ignored resources and groups are names"),
     ({"profiles": [profile(None, NodeResourcesFit={"ignoredResourceGroups": "a"})]}, "ignoredResourceGroups: must be a list"),
     *(

@@ -64,6 +64,15 @@ def test_tolerations_open_tainted_and_unschedulable_nodes() -> None:
     assert "taint" in Cluster(a_node("n", taints=[{"key": "k", "effect": "NoExecute"}])).refusal(info())
 
 
+def test_a_pod_goes_to_the_node_that_was_made_free_for_it_if_it_fits_there() -> None:
+    cluster = Cluster(a_node("emptier"), a_node("nominated")).on("nominated", a_pod(requests={"cpu": "2"}))
+    status = {"nominatedNodeName": "nominated"}
+    assert cluster.place(info(requests={"cpu": "1"})) == "emptier"
+    assert cluster.place(info(requests={"cpu": "1"}, status=status)) == "nominated"
+    assert cluster.place(info(requests={"cpu": "3"}, status=status)) == "emptier"
+    assert cluster.place(info(requests={"cpu": "1"}, status={"nominatedNodeName": "gone"})) == "emptier"
+
+
 def test_a_node_takes_as_many_pods_as_it_says() -> None:
     cluster = Cluster(a_node("n", pods="2")).on("n", a_pod())
     assert cluster.place(info()) == "n"

@@ -142,6 +142,14 @@ def test_a_pod_waits_for_those_that_go_for_it(priority: int, deleted: bool, cond
     assert (node is None, text == expected) == (waits, waits)
 
 
+def test_a_pod_does_not_wait_for_a_node_that_it_cannot_have_any_more() -> None:
+    going = running("going", "4", 1, status={"conditions": [TERMINATING]})
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
+    cluster = Cluster(a_node("n", taints=taints), a_node("m")).on("n", going).on("m", running("b", "4", 9))
+    assert preempted(cluster, urgent(status={"nominatedNodeName": "n"}))[:2] == ("m", ["b"])
+
+
 def test_budgets_are_kept_where_they_can_be() -> None:
     kept = {"labels": {"app": "kept"}}
     cluster = Cluster(a_node("m"), a_node("n")).on("m", running("low", "4", 1, **kept)).on("n", running("high", "4", 5))
