@@ -41,6 +41,14 @@ def bound(name: str = "other", **more: Any) -> Json:
     return a_pod(name, nodeName="n", **more)
 
 
+def in_namespaces(affinity: Json) -> Json:
+    """The terms are about pods of namespaces with a label: which pods match cannot be told from an event."""
+    for kind in affinity.values():
+        for item in kind["requiredDuringSchedulingIgnoredDuringExecution"]:
+            item["namespaceSelector"] = {"matchLabels": {"team": "a"}}
+    return affinity
+
+
 SELECTS = node_affinity(term("disk", "In", "ssd"))
 #: The plugin, the waiting pod, the event as (kind, old, new), whether it wakes.
 CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool]] = [
@@ -90,6 +98,8 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=near("w", anti=True)), None), True),
     ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=near("v", anti=True)), None), False),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, bound(), bound(labels={"app": "x"})), True),
+    ("InterPodAffinity", {"affinity": in_namespaces(near("x"))}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"})), True),
+    ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=in_namespaces(near("v", anti=True))), None), True),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, labelled("a")), True),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, labelled()), False),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled("b")), True),

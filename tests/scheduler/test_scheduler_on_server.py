@@ -19,7 +19,7 @@ from controllers.runtime.kinds import (
     RESOURCE_SLICES,
 )
 from controllers.scheduler.podwrites import PodWriter
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
+from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, near
 from tests.scheduler.world import World, scheduled
 from tests.support.virtual import run
 
@@ -268,6 +268,20 @@ def test_a_pod_that_no_node_can_be_made_free_for_waits_for_none() -> None:
                     scheduled(obj).get("reason") == "Unschedulable" and not obj["status"].get("nominatedNodeName")
                 ),
             )
+
+    run(scenario)
+
+
+def test_a_pod_that_gets_a_label_wakes_who_wants_to_be_near_such_pods() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n1", labels={"zone": "a"}))
+            await world.create(PODS, a_pod("a"))
+            await world.bound("a")
+            await world.create(PODS, a_pod("p", affinity=near("x")))
+            assert "didn't match pod affinity rules" in await world.unschedulable("p")
+            await world.client.patch(PODS, "a", {"metadata": {"labels": {"app": "x"}}}, "ns")
+            await world.bound("p")
 
     run(scenario)
 

@@ -132,6 +132,7 @@ async def test_removing_a_cache_ends_its_watches(store):
     assert cursor.closed
     await store.put("a")
     assert not cursor.pending
+    assert await cursor.wait() is False
 
 
 @with_store
