@@ -114,13 +114,15 @@ class Histogram:
         return sum(found.counts) if found is not None else 0
 
     def lines(self) -> Iterator[str]:
-        bounds = (*(f"{bound:g}" for bound in self._bounds), "+Inf")
+        bounds = [f'le="{bound}"}} ' for bound in (*(f"{bound:g}" for bound in self._bounds), "+Inf")]
         for values, sample in self._samples.items():
             running = 0
+            labels = labelled(self._labels, values)
+            # There are many buckets: what they have in common is written once.
+            bucket = f"{self.name}_bucket{labels[:-1]}," if labels else f"{self.name}_bucket{{"
             for bound, number in zip(bounds, sample.counts, strict=True):
                 running += number
-                yield f"{self.name}_bucket{labelled((*self._labels, 'le'), (*values, bound))} {running}"
-            labels = labelled(self._labels, values)
+                yield f"{bucket}{bound}{running}"
             yield f"{self.name}_sum{labels} {sample.sum:.9g}"
             yield f"{self.name}_count{labels} {running}"
 

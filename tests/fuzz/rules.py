@@ -23,6 +23,8 @@ UPSTREAM: Final = tuple(
         (500, "does not contain declared merge key: "),
         (500, "no elements in any of the given slices"),
         (500, "expected slice or array type, but got: "),
+        (500, "list element types are not identical: "),
+        (500, "The order in patch list:"),
         # structured-merge-diff and managedfields, about a configuration that is applied
         (500, r"failed to create typed patch object \("),
         (500, "failed to convert (new|old) object"),
