@@ -16,7 +16,7 @@ from apiserver.api.nesting import dumps, loads_stored
 from apiserver.registry.body.convert import api_version, read, to_version
 from apiserver.registry.resource import Resource, Version, same_form
 from apiserver.registry.results import Listing, WatchEvent
-from apiserver.storage import Cache
+from apiserver.storage.cache import Cache
 from apiserver.storage.entry import Entry
 
 PARTIAL: Final = "PartialObjectMetadata"
