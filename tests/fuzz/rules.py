@@ -30,6 +30,7 @@ UPSTREAM: Final = tuple(
         (500, "failed to convert (new|old) object"),
         (500, "failed to prune fields: "),
         (500, "failed to create manager for existing fields: "),
+        (503, "no endpoints available for service "),  # services/proxy
         (501, "kubedra emulates nodes: "),  # docs/fidelity.md
     )
 )
