@@ -391,10 +391,10 @@ class Server:
             "watches": len(self._dispatch.streams),
         }
 
-    def _administrator(self, method: str, path: str, headers: Mapping[str, str]) -> str:
-        """ "" where the sender of these headers, or whoever they impersonate, may do everything, else why not."""
+    def _administrator(self, request: Request) -> str:
+        """ "" where the sender of a request, or whoever it impersonates, may do everything, else why not."""
         try:
-            user = self._authentication.user_of(Request(method, path, "", headers, b""))
+            user = self._authentication.user_of(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is no administrator
             return str(error)
         return "" if self._authorizer.allows_everything(user) else f'User "{user.name}" may not use /-/'

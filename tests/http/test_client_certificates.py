@@ -127,7 +127,11 @@ def test_a_certificate_names_a_user_and_its_groups(server: Server) -> None:
 def test_members_of_the_masters_may_do_everything(server: Server) -> None:
     admin = server.users.client("admin", "system:masters")
     assert server.ask("GET", "/api/v1/secrets", admin, {})[0] == 200
-    assert server.ask("GET", "/api/v1/secrets", server.users.client("bob"), {})[0] == 403
+    bob = server.users.client("bob")
+    assert server.ask("GET", "/api/v1/secrets", bob, {})[0] == 403
+    assert server.ask("GET", "/-/info", admin, {})[0] == 200
+    assert server.ask("GET", "/-/info", bob, {}) == (403, {"detail": 'User "bob" may not use /-/'})
+    assert server.ask("GET", "/-/info", admin, {"Impersonate-User": "bob"})[0] == 403
 
 
 def test_tokens_count_beside_certificates_and_after_them(server: Server) -> None:

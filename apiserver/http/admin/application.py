@@ -21,8 +21,7 @@ def create_admin(operations: Operations) -> FastAPI:
     )
 
     async def administrator(request: Request) -> None:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        problem = operations.allowed(request.method, request.url.path, headers)
+        problem = operations.allowed(request.state.asked)
         if problem:
             raise HTTPException(401 if problem == "Unauthorized" else 403, problem)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from apiserver.http.rest import Resting
 from apiserver.http.sinks.ring import Ring
+from apiserver.messages import Request
 from apiserver.registry.dropped import Loss
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ class Operations:
     """The server, as its routes see it. A router that needs more adds a field.
 
     version     the release of kubedra
-    allowed     (method, path, headers) "" where their sender, or whoever they impersonate, may use the routes, else
-                why not
+    allowed     (request) "" where its sender, or whoever it impersonates, may use the routes, else why not
     info        what `/-/info` shows besides the version
     reset       empties the store; (objects gone, version now)
     dropped     (kind, namespace, name) the fields that feature gates dropped
@@ -31,7 +31,7 @@ class Operations:
     """
 
     version: str
-    allowed: Callable[[str, str, Mapping[str, str]], str]
+    allowed: Callable[[Request], str]
     info: Callable[[], Mapping[str, Any]]
     reset: Callable[[], Awaitable[tuple[int, int]]]
     dropped: Callable[[str, str, str], list[Loss]]

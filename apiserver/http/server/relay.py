@@ -66,6 +66,7 @@ async def relay(app: AsgiApp, request: Request, raw_path: bytes, transport: asyn
 
 
 def _scope(request: Request, raw_path: bytes, transport: asyncio.BaseTransport) -> Message:
+    """The scope that ASGI asks for. Its state holds the request itself: who asks is not in the headers alone."""
     server = client = None
     if not transport.is_closing():  # uvloop knows no addresses of a connection that is gone
         server, client = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
@@ -81,6 +82,6 @@ def _scope(request: Request, raw_path: bytes, transport: asyncio.BaseTransport) 
         "query_string": request.query.encode("latin-1"),
         "server": server[:2] if isinstance(server, tuple) else None,
         "client": client[:2] if isinstance(client, tuple) else None,
-        "state": {},
+        "state": {"asked": request},
         "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
     }
