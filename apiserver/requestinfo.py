@@ -86,5 +86,7 @@ def request_info(method: str, path: str, query: str = "") -> RequestInfo:
 
 def _asks_to_watch(query: str) -> bool:
     """Any value of the parameter but 0 and false is true, the empty one too; of several the first counts."""
+    if "watch" not in (unquote(query) if "%" in query else query):
+        return False
     given = next((value for name, value in parse_qsl(query, keep_blank_values=True) if name == "watch"), "0")
     return given != "0" and given.lower() != "false"

@@ -55,9 +55,15 @@ class SocketServer(Server):
         return self._protocols[-1]
 
     async def listen(self) -> None:
-        """Takes the place of a socket that a former process left."""
+        """Takes the place of a socket that a former process left. One that is cancelled listens no more."""
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
-        await self.start(path=str(self._path))
+        starting = asyncio.ensure_future(self.start(path=str(self._path)))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await starting  # the socket is open before anybody can close it
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         self.close()

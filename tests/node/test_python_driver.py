@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import grpc
 import pytest
 
 from kubedra.driver import Claim, Driver
+from kubedra.driver.service import SocketServer
 from kubedra.pytest_plugin import Kube
 from tests.node.grpcio_driver import M
 from tests.node.test_node_process import CLAIM_SPEC, CLASS, DRIVER, TEMPLATE, a_pod
@@ -163,3 +165,24 @@ def test_a_driver_that_is_refused_learns_why(kube: Kube, tmp_path_factory: pytes
             running.wait_registered()
     assert driver.errors == ["failed registration process: no room"]
     assert not list((root / "registry").iterdir())
+
+
+@pytest.mark.parametrize("turns", range(3))
+def test_a_socket_whose_opening_is_cancelled_is_closed(tmp_path: Path, turns: int) -> None:
+    path = tmp_path / "x.sock"
+
+    async def cancel_soon_after_the_socket_is_there() -> None:
+        server = SocketServer(path, {})
+        opening = asyncio.ensure_future(server.listen())
+        while not path.exists():
+            await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait((opening,))
+        if not opening.cancelled():
+            await server.stop()
+        with pytest.raises((FileNotFoundError, ConnectionRefusedError)):
+            await asyncio.open_unix_connection(path)
+
+    asyncio.run(cancel_soon_after_the_socket_is_there())

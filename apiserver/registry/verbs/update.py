@@ -258,7 +258,7 @@ def _prepare(store: Store, ctx: Context, new: Hub, old: Hub, subresource: str) -
 
 #: Parts of metadata that no rule looks at here: the version, and managers, whose entries were made here or were checked
 #: when they were read.
-_UNCHECKED = frozenset({"resourceVersion", "managedFields"})
+_UNCHECKED = {"resourceVersion": None, "managedFields": None}
 
 
 def _metadata_errors(store: Store, ctx: Context, new: Hub, old: Hub, subresource: str) -> list[FieldError]:
@@ -268,9 +268,7 @@ def _metadata_errors(store: Store, ctx: Context, new: Hub, old: Hub, subresource
     strategy, namespaced = store.strategy, store.resource.namespaced
     metadata, before = new["metadata"], old["metadata"]
     first = strategy.validate_first(ctx, new, old)
-    if not any(
-        name not in _UNCHECKED and metadata.get(name) != before.get(name) for name in metadata.keys() | before.keys()
-    ):
+    if metadata | _UNCHECKED == before | _UNCHECKED:
         return first
     kind_rules = strategy.checks_finalizer_names
     errors = validate_metadata(metadata, namespaced, "path-segment", kind_rules=False)
