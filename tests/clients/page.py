@@ -31,7 +31,7 @@ _FOOT = """
 - Clients that know no `resource.k8s.io/v1` (the Python client up to 32) need `--runtime-config=resource.k8s.io/v1beta1=true`: the API's older versions are off by default, as upstream has them.
 - `kubernetes_asyncio`: server-side apply through its dynamic client answers a conflict with the Status instead of an exception; its typed methods raise.
 - `kr8s` warns of servers that are newer than the releases it knows: `--emulated-version` is what it sees.
-- `kopf` makes no objects: its handlers, patches and finalizers are tried. Its peering needs custom resources, which are not served: run it with `--standalone`.
+- `kopf` makes no objects: its handlers, patches and finalizers are tried. Its election is peering, whose CustomResourceDefinition is applied first, as on any cluster.
 - `@kubernetes/client-node` 2 needs Node 22; 1.4 is the newest for Node 20.
 """
 

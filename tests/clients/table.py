@@ -160,7 +160,7 @@ def _clients() -> Iterator[Client]:
     yield Client("lightkube", _python("with_lightkube.py"), lacks=absent)
     yield Client("kr8s", _python("with_kr8s.py"), lacks=absent | {"strategic", "apply"})
     yield Client("pykube-ng", _python("with_pykube.py"), lacks=absent | {"strategic", "json", "apply"})
-    others = frozenset(step.name for step in STEPS) - {"informer", "tls"}
+    others = frozenset(step.name for step in STEPS) - {"informer", "election", "tls"}
     yield Client("kopf", _python("with_kopf.py"), lacks=others)
     yield Client("@kubernetes/client-node (npm)", _node, lacks=frozenset({"election"}))
     source = "KUBEDRA_CLIENT_GO=DIR, a Go module that has client-go"

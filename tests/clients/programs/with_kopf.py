@@ -9,6 +9,8 @@ import os
 import queue
 import re
 import threading
+import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -21,9 +23,12 @@ seen = queue.Queue()
 
 
 def _request(method, path="", body=None, form="application/json"):
-    url = f"{address}/api/v1/namespaces/{NAMESPACE}/configmaps{path}"
+    return _ask(method, f"/api/v1/namespaces/{NAMESPACE}/configmaps{path}", body, form)
+
+
+def _ask(method, path, body=None, form="application/json"):
     data = None if body is None else json.dumps(body).encode()
-    asked = urllib.request.Request(url, data, {"Content-Type": form}, method=method)
+    asked = urllib.request.Request(address + path, data, {"Content-Type": form}, method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(asked) as answer:
         return json.load(answer)
@@ -79,6 +84,72 @@ def inform():
     return came
 
 
+#: What kopf's operators write into to find each other.
+PEERINGS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "kopfpeerings.kopf.dev"},
+    "spec": {
+        "group": "kopf.dev",
+        "scope": "Namespaced",
+        "names": {"kind": "KopfPeering", "plural": "kopfpeerings"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def elect():
+    """Of two operators the one with the higher priority handles what comes, and the other pauses."""
+    path, led = f"/apis/kopf.dev/v1/namespaces/{NAMESPACE}/kopfpeerings", queue.Queue()
+    _ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", PEERINGS)
+    _until(lambda: _served(path))
+    _ask("POST", path, {"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": {"name": "default"}})
+
+    def join(identity, priority):
+        here = kopf.OperatorRegistry()
+        kopf.on.login(registry=here)(kopf.login_with_kubeconfig)
+
+        @kopf.on.event("v1", "configmaps", field="metadata.name", value="led", registry=here)
+        def seen_by(**_):
+            led.put(identity)
+
+        peered = {"standalone": False, "peering_name": "default", "priority": priority, "identity": identity}
+        _operate(os.environ["KUBECONFIG"], NAMESPACE, registry=here, **peered)
+        _until(lambda: identity in _ask("GET", f"{path}/default").get("status", {}))
+
+    join("me", 10)
+    join("other", 1)
+    _request("POST", body=config_map("led"))
+    first = led.get()
+    _request("DELETE", "/led")
+    return first
+
+
+def _served(path):
+    try:
+        return _ask("GET", path)
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
+
+
+def _until(reached):
+    while not reached():
+        time.sleep(0.05)
+
+
 def secure():
     here, found = kopf.OperatorRegistry(), queue.Queue()
 
@@ -92,4 +163,4 @@ def secure():
     return found.get()
 
 
-play(importlib.metadata.version("kopf"), {"informer": inform, "tls": secure})
+play(importlib.metadata.version("kopf"), {"informer": inform, "election": elect, "tls": secure})
