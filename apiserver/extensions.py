@@ -66,6 +66,8 @@ class CustomResources:
     def __init__(self, registry: Registry, catalog: Catalog, user: User) -> None:
         self._registry, self._catalog, self._user = registry, catalog, user
         self._served: dict[str, _Served] = {}
+        #: definitions whose objects are being deleted. Their resources stay as they are, so that watches see it.
+        self._terminating: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._cleaning: dict[str, asyncio.Task[None]] = {}
 
@@ -219,16 +221,19 @@ class CustomResources:
         if not _converts_here(definition):
             self._withdraw(name)
             return
-        terminating = is_true(definition, "Terminating")
-        form = (spec, definition["status"].get("acceptedNames"), terminating)
+        form = (spec, definition["status"].get("acceptedNames"))
         known = self._served.get(name)
         if known is not None and known.uid != definition["metadata"]["uid"]:
             self._withdraw(name)
             known = None
+        if is_true(definition, "Terminating"):
+            self._terminating.add(name)
         if known is not None and known.form == form:
             return
         revision = self._store.cache.revision
-        resource = resource_of(definition, since=revision, shared=self._registry.shared, terminating=terminating)
+        resource = resource_of(
+            definition, since=revision, shared=self._registry.shared, terminating=lambda: name in self._terminating
+        )
         served = [version["name"] for version in spec["versions"] if version.get("served")]
         if known is None:
             await self._catalog.add(resource, served)
@@ -237,6 +242,7 @@ class CustomResources:
         self._served[name] = _Served(definition["metadata"]["uid"], form, resource.group, resource.plural)
 
     def _withdraw(self, name: str) -> None:
+        self._terminating.discard(name)
         known = self._served.pop(name, None)
         if known is not None:
             self._catalog.remove(known.group, known.plural)

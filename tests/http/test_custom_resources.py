@@ -173,6 +173,19 @@ def test_a_definition_goes_when_its_objects_are_gone() -> None:
     run(scenario())
 
 
+def test_a_watch_sees_the_objects_of_a_definition_go_with_it() -> None:
+    async def scenario() -> None:
+        async with running() as (_, client):
+            await define(client, definition())
+            await created(client, WIDGETS, widget("a", count=1))
+            async with watching(client, WIDGETS) as events:
+                assert (await anext(events))["type"] == "ADDED"
+                await withdraw(client, "widgets")
+                assert (await anext(events))["type"] == "DELETED"
+
+    run(scenario())
+
+
 def test_a_server_ends_while_a_definition_waits_for_its_objects_and_the_next_one_goes_on(tmp_path: Path) -> None:
     path = f"{DEFINITIONS}/widgets.example.com"
 

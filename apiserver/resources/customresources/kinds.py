@@ -53,7 +53,7 @@ class CustomVersion(Version):
         self.default(obj, now)
 
 
-def resource_of(definition: Json, *, since: int, shared: bool, terminating: bool) -> Resource:
+def resource_of(definition: Json, *, since: int, shared: bool, terminating: Callable[[], bool]) -> Resource:
     """The resource that a definition in hub form stands for. `since` is the revision from which on rows have its form;
     `shared`: other servers may go on writing in an older one.
     """
@@ -73,7 +73,7 @@ def resource_of(definition: Json, *, since: int, shared: bool, terminating: bool
         list_kind_name=names.get("listKind", ""),
         namespaced=spec["scope"] == "Namespaced",
         versions=versions,
-        strategy=CustomStrategy(rules, storage, terminating=terminating),
+        strategy=CustomStrategy(rules, storage, terminating),
         columns=(),
         storage_prefix=f"{spec['group']}/{names['plural']}",
         short_names=tuple(names.get("shortNames") or ()),

@@ -6,7 +6,7 @@ stored without what the storage version does not have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid
@@ -45,7 +45,8 @@ class CustomStrategy(Strategy):
     checks_finalizer_names = False
     revalidates_metadata = False
 
-    def __init__(self, rules: Mapping[str, Rules], storage: str, *, terminating: bool = False) -> None:
+    def __init__(self, rules: Mapping[str, Rules], storage: str, terminating: Callable[[], bool]) -> None:
+        """`terminating` says whether the definition is on its way out: then nothing new is let in."""
         self._rules, self._storage, self._terminating = rules, storage, terminating
 
     def _of(self, ctx: Context) -> Rules:
@@ -58,7 +59,7 @@ class CustomStrategy(Strategy):
         return ("status",) if apart and not subresource else ()
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        if self._terminating:
+        if self._terminating():
             cause = "create not allowed while custom resource definition is terminating"
             raise forbidden(ctx.resource.plural, ctx.resource.group, obj["metadata"].get("name", ""), cause)
         if self._of(ctx).has_status:
