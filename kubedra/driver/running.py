@@ -14,7 +14,8 @@ from kubedra.client import Client
 from kubedra.driver.driver import Driver
 from kubedra.driver.pools import Owner
 from kubedra.driver.publisher import Publisher
-from kubedra.driver.service import Service, SocketServer
+from kubedra.driver.service import Service
+from kubedra.driver.sockets import SocketServer
 
 Json = dict[str, Any]
 Result = TypeVar("Result")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
-from grpclib.protocol import H2Protocol
-from grpclib.server import Server, Stream
+from grpclib.server import Stream
 
-from kubedra.driver.codec import MessageCodec
 from kubedra.driver.driver import Claim, Driver, called
 from kubedra.driver.messages import (
     DRA_SERVICES,
@@ -37,39 +35,6 @@ Json = dict[str, Any]
 ReadClaim = Callable[[str, str], Awaitable[Json]]
 #: Seconds between two health reports.
 _HEALTH_PERIOD = 2.0
-
-
-class SocketServer(Server):
-    """Methods on a unix socket. `stop` ends its connections, too, which grpclib leaves to the clients."""
-
-    def __init__(self, path: Path, methods: Mapping[str, Handler]) -> None:
-        self._path, self._methods = path, dict(methods)
-        self._protocols: list[H2Protocol] = []
-        super().__init__([self], codec=MessageCodec())
-
-    def __mapping__(self) -> dict[str, Handler]:
-        return self._methods
-
-    def _protocol_factory(self) -> H2Protocol:
-        self._protocols.append(super()._protocol_factory())
-        return self._protocols[-1]
-
-    async def listen(self) -> None:
-        """Takes the place of a socket that a former process left. One that is cancelled listens no more."""
-        await asyncio.to_thread(self._path.unlink, missing_ok=True)
-        starting = asyncio.ensure_future(self.start(path=str(self._path)))
-        try:
-            await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            await starting  # the socket is open before anybody can close it
-            await self.stop()
-            raise
-
-    async def stop(self) -> None:
-        self.close()
-        for protocol in self._protocols:
-            protocol.connection.close()
-        await asyncio.to_thread(self._path.unlink, missing_ok=True)
 
 
 class Service:

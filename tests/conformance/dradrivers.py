@@ -11,12 +11,9 @@ from typing import Any
 
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
-from grpclib.protocol import H2Protocol
-from grpclib.server import Server
 from grpclib.server import Stream as ServerStream
 
 from controllers.node.grpc.connection import code_name
-from kubedra.driver.codec import MessageCodec
 from kubedra.driver.messages import (
     DRA_SERVICES,
     HEALTH_SERVICE,
@@ -32,6 +29,7 @@ from kubedra.driver.messages import (
     RegistrationStatus,
     UnprepareResults,
 )
+from kubedra.driver.sockets import SocketServer
 
 Json = dict[str, Any]
 _CODES = {code_name(status): status for status in Status}
@@ -39,52 +37,26 @@ _PATIENCE = 10.0
 Work = Callable[[Any], Awaitable[None]]
 
 
-class _Methods:
-    def __init__(self, mapping: dict[str, Handler]) -> None:
-        self._mapping = mapping
-
-    def __mapping__(self) -> dict[str, Handler]:
-        return self._mapping
-
-
-class _Server(Server):
-    """Counts the connections that it takes."""
-
-    def __init__(self, methods: dict[str, Handler]) -> None:
-        super().__init__([_Methods(methods)], codec=MessageCodec())
-        self.protocols: list[H2Protocol] = []
-
-    def _protocol_factory(self) -> H2Protocol:
-        self.protocols.append(super()._protocol_factory())
-        return self.protocols[-1]
-
-
 class _Listener:
     """A socket with methods, which can be closed and opened again."""
 
     def __init__(self, path: str, methods: dict[str, Handler]) -> None:
-        self.path, self._methods, self.made = path, methods, 0
-        self._server: _Server | None = None
+        self._path, self._methods, self._before = Path(path), methods, 0
+        self._server: SocketServer | None = None
 
     async def open(self) -> None:
-        Path(self.path).unlink(missing_ok=True)
-        self._server = _Server(self._methods)
-        await self._server.start(path=self.path)
+        self._server = SocketServer(self._path, self._methods)
+        await self._server.listen()
 
     async def close(self) -> None:
-        if self._server is None:
-            return
-        server, self._server = self._server, None
-        self.made += len(server.protocols)
-        server.close()
-        # grpclib leaves connections to their clients; a driver that ends takes them with it.
-        for protocol in server.protocols:
-            protocol.connection.close()
-        Path(self.path).unlink(missing_ok=True)
+        if self._server is not None:
+            server, self._server = self._server, None
+            self._before += server.accepted
+            await server.stop()
 
     @property
     def connections(self) -> int:
-        return self.made + (len(self._server.protocols) if self._server else 0)
+        return self._before + (self._server.accepted if self._server else 0)
 
 
 class Drivers:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,11 @@ import grpc
 import pytest
 
 from kubedra.driver import Claim, Driver
-from kubedra.driver.service import SocketServer
+from kubedra.driver.sockets import SocketServer
 from kubedra.pytest_plugin import Kube
 from tests.node.grpcio_driver import M
 from tests.node.test_node_process import CLAIM_SPEC, CLASS, DRIVER, TEMPLATE, a_pod
-from tests.support.patience import wait_until
+from tests.support.patience import patience, wait_until
 
 Json = dict[str, Any]
 
@@ -165,6 +167,27 @@ def test_a_driver_that_is_refused_learns_why(kube: Kube, tmp_path_factory: pytes
             running.wait_registered()
     assert driver.errors == ["failed registration process: no room"]
     assert not list((root / "registry").iterdir())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_connection_that_is_just_being_taken_ends_with_its_socket(tmp_path: Path, turns: int) -> None:
+    path = tmp_path / "x.sock"
+
+    async def stop_soon_after_a_client_has_connected() -> None:
+        server = SocketServer(path, {})
+        await server.listen()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            client.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.stop()
+            async with patience(10):
+                with suppress(ConnectionResetError):
+                    while await asyncio.get_running_loop().sock_recv(client, 4096):
+                        pass
+
+    asyncio.run(stop_soon_after_a_client_has_connected())
 
 
 @pytest.mark.parametrize("turns", range(3))

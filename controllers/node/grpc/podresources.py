@@ -23,7 +23,7 @@ from controllers.node.dra.manager import DraError, DraManager
 from controllers.runtime.kinds import Json
 from kubedra.driver import wire
 from kubedra.driver.messages import Empty
-from kubedra.driver.service import SocketServer
+from kubedra.driver.sockets import SocketServer
 
 log = logging.getLogger(__name__)
 SERVICE: Final = "v1.PodResourcesLister"
