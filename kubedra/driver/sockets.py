@@ -55,10 +55,20 @@ class SocketServer(Server):
 
     async def stop(self) -> None:
         self._stopped = True
+        await self._accept_no_more()
         self.close()
         for transport in tuple(self._open):
             transport.close()
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
+
+    async def _accept_no_more(self) -> None:
+        """asyncio forgets a connection, and leaves it open, whose server is closed between accept and protocol."""
+        assert isinstance(self._server, asyncio.Server)
+        loop = asyncio.get_running_loop()
+        for listening in self._server.sockets:
+            loop.remove_reader(listening.fileno())
+        for _ in range(2):  # one turn starts the task that makes the protocol, one calls connection_made
+            await asyncio.sleep(0)
 
 
 class _Protocol(H2Protocol):
