@@ -123,6 +123,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "PodObservedGenerationTracking": _gate("33:a- 34:b+ 35:gL"),
     "ProcMountType": _gate("12:a- 31:b- 33:b+ 36:gL", "UserNamespacesSupport"),
     "PodTopologyLabelsAdmission": _gate("33:a- 35:b+"),
+    "PreferSameTrafficDistribution": _gate("33:a- 34:b+ 35:gL"),
     "RecoverVolumeExpansionFailure": _gate("23:a- 32:b+ 34:gL"),
     "RelaxedServiceNameValidation": _gate("34:a- 36:b+"),
     "ResourceHealthStatus": _gate("31:a- 36:b+", *_DRA),

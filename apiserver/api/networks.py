@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "canonical_interface",
+    "canonical_ip",
     "cidr_family",
     "ip_family",
     "legacy_cidr",
@@ -96,3 +97,12 @@ def legacy_ip(path: Path, text: str, strict: bool = False) -> list[FieldError]:
     if strict and getattr(parsed, "ipv4_mapped", None) is not None:
         return [invalid(path, text, "must not be an IPv4-mapped IPv6 address")]
     return []
+
+
+def canonical_ip(path: Path, text: str) -> list[FieldError]:
+    """An address in its one written form."""
+    errors = legacy_ip(path, text, strict=True)
+    if errors:
+        return errors
+    canonical = str(parse_address(text))
+    return [] if canonical == text else [invalid(path, text, f'must be in canonical form ("{canonical}")')]

@@ -20,6 +20,7 @@ from apiserver.resources.devices.slices import RESOURCE_SLICES
 from apiserver.resources.devices.taintrules import DEVICE_TAINT_RULES
 from apiserver.resources.devices.templates import RESOURCE_CLAIM_TEMPLATES
 from apiserver.resources.endpoints import ENDPOINTS
+from apiserver.resources.endpointslices import ENDPOINT_SLICES
 from apiserver.resources.events import CORE_EVENTS, EVENTS
 from apiserver.resources.leases import LEASES
 from apiserver.resources.limitranges import LIMIT_RANGES
@@ -74,6 +75,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     CRON_JOBS,
     JOBS,
     LEASES,
+    ENDPOINT_SLICES,
     EVENTS,
     POD_DISRUPTION_BUDGETS,
     CLUSTER_ROLE_BINDINGS,

@@ -7,13 +7,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.equality import semantic_equal
-from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid, required
-from apiserver.api.networks import ip_family, legacy_ip, parse_address
+from apiserver.api.fielderrors import FieldError, Path, required
+from apiserver.api.networks import ip_family, legacy_ip
 from apiserver.api.schema import ListOf
 from apiserver.api.types.core.endpoints import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Version
 from apiserver.registry.strategy import Strategy
+from apiserver.resources.addresses import address_warnings, reachable
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.corerules import RULES
 
@@ -26,27 +27,9 @@ _SHOWN: Final = 3
 _MANAGED_BY: Final = ("endpoints.kubernetes.io/managed-by", "endpoint-controller")
 
 
-def _special(path: Path, text: str) -> list[FieldError]:
-    """Addresses that reach nobody else."""
-    address = parse_address(text)
-    if address is None:
-        return [invalid(path, text, "must be a valid IP address")]
-    errors: list[FieldError] = []
-    if address.is_unspecified:
-        errors.append(invalid(path, text, f"may not be unspecified ({text})"))
-    if address.is_loopback:
-        errors.append(invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)"))
-    if address.is_link_local:
-        errors.append(invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"))
-    bits = address.packed
-    if bits[:3] == b"\xe0\x00\x00" if address.version == 4 else bits[0] == 0xFF and bits[1] & 0x0F == 2:
-        errors.append(invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"))
-    return errors
-
-
 def _address(path: Path, address: Json, strict: bool) -> list[FieldError]:
     errors = legacy_ip(path / "ip", address.get("ip", ""), strict)
-    return errors + RULES.of(EndpointAddress).errors(path, address) + _special(path / "ip", address.get("ip", ""))
+    return errors + RULES.of(EndpointAddress).errors(path, address) + reachable(path / "ip", address.get("ip", ""))
 
 
 def _port(path: Path, port: Json, named: bool) -> list[FieldError]:
@@ -68,21 +51,6 @@ def _subsets(subsets: list[Json], strict: bool) -> list[FieldError]:
     return errors
 
 
-def _odd_address(path: Path, text: str) -> list[str]:
-    """Forms of an address that not everybody reads in the same way."""
-    address = parse_address(text)
-    if address is None:
-        return []
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None or (address.version == 4 and str(address) != text):
-        return [f"{path}: non-standard IP address {go_quote(text)} is invalid: use {go_quote(str(mapped or address))}"]
-    if str(address) != text:
-        return [
-            f"{path}: IPv6 address {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(str(address))})"
-        ]
-    return []
-
-
 class EndpointsStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return _subsets(obj.get("subsets") or [], ctx.features.enabled("StrictIPCIDRValidation"))
@@ -102,7 +70,7 @@ class EndpointsStrategy(Strategy):
             for index, subset in enumerate(obj.get("subsets") or ())
             for field in _ADDRESSES
             for position, address in enumerate(subset.get(field) or ())
-            for text in _odd_address((_SUBSETS[index] / field)[position] / "ip", address.get("ip", ""))
+            for text in address_warnings((_SUBSETS[index] / field)[position] / "ip", address.get("ip", ""))
         ]
 
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
