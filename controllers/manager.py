@@ -33,6 +33,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "serviceaccount-controller": "controllers.serviceaccount",
         "clusterrole-aggregation-controller": "controllers.clusterroles",
         "node-lifecycle-controller": "controllers.nodelifecycle",
+        "disruption-controller": "controllers.disruption",
         "resourceclaim-controller": "controllers.resourceclaim",
         "device-taint-eviction-controller": "controllers.devicetainteviction",
         "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",

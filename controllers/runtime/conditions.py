@@ -1,8 +1,34 @@
-"""Conditions of pods, written as client-go writes them: the difference between two statuses in strategic-merge form."""
+"""Conditions: as they stand in the status of an object, and of pods as client-go writes them, which is the difference
+between two statuses in strategic-merge form.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controllers.runtime.kinds import Json
+
+
+def condition_of(obj: Json, type: str) -> Json | None:
+    """The condition of that type in an object's status."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == type), None)
+
+
+def with_condition(conditions: Iterable[Json], wanted: Json) -> list[Json]:
+    """The conditions with one of them so, in its place or at the end.
+
+    `wanted` is the whole condition; its `lastTransitionTime` counts if the status changes.
+    """
+    made, known = [], False
+    for condition in conditions:
+        if condition["type"] == wanted["type"]:
+            known = True
+            if condition["status"] == wanted["status"]:
+                wanted = {**wanted, "lastTransitionTime": condition.get("lastTransitionTime")}
+            condition = wanted
+        made.append(condition)
+    return made if known else [*made, wanted]
 
 
 def condition_patch(pod: Json, wanted: Json) -> Json:

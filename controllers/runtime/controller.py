@@ -79,6 +79,32 @@ class ControllerComponent:
         await self._controller.run()
 
 
+class ComponentOfSeveral:
+    """A component whose work is that of several controllers, and of what else runs beside them."""
+
+    _controllers: Sequence[Controller] = ()
+    _beside: Sequence[Callable[[], Awaitable[None]]] = ()
+
+    @property
+    def idle(self) -> bool:
+        return all(controller.idle for controller in self._controllers)
+
+    @property
+    def due(self) -> float | None:
+        return min((due for each in self._controllers if (due := each.queue.due) is not None), default=None)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return [family for controller in self._controllers for family in controller.metrics]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for run in self._beside:
+                group.create_task(_as_task(run))
+            for controller in self._controllers:
+                group.create_task(controller.run())
+
+
 class Controller:
     """A queue, its workers, and the informers that feed it. The informers are run by their `Informers`."""
 

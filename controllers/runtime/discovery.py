@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from apiserver.api.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import Json, Kind
 
@@ -57,3 +58,31 @@ def _versions(group: Json) -> list[Json]:
     """The versions of a group, the preferred one first."""
     preferred = group["preferredVersion"]
     return [preferred, *(version for version in group["versions"] if version != preferred)]
+
+
+async def served_at(client: Client, api_version: str, kind: str) -> Kind | None:
+    """The kind of that name in one group and version (`apps/v1`); None where it is not served."""
+    for info in await _resources(client, api_version):
+        if info["kind"] == kind and "/" not in info["name"]:
+            group, _, version = api_version.rpartition("/")
+            return Kind(group, version, info["name"], kind, info["namespaced"])
+    return None
+
+
+async def serves(client: Client, kind: Kind, subresource: str) -> bool:
+    """Whether objects of the kind have that subresource."""
+    wanted = f"{kind.plural}/{subresource}"
+    return any(info["name"] == wanted for info in await _resources(client, kind.api_version))
+
+
+async def _resources(client: Client, api_version: str) -> list[Json]:
+    """What one group and version has; nothing where it is not served."""
+    path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    try:
+        listing = await client.request("GET", path)
+    except StatusError as error:
+        if error.code == 404:
+            return []
+        raise
+    found: list[Json] = listing.get("resources") or []
+    return found

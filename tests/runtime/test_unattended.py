@@ -62,7 +62,7 @@ def test_a_service_without_a_selector_waits_for_nobody() -> None:
 
 @pytest.fixture(scope="module")
 def wire() -> Any:
-    with ControlPlane(args=("--controllers=*,-scheduler",)) as plane:
+    with ControlPlane(args=("--controllers=*,-scheduler,-disruption-controller",)) as plane:
         yield Wire(plane.url)
 
 

@@ -1,5 +1,5 @@
-"""PodDisruptionBudgets of policy/v1. Nothing here counts pods: their status is what somebody writes. Evictions look at
-it.
+"""PodDisruptionBudgets of policy/v1. Nothing here counts pods: their status is what a controller writes. Evictions look
+at it.
 
 Facts: pkg/apis/policy/validation, pkg/registry/policy/poddisruptionbudget.
 """

@@ -1,0 +1,22 @@
+"""Objects as Go prints them (`%v`): events of upstream's controllers have them in their texts."""
+
+from __future__ import annotations
+
+from controllers.runtime.kinds import Json
+
+
+def label_selector_text(selector: Json | None) -> str:
+    """A LabelSelector."""
+    if selector is None:
+        return "nil"
+    labels = selector.get("matchLabels") or {}
+    pairs = "".join(f"{key}: {labels[key]}," for key in sorted(labels))
+    requirements = "".join(
+        f"LabelSelectorRequirement{{Key:{each['key']},Operator:{each['operator']},"
+        f"Values:[{' '.join(each.get('values') or ())}],}},"
+        for each in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{pairs}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{requirements}}},}}"
+    )
