@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from apiserver.api.durations import parse_duration
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
-from controllers.names import ALIASES
+from controllers.names import ALIASES, CONCURRENT
 from controllers.options import Options
 from controllers.runtime.election import Election, ElectionError
 from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
@@ -107,6 +107,9 @@ def _parser() -> argparse.ArgumentParser:
         help="answer /healthz, /livez and /readyz there (default: nowhere)",
     )
     what.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
+    concurrent = parser.add_argument_group("how many objects a controller works on at the same time")
+    for flag, default in CONCURRENT.values():
+        concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
     _add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
     return parser
 
@@ -182,6 +185,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             emulated_version=release(given.emulated_version),
             nodes=given.nodes,
             devices=given.devices,
+            concurrency=_concurrency(given),
         )
         if given.config is not None:
             options = replace(options, scheduler=_scheduler(given.config, names, options))
@@ -195,6 +199,16 @@ def read(arguments: Sequence[str] | None) -> Given:
         )
     except (UnknownComponentError, KubeconfigError, ValueError, OSError) as error:
         raise FlagError(" ".join(str(error).split())) from error
+
+
+def _concurrency(given: argparse.Namespace) -> dict[str, int]:
+    """How many objects each component works on. Raises FlagError."""
+    found = {}
+    for component, (flag, _) in CONCURRENT.items():
+        found[component] = getattr(given, flag.replace("-", "_"))
+        if found[component] < 1:
+            raise FlagError(f"--{flag} {found[component]}: must be greater than 0")
+    return found
 
 
 def _scheduler(path: Path, names: Sequence[str], options: Options) -> Configuration:

@@ -42,6 +42,8 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "persistentvolume-protection-controller": "controllers.volumeprotection",
         "resourcequota-controller": "controllers.resourcequotas",
         "ttl-after-finished-controller": "controllers.ttlafterfinished",
+        "replicationcontroller-controller": "controllers.replicationcontroller",
+        "replicaset-controller": "controllers.replicaset",
         "scheduler": "controllers.scheduler",
         "node-agent": "controllers.node",
     }

@@ -21,7 +21,20 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "pv-protection": "persistentvolume-protection-controller",
         "resourcequota": "resourcequota-controller",
         "ttl-after-finished": "ttl-after-finished-controller",
+        "replicationcontroller": "replicationcontroller-controller",
+        "replicaset": "replicaset-controller",
         "kube-scheduler": "scheduler",
+    }
+)
+#: How many objects a component works on at the same time: `--concurrent-NAME-syncs` by component, and what holds
+#: without it.
+CONCURRENT: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {
+        "replicationcontroller-controller": ("concurrent-rc-syncs", 5),
+        "replicaset-controller": ("concurrent-replicaset-syncs", 5),
+        "deployment-controller": ("concurrent-deployment-syncs", 5),
+        "daemonset-controller": ("concurrent-daemonset-syncs", 2),
+        "statefulset-controller": ("concurrent-statefulset-syncs", 5),
     }
 )
 #: Controllers of kube-controller-manager that are not built here: leaving one out changes nothing, asking for one is a
@@ -52,8 +65,6 @@ UNBUILT = frozenset(
         "persistentvolume-expander",
         "pod-garbage-collector",
         "podcertificaterequest-cleaner",
-        "replicaset",
-        "replicationcontroller",
         "root-ca-certificate-publisher",
         "selinux-warning",
         "service-ca-certificate-publisher",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apiserver.api.features import Features
+from controllers.names import CONCURRENT
 
 if TYPE_CHECKING:
     from controllers.scheduler.configuration import Configuration
@@ -49,11 +50,17 @@ class Options:
     gates: Mapping[str, bool] = field(default_factory=dict)
     scheduler: Configuration | None = None
     """None: a scheduler with upstream's defaults."""
+    concurrency: Mapping[str, int] = field(default_factory=dict)
+    """How many objects components work on at the same time, where it was said."""
 
     @property
     def features(self) -> Features:
         """The gates that are on."""
         return Features(self.emulated_version, self.gates)
+
+    def workers(self, component: str) -> int:
+        """How many objects a component of `CONCURRENT` works on at the same time."""
+        return self.concurrency.get(component, CONCURRENT[component][1])
 
     @property
     def plugin_node(self) -> str:

@@ -164,7 +164,7 @@ def test_health_answers_only_reads_of_its_paths() -> None:
         (["resource-claim-controller"], ["resourceclaim-controller"]),
         (["resourceclaim", "kube-scheduler"], ["resourceclaim-controller", "scheduler"]),
         (["*", "-garbagecollector"], [name for name in COMPONENTS if name != "garbage-collector-controller"]),
-        (["*", "-deployment-controller"], list(COMPONENTS)),
+        (["*", "-service-lb-controller"], list(COMPONENTS)),
         (["scheduler", "-scheduler"], ["scheduler"]),
         (["-scheduler", "scheduler"], []),
         ([], []),
@@ -177,9 +177,9 @@ def test_names_aliases_and_order_are_kube_controller_managers(named: list[str], 
 def test_a_controller_that_is_not_built_cannot_be_asked_for() -> None:
     with pytest.raises(
         UnknownComponentError,
-        match='controller "deployment-controller" is not built; there are: namespace-controller, ',
+        match='controller "service-lb-controller" is not built; there are: namespace-controller, ',
     ):
-        choose(["deployment-controller"])
+        choose(["service-lb-controller"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""The pods of the owners of one kind: which an owner may have, and which owners a pod's change concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from apiserver.api.selectors import LabelSelector, from_labels, from_object
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import Json, key_of
+from controllers.workloads.expectations import Expectations
+from controllers.workloads.podstates import is_deleted
+from controllers.workloads.references import by_controller, controller_index, controller_of
+
+
+def selector_of(owner: Json) -> LabelSelector:
+    """An owner's `spec.selector`, also in the old form of ReplicationControllers. An absent one matches nothing."""
+    selector: Any = owner["spec"].get("selector")
+    if owner["kind"] == "ReplicationController":
+        return from_labels(selector) if selector else from_object(None)
+    return from_object(selector)
+
+
+class OwnedPods:
+    """Follows pods, and queues their owners. An orphan concerns every owner in its namespace that could adopt it.
+
+    `changed` gets the key of an owner; `expectations` are told of pods that came and went.
+    """
+
+    def __init__(
+        self,
+        owners: Informer,
+        pods: Informer,
+        changed: Callable[[str], None],
+        expectations: Expectations | None = None,
+    ) -> None:
+        self._owners, self._changed = owners, changed
+        self._expectations = expectations or Expectations()
+        self._by_controller = controller_index(pods)
+        self._in_namespace = owners.index("namespace", lambda owner: (owner["metadata"]["namespace"],))
+        pods.on(self._added, self._updated, self._deleted)
+
+    def of(self, owner: Json, *, orphans: bool = True) -> list[Json]:
+        """The pods that an owner controls, and with `orphans` those of its namespace that nobody does."""
+        return by_controller(self._by_controller, owner, orphans=orphans)
+
+    def owner_of(self, pod: Json) -> Json | None:
+        """The owner of this kind that controls a pod, while it is there."""
+        reference = controller_of(pod)
+        if reference is None or reference["kind"] != self._owners.kind.kind:
+            return None
+        owner = self._owners.get(f"{pod['metadata']['namespace']}/{reference['name']}")
+        return owner if owner is not None and owner["metadata"]["uid"] == reference["uid"] else None
+
+    def suitors(self, pod: Json) -> list[Json]:
+        """The owners whose selectors match a pod."""
+        labels = pod["metadata"].get("labels")
+        if not labels:
+            return []
+        owners = self._in_namespace.get(pod["metadata"]["namespace"])
+        return [owner for owner in owners if _adopts(selector_of(owner), labels)]
+
+    def _added(self, pod: Json) -> None:
+        if is_deleted(pod):
+            self._deleted(pod)
+            return
+        if controller_of(pod) is not None:
+            owner = self.owner_of(pod)
+            if owner is not None:
+                self._expectations.created(key_of(owner))
+                self._changed(key_of(owner))
+            return
+        self._orphan_changed(pod)
+
+    def _updated(self, before: Json, pod: Json) -> None:
+        if is_deleted(pod):
+            self._deleted(pod)
+            return
+        reference, reference_before = controller_of(pod), controller_of(before)
+        if reference_before is not None and reference != reference_before:
+            self._tell_owner(before)
+        if reference is not None:
+            self._tell_owner(pod)
+        elif reference_before is not None or pod["metadata"].get("labels") != before["metadata"].get("labels"):
+            self._orphan_changed(pod)
+
+    def _deleted(self, pod: Json) -> None:
+        owner = self.owner_of(pod)
+        if owner is not None:
+            self._expectations.deleted(key_of(owner), pod["metadata"]["uid"])
+            self._changed(key_of(owner))
+
+    def _tell_owner(self, pod: Json) -> None:
+        owner = self.owner_of(pod)
+        if owner is not None:
+            self._changed(key_of(owner))
+
+    def _orphan_changed(self, pod: Json) -> None:
+        for owner in self.suitors(pod):
+            self._changed(key_of(owner))
+
+
+def _adopts(selector: LabelSelector, labels: Json) -> bool:
+    """A selector without conditions would take everything, and is not taken seriously."""
+    return not selector.empty and selector.matches(labels)

@@ -1,0 +1,121 @@
+"""ReplicaSets and ReplicationControllers keep as many pods as they are asked for, on a control plane in virtual time."""
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.kube(clock="virtual")
+Json = dict[str, Any]
+LABELS = {"app": "web"}
+
+
+def replica_set(name: str = "web", replicas: int = 3, **spec: Any) -> Json:
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name}, "spec": spec}
+
+
+def pod(name: str, **metadata: Any) -> Json:
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    metadata = {"name": name, "labels": LABELS, **metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def pods(kube: Any) -> list[Json]:
+    found: list[Json] = kube.client().list("pods")
+    return found
+
+
+def events(kube: Any, reason: str) -> list[str]:
+    return [event["message"] for event in kube.client().list("events") if event["reason"] == reason]
+
+
+def test_pods_are_made_counted_and_replaced(kube):
+    kube.add_node("worker")
+    kube.apply([replica_set()])
+    made = pods(kube)
+    assert len(made) == 3
+    owner = kube.get("replicaset/web")
+    for each in made:
+        assert each["metadata"]["generateName"] == "web-"
+        assert each["metadata"]["ownerReferences"] == [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": owner["metadata"]["uid"],
+             "controller": True, "blockOwnerDeletion": True}
+        ]  # fmt: skip
+    assert sorted(events(kube, "SuccessfulCreate")) == sorted(f"Created pod: {p['metadata']['name']}" for p in made)
+    kube.run_until_idle()
+    assert kube.get("replicaset/web")["status"] == {
+        "replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 3, "availableReplicas": 3,
+        "terminatingReplicas": 0, "observedGeneration": 1,
+    }  # fmt: skip
+    kube.client().delete(f"pod/{made[0]['metadata']['name']}")
+    kube.run_until_idle()
+    assert len(pods(kube)) == 3
+    assert kube.get("replicaset/web")["status"]["readyReplicas"] == 3
+
+
+def test_fewer_are_wanted_and_the_cheapest_goes(kube):
+    kube.add_node("worker")
+    kube.apply([replica_set()])
+    kube.run_until_idle()
+    kept = pods(kube)[1]["metadata"]["name"]
+    kube.client().patch(
+        f"pod/{kept}", {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "10"}}}
+    )
+    kube.client().patch("replicaset/web", {"spec": {"replicas": 1}})
+    kube.run_until_idle()
+    assert [each["metadata"]["name"] for each in pods(kube)] == [kept]
+    assert len(events(kube, "SuccessfulDelete")) == 2
+
+
+def test_orphans_are_adopted_and_pods_that_do_not_match_given_up(kube):
+    kube.apply([pod("bare")])
+    kube.apply([replica_set(replicas=2)])
+    uid = kube.get("replicaset/web")["metadata"]["uid"]
+    assert [owner["uid"] for owner in kube.get("pod/bare")["metadata"]["ownerReferences"]] == [uid]
+    assert len(pods(kube)) == 2
+    kube.client().patch("pod/bare", {"metadata": {"labels": {"app": "other"}}})
+    assert "ownerReferences" not in kube.get("pod/bare")["metadata"]
+    assert len(pods(kube)) == 3
+    kube.client().patch("pod/bare", {"metadata": {"labels": LABELS}})
+    assert len([each for each in pods(kube) if "deletionTimestamp" not in each["metadata"]]) == 2
+
+
+def test_what_cannot_be_made_stands_in_a_condition(kube):
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+    kube.apply([quota])
+    kube.apply([replica_set()])
+    status = kube.get("replicaset/web")["status"]
+    assert status["replicas"] == 1
+    [failure] = status["conditions"]
+    assert (failure["type"], failure["status"], failure["reason"]) == ("ReplicaFailure", "True", "FailedCreate")
+    assert "is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in failure["message"]
+    assert all(text.startswith("Error creating: pods ") for text in events(kube, "FailedCreate"))
+    kube.client().patch("resourcequota/q", {"spec": {"hard": {"pods": "9"}}})
+    kube.advance(minutes=5)
+    status = kube.get("replicaset/web")["status"]
+    assert status["replicas"] == 3
+    assert "conditions" not in status
+
+
+def test_a_pod_is_available_when_it_has_been_ready_long_enough(kube):
+    kube.add_node("worker")
+    kube.apply([replica_set(replicas=1, minReadySeconds=60)])
+    kube.advance(seconds=50)
+    status = kube.get("replicaset/web")["status"]
+    assert (status["readyReplicas"], status.get("availableReplicas")) == (1, None)
+    kube.advance(seconds=15)
+    assert kube.get("replicaset/web")["status"]["availableReplicas"] == 1
+
+
+def test_a_replication_controller_does_the_same(kube):
+    kube.add_node("worker")
+    spec = {**replica_set(replicas=2)["spec"], "selector": LABELS}
+    kube.apply([{"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"}, "spec": spec}])
+    kube.run_until_idle()
+    assert kube.get("replicationcontroller/old")["status"] == {
+        "replicas": 2, "fullyLabeledReplicas": 2, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 1,
+    }  # fmt: skip
+    assert {
+        event["source"]["component"] for event in kube.client().list("events") if "Created" in event["message"]
+    } == {"replication-controller"}

@@ -1,0 +1,137 @@
+"""The parts that controllers of pods made from templates share: hashes, expectations, which pods go first."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.workloads.expectations import Expectations
+from controllers.workloads.podcontrol import slow_start
+from controllers.workloads.podstates import next_availability, to_delete_first
+from controllers.workloads.templates import go_json, pod_prefix, revision_name, template_hash
+from tests.support.virtual import run
+
+Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+SMALL: Json = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+#: Every way in which a value is printed: named types, pointers to zero, embedded structs, wide and zero quantities.
+LARGE: Json = {
+    "metadata": {"labels": {"b": "2", "a": "1"}, "annotations": {"k": "é<>&\n"}},
+    "spec": {
+        "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+        "serviceAccount": "sa", "serviceAccountName": "sa", "schedulerName": "default-scheduler", "hostNetwork": True,
+        "securityContext": {"fsGroup": 0, "seLinuxOptions": {"level": "s0"}}, "priority": 0,
+        "tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 0}, {}], "overhead": {"cpu": "1500m"},
+        "volumes": [
+            {"name": "e", "emptyDir": {"sizeLimit": "5Gi"}},
+            {"name": "r", "rbd": {"monitors": ["m"], "image": "x", "fsType": "ext4"}},
+            {"name": "p", "projected": {"sources": [{"configMap": {"name": "cm"}}]}},
+        ],
+        "containers": [
+            {
+                "name": "c", "image": "i", "command": ["sh", "-c", 'a "b"'], "tty": True,
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                "env": [
+                    {"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "x"}}},
+                    {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+                ],
+                "resources": {
+                    "limits": {"cpu": "100m", "memory": "1Gi", "example.com/n": "12345678901234567890123"},
+                    "requests": {"cpu": "0", "memory": "1e3"}, "claims": [{"name": "gpu"}],
+                },
+                "livenessProbe": {"httpGet": {"port": "http", "scheme": "HTTP"}, "periodSeconds": 10},
+                "readinessProbe": {"tcpSocket": {"port": 80}},
+            }
+        ],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("template", "collisions", "hash"),
+    [(SMALL, None, "568b685c5b"), (LARGE, None, "6d7f455f74"), (SMALL, 1, "6c47788fd5")],
+)
+def test_the_hash_of_a_template_is_kube_controller_managers(template: Json, collisions: int | None, hash: str) -> None:
+    """The values are those that upstream's own function gives (1.36)."""
+    assert template_hash(template, collisions) == hash
+
+
+def test_names_stay_names() -> None:
+    assert pod_prefix("web") == "web-"
+    assert pod_prefix("x" * 300) == "x" * 300
+    assert revision_name("x" * 230, "abc") == "x" * 223 + "-abc"
+    assert go_json({"b": "<&>", "a": {"d": 9223372036854775807, "c": [True, None, 1]}}) == (
+        '{"a":{"c":[true,null,1],"d":9223372036854776000},"b":"\\u003c\\u0026\\u003e"}'
+    )
+
+
+def test_what_was_asked_for_is_waited_for_five_minutes() -> None:
+    async def play() -> None:
+        expectations = Expectations()
+        expectations.expect("a", creations=2)
+        expectations.created("a")
+        assert not expectations.satisfied("a")
+        expectations.created("a")
+        assert expectations.satisfied("a")
+        expectations.expect("a", deletions=["u", "v"])
+        expectations.deleted("a", "u")
+        expectations.deleted("a", "u")  # Seen twice: marked, then gone.
+        assert not expectations.satisfied("a")
+        await asyncio.sleep(301)
+        assert expectations.satisfied("a")
+
+    run(play)
+
+
+def test_creation_starts_slowly_and_stops_at_the_first_batch_that_fails() -> None:
+    asked: list[int] = []
+
+    async def work(number: int) -> None:
+        asked.append(number)
+        if number >= 5:
+            raise ValueError(number)
+
+    done, failure = asyncio.run(slow_start(100, work))
+    assert (asked, done, str(failure)) == ([0, 1, 2, 3, 4, 5, 6], 5, "5")
+
+
+def pod(name: str, node: str = "n", ready: int | None = 3600, created: int = 7200, **status: Any) -> Json:
+    """`ready` and `created`: seconds ago."""
+
+    def ago(seconds: int) -> str:
+        return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    status = {"phase": "Running", **status}
+    if ready is not None:
+        status["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": ago(ready)}]
+    metadata = {"name": name, "uid": name, "creationTimestamp": ago(created)}
+    return {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": status}
+
+
+def test_pods_that_are_missed_least_go_first() -> None:
+    restarted = {"containerStatuses": [{"name": "c", "restartCount": 3}]}
+    expected = [
+        pod("unbound", "", None, phase="Pending"),
+        pod("pending", "n", None, phase="Pending"),
+        pod("unready", "n", None),
+        pod("with-others", "full"),
+        pod("young", ready=60),
+        pod("restarted", **restarted),
+        pod("new", created=3650),
+        pod("old", created=720000),
+    ]
+    cheap = pod("cheap")
+    cheap["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "-1"}
+    expected.insert(3, cheap)
+    related = [pod(f"other-{number}", "full") for number in range(9)]
+    found = to_delete_first(expected[::-1], [*expected, *related], NOW)
+    assert [each["metadata"]["name"] for each in found] == [each["metadata"]["name"] for each in expected]
+
+
+def test_the_next_look_is_when_the_next_pod_becomes_available() -> None:
+    pods = [pod("a", ready=50), pod("b", ready=20), pod("c", ready=90), pod("d", ready=None)]
+    assert next_availability(pods, 60, NOW) == timedelta(seconds=10)
+    assert next_availability(pods, 0, NOW) is None
