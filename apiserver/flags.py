@@ -156,7 +156,10 @@ def parser() -> argparse.ArgumentParser:
         help="what each of them publishes: 8 GPUs of this driver, or none",
     )
     own.add_argument(
-        "--profile", default="", metavar="NAME", help="in place of --devices: hardware that `kubedra profiles` lists"
+        "--profile",
+        default="",
+        metavar="NAME",
+        help="in place of --devices: hardware that `kubedra profiles` lists, or a file of `kubedra profiles capture`",
     )
     own.add_argument(
         "--plugin-dir",

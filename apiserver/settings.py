@@ -130,7 +130,7 @@ def read(arguments: Sequence[str]) -> Settings:
         scheduler_config=given.config.absolute() if given.config else None,
         nodes=given.nodes,
         devices=given.devices,
-        profile=given.profile,
+        profile=_profile(given.profile),
         plugin_dir=plugin_dir,
         registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
         compaction_interval=_seconds("--etcd-compaction-interval", given.etcd_compaction_interval),
@@ -188,12 +188,23 @@ def _modes(text: str) -> tuple[str, ...]:
     return modes
 
 
+def _profile(said: str) -> str:
+    """What nodes are told of their hardware. Raises SettingsError."""
+    if not said:
+        return ""
+    try:
+        return profiles.named(said)
+    except OSError as error:
+        raise SettingsError(f"--profile {said}: {error.strerror}") from error
+    except ValueError as error:
+        text = str(error).removeprefix(f"there is no profile {said!r}; ").removeprefix(f"{said}: ")
+        raise SettingsError(f"--profile {said}: {text}") from error
+
+
 def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
     """What cannot stand together. Raises SettingsError."""
     if not 0 <= given.port <= 65535:
         raise SettingsError(f"--port {given.port}: a port is between 0 and 65535")
-    if given.profile and given.profile not in profiles.names():
-        raise SettingsError(f"--profile {given.profile}: there are {', '.join(profiles.names())}")
     if given.registry_dir is not None and given.plugin_dir is None:
         raise SettingsError("--registry-dir goes with --plugin-dir")
     if given.plugin_dir is not None and not given.nodes:

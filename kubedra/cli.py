@@ -48,6 +48,7 @@ usage: kubedra COMMAND [FLAGS]
   controllers   controllers and scheduler alone, against any Kubernetes API server
   node add      an emulated node, with devices from slice files or the example driver
   profiles      hardware that nodes may have, for up --profile and node add --profile
+  profiles capture  a profile of what a node of a live cluster has
   node run      the kubelet of one node with real drivers, against any Kubernetes API server
   credentials   a certificate, tokens and kubeconfigs for a server that others reach
   data check    what is damaged in a data directory
@@ -178,7 +179,7 @@ def _node_parser() -> Parser:
     add.add_argument(
         "--devices", type=int, default=0, metavar="N", help="publish N example GPUs (driver gpu.example.com)"
     )
-    add.add_argument("--profile", default="", metavar="NAME", help="hardware that `kubedra profiles` lists")
+    add.add_argument("--profile", default="", metavar="NAME", help="hardware that `kubedra profiles` lists, or a file")
     add.add_argument(
         "--label", action="append", default=[], metavar="KEY=VALUE", help="a label of the node; may be given again"
     )
@@ -206,15 +207,55 @@ def _names(options: argparse.Namespace, captured: Captured) -> list[tuple[str, s
 
 
 def profiles(args: Sequence[str]) -> int:
-    """`kubedra profiles`: what hardware nodes may have."""
+    """`kubedra profiles [list]`: what hardware nodes may have; `kubedra profiles capture NODE`: that of a live one."""
     from kubedra import profiles as known
 
-    Parser(prog="kubedra profiles", description="Hardware for `up --profile` and `node add --profile`.").parse_args(
-        args
-    )
+    options = _profiles_parser().parse_args(args)
+    if options.command == "capture":
+        return _capture(options)
     width = max(map(len, known.names()))
     for name in known.names():
         print(f"{name:{width}}  {known.load(name).description}")
+    return 0
+
+
+def _profiles_parser() -> Parser:
+    parser = Parser(prog="kubedra profiles", description="Hardware for `up --profile` and `node add --profile`.")
+    commands = parser.add_subparsers(dest="command", metavar="list|capture")
+    commands.add_parser("list", help="the profiles that there are (also without a command)")
+    capture = commands.add_parser("capture", help="a profile of what a node of a live cluster has, as YAML")
+    capture.add_argument("node", help="the node")
+    capture.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there (default: standard output)")
+    where = capture.add_mutually_exclusive_group()
+    where.add_argument("--server", metavar="URL", help="the API server's address")
+    where.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: $KUBECONFIG, .kubedra/kubeconfig")
+    return parser
+
+
+def _capture(options: argparse.Namespace) -> int:
+    import httpx
+    import yaml
+
+    from kubedra import kubeconfig
+    from kubedra.client import ApiError, Client
+    from kubedra.profiles.capture import profile_of
+
+    try:
+        with (
+            Client(options.server)
+            if options.server
+            else Client.from_kubeconfig(options.kubeconfig or kubeconfig.default())
+        ) as client:
+            found = profile_of(options.node, client.list("resourceslices"), client.list("deviceclasses"))
+        text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
+        if options.output is None:
+            print(text, end="")
+        else:
+            options.output.write_text(text)
+    except (ApiError, ValueError, OSError) as error:
+        return fail(str(error))
+    except httpx.HTTPError as error:
+        return fail(f"{options.server or 'the server'}: {error}")
     return 0
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kubedra import profiles
 from kubedra.manifests import Manifest, load
 from kubedra.methods import ApiError
-from kubedra.profiles import load as load_profile
 from kubedra.steps import Steps
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def node_object(
     """A Node as `kubedra node add` creates it; the agent fills in what a kubelet would."""
     annotations = {EMULATED: "true", **({DEVICES: str(devices)} if devices else {})}
     if profile:
-        annotations[PROFILE] = load_profile(profile).name
+        annotations[PROFILE] = profiles.named(profile)
     node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": annotations}}
     if labels:
         node["metadata"]["labels"] = dict(labels)

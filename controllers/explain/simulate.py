@@ -112,7 +112,7 @@ def _more_nodes(world: World, given: argparse.Namespace) -> None:
         raise FlagError("--profile and --more-nodes belong together")
     if not given.more_nodes:
         return
-    profile = profiles.load(given.profile)
+    profile = profiles.load(profiles.named(given.profile))
     for item in profile.classes():
         name = item["metadata"]["name"]
         if world.of(DEVICE_CLASSES).get(name) is None:

@@ -19,8 +19,11 @@ from apiserver.api.status import StatusError
 from controllers.claims.pods import claim_names, is_reserved_for_pod
 from controllers.node.addresses import PodAddresses
 from controllers.node.annotations import is_emulated
+from controllers.node.devicefaults import NONE as NO_FAULTS
+from controllers.node.devicefaults import DeviceFaults, device_faults
 from controllers.node.dra.checkpoint import NoCheckpoint
-from controllers.node.dra.emulated import EmulatedDrivers
+from controllers.node.dra.drivers import ClaimId
+from controllers.node.dra.emulated import EmulatedDrivers, EmulatedHealth
 from controllers.node.dra.manager import DraFeatures, DraManager
 from controllers.node.dra.metrics import DraMetrics
 from controllers.node.kubelet import Host, Kubelet, Timings
@@ -57,7 +60,8 @@ class NodeAgent(ControllerComponent):
         self._pods_of_claim = self._pods.index("claims", _claim_keys)
         #: A kubelet of one node reads claims one by one, as it is allowed to.
         self._claims = None if options.node else informers.device_kind(RESOURCE_CLAIMS, options.features)
-        self._registration = Registration(client, informers, options)
+        self._controller = Controller(NAME, self.reconcile, workers=8)
+        self._registration = Registration(client, informers, options, self._slices_changed)
         self._choice = random.Random(options.seed)  # noqa: S311 - no secret
         self._addresses = PodAddresses(options.node)
         self._dra_metrics = DraMetrics()
@@ -65,7 +69,6 @@ class NodeAgent(ControllerComponent):
         self._kubelets: dict[str, _Running] = {}
         self._gone: dict[str, Json] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._controller = Controller(NAME, self.reconcile, workers=8)
         for informer in (self._nodes, self._pods, self._claims, self._registration.slices):
             if informer is not None:
                 self._controller.require(informer)
@@ -100,6 +103,9 @@ class NodeAgent(ControllerComponent):
             self._controller.queue.add(f"node:{key_of(node)}")
             for pod in self._pods_of_node.get(key_of(node)):
                 self._controller.queue.add(f"pod:{key_of(pod)}")
+
+    def _slices_changed(self, node: str) -> None:
+        self._controller.queue.add(f"node:{node}")
 
     def _node_gone(self, node: Json) -> None:
         self._registration.forget(node)
@@ -184,8 +190,9 @@ class NodeAgent(ControllerComponent):
             plugins = self._plugins if node == self._options.plugin_node else None
             if plugins is None:
                 features, metrics = self._dra_features(), self._dra_metrics
-                manager = DraManager(EmulatedDrivers(), self._read_claim, NoCheckpoint(), features, metrics)
-                kubelet = Kubelet(host, manager, recorder)
+                drivers = EmulatedDrivers(lambda: self._faults(node), self._results)
+                manager = DraManager(drivers, self._read_claim, NoCheckpoint(), features, metrics)
+                kubelet = Kubelet(host, manager, recorder, self._emulated_health(node, manager))
             else:
                 kubelet = Kubelet(host, plugins.claims, recorder, plugins.with_health)
                 tasks.append(self._group.create_task(plugins.run()))
@@ -217,6 +224,24 @@ class NodeAgent(ControllerComponent):
                     self._controller.queue.add(f"pod:{key_of(pod)}")
 
         return PluginHost(self._client, self._read_live, options, self._dra_metrics, pods, changed)
+
+    def _faults(self, node: str) -> DeviceFaults:
+        found = self._nodes.get(node)
+        return NO_FAULTS if found is None else device_faults(found)
+
+    def _results(self, claim: ClaimId) -> Sequence[Json]:
+        """What the claim was given, as far as it was seen."""
+        found = self._claims.get(f"{claim.namespace}/{claim.name}") if self._claims is not None else None
+        allocation = (found or {}).get("status", {}).get("allocation") or {}
+        results: Sequence[Json] = (allocation.get("devices") or {}).get("results") or ()
+        return results
+
+    def _emulated_health(self, node: str, claims: DraManager) -> EmulatedHealth | None:
+        enabled = self._features.enabled
+        if not enabled("ResourceHealthStatus"):
+            return None
+        messages = enabled("ResourceHealthStatusMessage")
+        return EmulatedHealth(claims.cache, lambda: self._faults(node), messages=messages)
 
     def _dra_features(self) -> DraFeatures:
         enabled = self._features.enabled

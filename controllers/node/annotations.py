@@ -11,8 +11,24 @@ Json = dict[str, Any]
 EMULATED = "kubedra.dev/emulated"
 #: On a Node: how many example GPUs its driver publishes, as "8" or "DRIVER=8".
 DEVICES = "kubedra.dev/devices"
-#: On a Node: the hardware that its drivers publish, a name of `kubedra.profiles`.
+#: On a Node: the hardware that its drivers publish, a name of `kubedra.profiles` or a whole profile
+#: as JSON.
 PROFILE = "kubedra.dev/profile"
+#: On a Node without real drivers: what is wrong with its devices and drivers (`devicefaults`). Devices are listed as
+#: "gpu-0, gpu-1"; of two drivers' devices of one name one is meant by "DRIVER/gpu-0".
+LOST_DEVICES = "kubedra.dev/lost-devices"
+#: "gpu-0=KEY:EFFECT, gpu-1=KEY=VALUE:EFFECT".
+TAINTED_DEVICES = "kubedra.dev/tainted-devices"
+#: "gpu-0, gpu-1=MESSAGE". Where it is there at all, the other devices are reported as healthy.
+UNHEALTHY_DEVICES = "kubedra.dev/unhealthy-devices"
+#: Drivers that are not registered.
+MISSING_DRIVERS = "kubedra.dev/missing-drivers"
+#: Drivers answer with this error for each claim, or for those that have one of PREPARE_ERROR_DEVICES.
+PREPARE_ERROR = "kubedra.dev/prepare-error"
+PREPARE_ERROR_DEVICES = "kubedra.dev/prepare-error-devices"
+UNPREPARE_ERROR = "kubedra.dev/unprepare-error"
+#: How long a driver takes to prepare, as "5s".
+PREPARE_TAKES = "kubedra.dev/prepare-takes"
 #: On a Pod: its containers end by themselves after so many seconds, as "2" or "0.5s". This and the following may be
 #: said of one container, init containers included: `kubedra.dev/exit-after.NAME`.
 EXIT_AFTER = "kubedra.dev/exit-after"
@@ -70,3 +86,14 @@ def _seconds(value: str, default: timedelta | None) -> timedelta | None:
         return max(timedelta(seconds=float(value.removesuffix("s"))), timedelta())
     except (ValueError, OverflowError):
         return default
+
+
+def listed(obj: Json, name: str) -> list[tuple[str, str]]:
+    """An annotation that lists things, as "a, b=something": (thing, what is said of it)."""
+    items = (item.strip() for item in (annotation(obj, name) or "").split(","))
+    return [(key.strip(), value.strip()) for key, _, value in (item.partition("=") for item in items if item)]
+
+
+def seconds_of(obj: Json, name: str) -> timedelta:
+    """An annotation that is a time, as "3s"; none where it is absent or cannot be understood."""
+    return _seconds(annotation(obj, name) or "0", None) or timedelta()

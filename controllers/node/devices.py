@@ -1,6 +1,6 @@
 """The example driver: what it publishes on a node, and the class that selects it.
 
-The values are those of the DRA example driver's `gpu` profile, so that manifests written for it run here.
+Values are those of the DRA example driver's `gpu` profile, so that manifests written for it run here.
 """
 
 from __future__ import annotations
@@ -32,25 +32,4 @@ def example_device(node: str, index: int) -> Json:
             "driverVersion": {"version": "1.0.0"},
         },
         "capacity": {"memory": {"value": "80Gi"}},
-    }
-
-
-def example_slice(node: Json, driver: str, count: int) -> Json:
-    """The slice of a node's GPUs: one pool, named after the node and owned by it."""
-    name = node["metadata"]["name"]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {
-            "generateName": f"{name}-{driver}-",
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"], "controller": True}
-            ],
-        },
-        "spec": {
-            "driver": driver,
-            "nodeName": name,
-            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-            "devices": [example_device(name, index) for index in range(count)],
-        },
     }

@@ -6,20 +6,20 @@ Slices are published before the node becomes Ready, so that whoever waits for th
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from apiserver import clock
 from controllers.node.addresses import Pool
-from controllers.node.annotations import DEVICES, EMULATED, PROFILE, annotation, devices_of
-from controllers.node.devices import example_class, example_slice
+from controllers.node.annotations import DEVICES, EMULATED, PROFILE
+from controllers.node.devices import example_class
+from controllers.node.publishing import EmulatedSlices
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import DEVICE_CLASSES, LEASES, NODES, RESOURCE_SLICES, Json, Kind
 from controllers.runtime.times import go_time, micro_time, parse_time
 from controllers.runtime.workqueue import Resync
-from kubedra import profiles
-from kubedra.driver.pools import Owner, plan
 
 CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 _HEALTHY = (
@@ -32,23 +32,25 @@ log = logging.getLogger(__name__)
 _LEASE_SECONDS = 40
 _RENEW = Resync(seconds=10)
 _HEARTBEAT = timedelta(minutes=5)
-#: Within this time a slice that was published is seen.
-_SEEN_WITHIN = timedelta(seconds=5)
 
 
 class Registration:
     """Creates the nodes of `options.nodes`, and keeps every emulated node registered, Ready and alive."""
 
-    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+    def __init__(
+        self, client: Client, informers: Informers, options: Options, changed: Callable[[str], None] = lambda node: None
+    ) -> None:
+        """`changed` is called with the name of a node whose slices have changed."""
         self._kubelet = client.named("kubelet")
-        self._driver = client.named("dra-example-driver")
         self._options = options
         # A kubelet of one node has no example driver, and may not read the slices of others.
         self.slices = None if options.node else informers.device_kind(RESOURCE_SLICES, options.features)
         self._addresses = Pool("172.18.0.0/16", options.node)
         self._capacity: dict[str, Json] = {}
         self._lease_due: dict[str, datetime] = {}
-        self._published: dict[tuple[str, str], datetime] = {}
+        self._publishing = None
+        if self.slices is not None:
+            self._publishing = EmulatedSlices(client.named("dra-example-driver"), self.slices, changed)
 
     def note(self, node: Json) -> None:
         """A node that was found: its address is taken."""
@@ -61,7 +63,8 @@ class Registration:
         self._addresses.forget(node["metadata"]["uid"])
         self._lease_due.pop(node["metadata"]["uid"], None)
         self._capacity.pop(node["metadata"]["uid"], None)
-        self._published = {key: when for key, when in self._published.items() if key[0] != node["metadata"]["uid"]}
+        if self._publishing is not None:
+            self._publishing.forget(node)
 
     async def provision(self) -> None:
         """What `--nodes N --devices DRIVER` asks for; what exists already is left as it is. Nodes of a server without
@@ -103,52 +106,12 @@ class Registration:
 
     async def keep(self, node: Json) -> timedelta:
         """One round for one node; when to come again."""
-        await self._publish(node)
+        if self._publishing is not None:
+            await self._publishing.keep(node)
         await self._label(node)
         await self._report(node)
         await self._renew(node)
         return _RENEW
-
-    async def _publish(self, node: Json) -> None:
-        if self.slices is None:
-            return
-        if profile := annotation(node, PROFILE):
-            await self._publish_profile(node, profile)
-        wanted = devices_of(node)
-        if wanted is None:
-            return
-        driver, count = wanted
-        if self._is_missing(node, driver):
-            await self._driver.create(RESOURCE_SLICES, example_slice(node, driver, count))
-
-    async def _publish_profile(self, node: Json, name: str) -> None:
-        """What the drivers of a profile publish, where they have nothing on the node yet."""
-        try:
-            profile = profiles.load(name)
-        except ValueError as error:
-            log.warning("node %s: %s", node["metadata"]["name"], error)
-            return
-        meta = node["metadata"]
-        pools = {driver: pool for driver, pool in profile.pools(meta["name"]).items() if self._is_missing(node, driver)}
-        for item in profile.classes() if pools else ():
-            await self._create(DEVICE_CLASSES, item)
-        for driver, pool in pools.items():
-            for made in plan(driver, Owner(meta["name"], meta["uid"]), meta["name"], pool, ()).creates:
-                kind = {"apiVersion": RESOURCE_SLICES.api_version, "kind": RESOURCE_SLICES.kind}
-                await self._driver.create(RESOURCE_SLICES, {**kind, **made})
-
-    def _is_missing(self, node: Json, driver: str) -> bool:
-        """Whether a driver has nothing on the node. What was published a moment ago may not be seen yet."""
-        assert self.slices is not None
-        meta, now = node["metadata"], clock.now()
-        specs = (s["spec"] for s in self.slices.objects.values())
-        if any(spec["driver"] == driver and spec.get("nodeName") == meta["name"] for spec in specs):
-            return False
-        before = self._published.get((meta["uid"], driver))
-        if before is not None and now - before < _SEEN_WITHIN:
-            return False
-        self._published[meta["uid"], driver] = now
-        return True
 
     async def _label(self, node: Json) -> None:
         name = node["metadata"]["name"]

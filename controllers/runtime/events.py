@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from apiserver import clock
 from apiserver.api.status import StatusError
@@ -50,17 +52,17 @@ def reference(obj: Json) -> Json:
     return {name: value for name, value in fields.items() if value}
 
 
-class _Names:
-    """Names of events. The clock counts microseconds; the last three digits of the nanoseconds count events."""
+#: How many events were made on a loop. All recorders of a process count together: on a virtual loop two components
+#: often speak of one object at the same time, and the second event would be refused.
+_MADE: WeakKeyDictionary[asyncio.AbstractEventLoop, Iterator[int]] = WeakKeyDictionary()
 
-    def __init__(self) -> None:
-        self._made = 0
 
-    def next(self, name: str, now: datetime) -> str:
-        self._made += 1
-        micros = (now - datetime(1970, 1, 1, tzinfo=now.tzinfo)) // timedelta(microseconds=1)
-        suffix = f".{micros * 1000 + self._made % 1000:x}"
-        return name[: _LONGEST_NAME - len(suffix)].rstrip("-.") + suffix
+def _event_name(name: str, now: datetime) -> str:
+    """The name of an event. The clock counts microseconds; the last three digits of the nanoseconds count events."""
+    made = next(_MADE.setdefault(asyncio.get_running_loop(), count(1)))
+    micros = (now - datetime(1970, 1, 1, tzinfo=now.tzinfo)) // timedelta(microseconds=1)
+    suffix = f".{micros * 1000 + made % 1000:x}"
+    return name[: _LONGEST_NAME - len(suffix)].rstrip("-.") + suffix
 
 
 class _Writer:
@@ -103,7 +105,6 @@ class EventRecorder:
         self._client = client
         self._component, self._instance = component, f"{component}-{host}"
         self._writer = _Writer(client)
-        self._names = _Names()
         self._cache: dict[tuple[object, ...], Json] = {}
 
     def record(
@@ -122,7 +123,7 @@ class EventRecorder:
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {
-                "name": self._names.next(ref["name"], now),
+                "name": _event_name(ref["name"], now),
                 "namespace": ref.get("namespace", "default"),
             },
             "eventTime": micro_time(now),
@@ -199,7 +200,6 @@ class CoreEventRecorder:
         self._client = client
         self._component, self._host = component, host
         self._writer = _Writer(client)
-        self._names = _Names()
         self._correlator = Correlator()
         self._kind: Kind = CORE_EVENTS
 
@@ -212,7 +212,7 @@ class CoreEventRecorder:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                "name": self._names.next(ref["name"], now),
+                "name": _event_name(ref["name"], now),
                 "namespace": ref.get("namespace", "default"),
             },
             "involvedObject": ref,

@@ -1,9 +1,10 @@
 """Hardware that you do not have: what real drivers publish for it, as data files.
 
-A profile is a YAML file beside this one: `description`, `classes` (name → CEL expression) and `drivers` (name →
-groups). A group is repeated (`repeat`, `i` counts from 0); it has `counters` (counter sets) and `devices`, which may be
-repeated too (`j`). In their texts `{i}`, `{j}`, `{node}` and `{uuid}` (of the node and `i`, always the same) are filled
-in as by `str.format`; where an `int` is meant the text becomes one.
+A profile is a YAML file, beside this one or of your own (`capture` makes one): `description`, `classes` (name → CEL
+expression, or the spec of a DeviceClass) and `drivers` (name → groups). A group is repeated (`repeat`, `i` counts from
+0); it has `counters` (counter sets) and `devices`, which may be repeated too (`j`). In their texts `{i}`, `{j}`,
+`{node}` and `{uuid}` (of the node and `i`, always the same) are filled in as by `str.format`; where an `int` is meant
+the text becomes one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from kubedra.driver.pools import Pool, split
 
 Json = dict[str, Any]
 _HERE = Path(__file__).parent
+#: How large a profile of one's own may be: it is kept in an annotation.
+MOST_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,9 @@ class Profile:
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "DeviceClass",
                 "metadata": {"name": name},
-                "spec": {"selectors": [{"cel": {"expression": expression}}]},
+                "spec": {"selectors": [{"cel": {"expression": said}}]} if isinstance(said, str) else said,
             }
-            for name, expression in (self.content.get("classes") or {}).items()
+            for name, said in (self.content.get("classes") or {}).items()
         ]
 
     def pools(self, node: str) -> dict[str, Pool]:
@@ -51,15 +54,44 @@ def names() -> list[str]:
     return sorted(path.stem for path in _HERE.glob("*.yaml"))
 
 
-@lru_cache
-def load(name: str) -> Profile:
-    """Raises ValueError where there is no such profile."""
+def named(text: str) -> str:
+    """What a Node's annotation says of a profile: the name of one that there is, or the content of a file as JSON.
+    Raises ValueError and OSError.
+    """
+    if text in names() or not text.endswith((".yaml", ".yml", ".json")):
+        return load(text).name
+    import json
+
     import yaml
 
+    content = json.dumps(yaml.safe_load(Path(text).read_text()), separators=(",", ":"))
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"{text}: a profile has at most {MOST_BYTES} bytes, this one has {len(content)}")
+    try:
+        load(content).pools("n")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(f"{text}: not a profile: {error}") from error
+    return content
+
+
+@lru_cache
+def load(name: str) -> Profile:
+    """The profile of a name, or of what `named` made of a file. Raises ValueError where there is no such profile."""
+    import yaml
+
+    if name.startswith("{"):
+        return _read(yaml.safe_load(name))
     if name not in names():
         raise ValueError(f"there is no profile {name!r}; there are {', '.join(names())}")
     content = yaml.safe_load((_HERE / f"{name}.yaml").read_text())
     return Profile(name, content["description"], content)
+
+
+def _read(content: Any) -> Profile:
+    """A profile of somebody's own. Raises ValueError."""
+    if not isinstance(content, dict) or not isinstance(content.get("drivers"), dict):
+        raise ValueError("a profile has drivers: a mapping from their names to groups of devices")
+    return Profile("", str(content.get("description", "")), content)
 
 
 def _pool(groups: list[Json], node: str) -> Pool:

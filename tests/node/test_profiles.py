@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,3 +85,37 @@ def test_profiles_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profiles"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == profiles.names()
+
+
+def test_a_captured_node_is_a_profile_for_others(
+    kube: Kube, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kube.add_node("n1", profile="mig")
+    # A text that has braces of its own, and the name of the node.
+    device = {"name": "odd", "attributes": {"text": {"string": "{i} of n1"}}}
+    pool = {"name": "odd", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "odd.example.com", "nodeName": "n1", "pool": pool, "devices": [device]}
+    kube.apply({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "odd"}, "spec": spec})
+    file = tmp_path / "mine.yaml"
+    assert main(["profiles", "capture", "n1", "-o", str(file), f"--kubeconfig={kube.kubeconfig}"]) == 0
+    kube.add_node("n2", profile=str(file))
+
+    def published(node: str) -> list[Json]:
+        slices = [item["spec"] for item in kube.list("resourceslices") if item["spec"].get("nodeName") == node]
+        return sorted((d for spec in slices for d in spec.get("devices") or ()), key=lambda d: str(d["name"]))
+
+    wait_until(lambda: len(published("n2")) == len(published("n1")), "the devices of the second node")
+    odd, *others = reversed(published("n2"))
+    assert odd["attributes"] == {"text": {"string": "{i} of n2"}}
+    assert others == list(reversed(published("n1")[:-1]))
+    assert main(["profiles", "capture", "n3", f"--kubeconfig={kube.kubeconfig}"]) == 2
+    assert "no ResourceSlice of node n3: nothing to capture" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_profile_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("drivers: {d: [{devices: [{name: '{nothing}'}]}]}")
+    with pytest.raises(SettingsError, match=r"bad\.yaml: not a profile: 'nothing'"):
+        read([f"--profile={file}"])
+    with pytest.raises(SettingsError, match=r"none\.yaml: No such file or directory"):
+        read([f"--profile={tmp_path}/none.yaml"])

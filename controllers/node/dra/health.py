@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from controllers.claims.pods import ClaimReferenceError, claim_reference
 from controllers.node.dra.cache import ClaimCache
@@ -45,6 +45,12 @@ class Health:
     def shown(self) -> tuple[str, str, timedelta]:
         """What counts as a change."""
         return self.state, self.message, self.timeout
+
+
+class HealthSource(Protocol):
+    """Who knows how devices are."""
+
+    def get(self, driver: str, pool: str, device: str, now: datetime) -> Health: ...
 
 
 def report(pool: str, device: str, state: str, message: str, timeout: int) -> Health:
@@ -138,7 +144,13 @@ def pods_of(cache: ClaimCache, driver: str, changed: Iterable[Health]) -> set[st
 
 
 def container_statuses(
-    pod: Json, statuses: Iterable[Json], cache: ClaimCache, health: HealthCache, now: datetime, *, messages: bool = True
+    pod: Json,
+    statuses: Iterable[Json],
+    cache: ClaimCache,
+    health: HealthSource,
+    now: datetime,
+    *,
+    messages: bool = True,
 ) -> list[Json]:
     """Container statuses with `allocatedResourcesStatus`: of each claim that the container uses, its devices."""
     containers = {container["name"]: container for container in pod["spec"]["containers"]}
