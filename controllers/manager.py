@@ -34,6 +34,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "clusterrole-aggregation-controller": "controllers.clusterroles",
         "node-lifecycle-controller": "controllers.nodelifecycle",
         "disruption-controller": "controllers.disruption",
+        "cronjob-controller": "controllers.cronjob",
         "resourceclaim-controller": "controllers.resourceclaim",
         "device-taint-eviction-controller": "controllers.devicetainteviction",
         "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from apiserver.resources.batch.schedules import ScheduleError, check_location, check_schedule
+from apiserver.api.schedules import ScheduleError, check_location, parse_schedule
 from tests.resources.conftest import Judge
 
 Json = dict[str, Any]
@@ -33,7 +34,7 @@ def cron_job(job: Json | None = None, **spec: Any) -> Json:
     ],
 )
 def test_a_schedule_has_five_fields_or_a_name(schedule: str) -> None:
-    check_schedule(schedule)
+    parse_schedule(schedule)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_a_schedule_has_five_fields_or_a_name(schedule: str) -> None:
 )
 def test_what_is_no_schedule_is_told_why(schedule: str, error: str) -> None:
     with pytest.raises(ScheduleError) as wrong:
-        check_schedule(schedule)
+        parse_schedule(schedule)
     assert str(wrong.value) == error
 
 
@@ -120,3 +121,35 @@ def test_names_leave_room_for_those_of_jobs_and_old_zones_stay(judge: Judge) -> 
         "cannot use both timeZone field and TZ or CRON_TZ in schedule"
     )
     assert judge.update("cronjobs", old, zoned)[0]["metadata"]["generation"] == 2
+
+
+def times(schedule: str, after: str, number: int) -> list[str]:
+    parsed, moment, found = parse_schedule(schedule), datetime.fromisoformat(after), []
+    for _ in range(number):
+        following = parsed.next(moment)
+        if following is None:
+            break
+        moment = following
+        found.append(f"{moment:%m-%d %H:%M}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "expected"),
+    [
+        ("5,50 23,0 * * *", "2026-02-28T22:00:00Z", ["02-28 23:05", "02-28 23:50", "03-01 00:05"]),
+        # By number or by weekday where both are given, by both where one of them is any.
+        ("0 0 13 * fri", "2026-03-10T00:00:00Z", ["03-13 00:00", "03-20 00:00", "03-27 00:00", "04-03 00:00"]),
+        ("0 0 */1 * fri", "2026-03-10T00:00:00Z", ["03-13 00:00", "03-20 00:00"]),
+        ("0 0 */2 * fri", "2026-03-10T00:00:00Z", ["03-11 00:00", "03-13 00:00", "03-15 00:00"]),
+        ("0 0 29 2 *", "2026-03-01T00:00:00Z", ["02-29 00:00"]),
+        ("0 0 31 2 *", "2026-03-01T00:00:00Z", []),
+        # Clocks that change leave a time out, or repeat it.
+        ("TZ=Europe/Berlin 30 2 * * *", "2026-03-27T12:00:00Z", ["03-28 01:30", "03-30 00:30"]),
+        ("TZ=Europe/Berlin 30 2 * * *", "2026-10-24T12:00:00Z", ["10-25 00:30", "10-25 01:30", "10-26 01:30"]),
+        ("TZ=Asia/Tokyo @weekly", "2026-03-10T00:00:00Z", ["03-14 15:00"]),
+        ("@every 1h30m0.7s", "2026-03-10T00:00:00.5Z", ["03-10 01:30", "03-10 03:00"]),
+    ],
+)
+def test_a_schedule_says_when_something_runs(schedule: str, after: str, expected: list[str]) -> None:
+    assert times(schedule, after, len(expected) or 1) == expected

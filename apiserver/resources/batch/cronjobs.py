@@ -119,11 +119,11 @@ def _spec_errors(spec: Json, old: Json | None) -> list[FieldError]:
 
 def _schedule(path: Path, schedule: str, zone: str | None, *, with_zone: bool) -> list[FieldError]:
     """`with_zone`: the stored schedule has a time zone, as once was allowed."""
-    from apiserver.resources.batch.schedules import ScheduleError, check_schedule
+    from apiserver.api.schedules import ScheduleError, parse_schedule
 
     errors: list[FieldError] = []
     try:
-        check_schedule(schedule)
+        parse_schedule(schedule)
     except ScheduleError as error:
         errors.append(invalid(path, schedule, str(error)))
     if "TZ" in schedule:
@@ -135,7 +135,7 @@ def _schedule(path: Path, schedule: str, zone: str | None, *, with_zone: bool) -
 
 
 def _time_zone(path: Path, zone: str | None) -> list[FieldError]:
-    from apiserver.resources.batch.schedules import ScheduleError, check_location
+    from apiserver.api.schedules import ScheduleError, check_location
 
     if zone is None:
         return []
