@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from apiserver.admission.default_ingress_class import DefaultIngressClass
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.limit_ranger import LimitRanger
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -117,6 +118,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
     "PodGroupProtection": PodGroupProtection,
     "RuntimeClass": RuntimeClass,
+    "DefaultIngressClass": DefaultIngressClass,
     "PodTopologyLabels": PodTopologyLabels,
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
     "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,

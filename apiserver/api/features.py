@@ -23,7 +23,7 @@ class FeatureError(ValueError):
 
 
 class Stage(NamedTuple):
-    """A gate in one release: `name` Alpha, Beta or GA."""
+    """A gate in one release: `name` Alpha, Beta, GA or Deprecated."""
 
     name: str
     on: bool
@@ -46,7 +46,8 @@ class Gate(NamedTuple):
 
 _STAGES: Final = {
     "a-": Stage("Alpha", False), "b-": Stage("Beta", False), "b+": Stage("Beta", True),
-    "g+": Stage("GA", True), "gL": Stage("GA", True, locked=True),
+    "g-": Stage("GA", False), "g+": Stage("GA", True), "d+": Stage("Deprecated", True),
+    "gL": Stage("GA", True, locked=True),
 }  # fmt: skip
 _DRA: Final = ("DynamicResourceAllocation",)
 
@@ -135,6 +136,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "SchedulerQueueingHints": _gate("28:b- 32:b+ 34:gL"),
     "ServiceAccountNodeAudienceRestriction": _gate("32:b- 33:b+"),
     "ServiceAccountTokenPodNodeInfo": _gate("29:a- 30:b+ 32:gL"),
+    "ServiceCIDRStatusFieldWiping": _gate("0:g- 36:d+"),
     "ShardedListAndWatch": _gate("36:a-"),
     "StrictIPCIDRValidation": _gate("33:a- 36:b+"),
     "SupplementalGroupsPolicy": _gate("31:a- 33:b+ 35:gL"),

@@ -23,6 +23,7 @@ _TAGGED: Final = "io.k8s.apimachinery."
 #: Where Go's name is not the JSON name with a capital; by JSON name, or by type and JSON name.
 _GO_NAMES: Final = {
     "cel": "CEL",
+    "cidrs": "CIDRs",
     "uid": "UID",
     "ip": "IP",
     "ips": "IPs",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.networks import ip_texts
 
 __all__ = [
     "NAME_RULES",
@@ -359,6 +360,7 @@ NAME_RULES: Final[dict[str, Check]] = {
     "label": dns_label,
     "dns1035-label": dns1035_label,
     "path-segment": path_segment,
+    "ip": ip_texts,
 }
 
 
@@ -370,6 +372,6 @@ def object_name(rule: str, name: str, prefix: bool = False) -> list[str]:
         return path_segment_prefix(name) if prefix else path_segment(name)
     if rule == "long-name" and prefix:
         return []
-    if prefix and len(name) > 1 and name.endswith("-"):
+    if prefix and rule != "ip" and len(name) > 1 and name.endswith("-"):
         name = name[:-2] + "a"
     return NAME_RULES[rule](name)

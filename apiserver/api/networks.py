@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     import ipaddress
 
 __all__ = [
+    "canonical_cidr",
     "canonical_interface",
     "canonical_ip",
     "cidr_family",
     "ip_family",
+    "ip_texts",
     "legacy_cidr",
     "legacy_ip",
     "parse_address",
@@ -24,6 +26,8 @@ __all__ = [
 
 _CIDR = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 _SUBNET = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_ZEROS = "must not have leading 0s"
+_MAPPED = "must not be an IPv4-mapped IPv6 address"
 _IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
@@ -65,8 +69,21 @@ def cidr_family(text: str) -> int:
     return 0 if parsed is None else parsed.version
 
 
-def legacy_cidr(path: Path, text: str) -> list[FieldError]:
-    return [] if parse_interface(text) is not None else [invalid(path, text, _SUBNET)]
+def legacy_cidr(path: Path, text: str, strict: bool = False) -> list[FieldError]:
+    """A range of addresses; `strict` as in `legacy_ip`."""
+    parsed = parse_interface(text)
+    if parsed is None:
+        return [invalid(path, text, _SUBNET)]
+    if not strict:
+        return []
+    address, _, length = text.partition("/")
+    if str(int(length)) != length or (parsed.version == 4 and str(parsed.ip) != address):
+        return [invalid(path, text, "must not have leading 0s in IP or prefix length")]
+    if getattr(parsed.ip, "ipv4_mapped", None) is not None:
+        return [invalid(path, text, "must not have an IPv4-mapped IPv6 address")]
+    if parsed.ip != parsed.network.network_address:
+        return [invalid(path, text, "must not have bits set beyond the prefix length")]
+    return []
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -93,16 +110,33 @@ def legacy_ip(path: Path, text: str, strict: bool = False) -> list[FieldError]:
     if parsed is None:
         return [invalid(path, text, _IP)]
     if strict and parsed.version == 4 and str(parsed) != text:
-        return [invalid(path, text, "must not have leading 0s")]
+        return [invalid(path, text, _ZEROS)]
     if strict and getattr(parsed, "ipv4_mapped", None) is not None:
-        return [invalid(path, text, "must not be an IPv4-mapped IPv6 address")]
+        return [invalid(path, text, _MAPPED)]
     return []
+
+
+def ip_texts(text: str) -> list[str]:
+    """What is wrong with an address that has to be in its one written form."""
+    parsed = parse_address(text)
+    if parsed is None:
+        return [_IP]
+    if parsed.version == 4 and str(parsed) != text:
+        return [_ZEROS]
+    if getattr(parsed, "ipv4_mapped", None) is not None:
+        return [_MAPPED]
+    return [] if str(parsed) == text else [f'must be in canonical form ("{parsed}")']
 
 
 def canonical_ip(path: Path, text: str) -> list[FieldError]:
     """An address in its one written form."""
-    errors = legacy_ip(path, text, strict=True)
-    if errors:
+    return [invalid(path, text, wrong) for wrong in ip_texts(text)]
+
+
+def canonical_cidr(path: Path, text: str) -> list[FieldError]:
+    """A range of addresses in its one written form."""
+    parsed = parse_interface(text)
+    errors = legacy_cidr(path, text, strict=True)
+    if errors or parsed is None or str(parsed.network) == text:
         return errors
-    canonical = str(parse_address(text))
-    return [] if canonical == text else [invalid(path, text, f'must be in canonical form ("{canonical}")')]
+    return [invalid(path, text, f'must be in canonical form ("{parsed.network}")')]

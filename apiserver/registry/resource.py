@@ -73,7 +73,7 @@ class Version:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A column of the Table form. `cell(obj)` gives its value for an object in hub form; `now`-dependent cells (ages)
-    take it as second argument when `timed`."""
+    take it as second argument when `timed`. A column that is not `told` has cells, and no definition."""
 
     name: str
     cell: Callable[..., Any]
@@ -81,6 +81,7 @@ class Column:
     format: str = ""
     priority: int = 0
     timed: bool = False
+    told: bool = True
     description: str = ""
 
 

@@ -25,6 +25,7 @@ from apiserver.resources.events import CORE_EVENTS, EVENTS
 from apiserver.resources.leases import LEASES
 from apiserver.resources.limitranges import LIMIT_RANGES
 from apiserver.resources.namespaces import NAMESPACES
+from apiserver.resources.networking import NETWORKING
 from apiserver.resources.nodes import NODES
 from apiserver.resources.pods import BINDINGS, PODS
 from apiserver.resources.podtemplates import POD_TEMPLATES
@@ -77,6 +78,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     LEASES,
     ENDPOINT_SLICES,
     EVENTS,
+    *NETWORKING,
     POD_DISRUPTION_BUDGETS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,

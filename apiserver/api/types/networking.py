@@ -1,0 +1,142 @@
+"""Ingress, IngressClass and NetworkPolicy of networking.k8s.io/v1."""
+
+from __future__ import annotations
+
+from apiserver.api.limits import FIXED, Limits
+from apiserver.api.schema import INT32, INT_OR_STRING, STRING, ListOf, Struct, field, string
+from apiserver.api.types.core.containers import Protocol
+from apiserver.api.types.core.references import TypedLocalObjectReference
+from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
+
+PolicyType = string("v1.PolicyType", "Egress", "Ingress")
+PathType = string("v1.PathType", "Exact", "ImplementationSpecific", "Prefix")
+
+IPBlock = Struct("io.k8s.api.networking.v1.IPBlock", lambda: (
+    field("cidr", 1, STRING, omit=False, required=True,
+        doc="The range in CIDR notation, such as 192.168.1.0/24 or 2001:db8::/64."),
+    field("except", 2, ListOf(STRING), doc="Ranges inside of cidr that are left out."),
+), doc="IPBlock is a range of addresses with exceptions.")
+NetworkPolicyPort = Struct("io.k8s.api.networking.v1.NetworkPolicyPort", lambda: (
+    field("protocol", 1, Protocol, pointer=True, fills="TCP", doc="TCP (the default), UDP or SCTP."),
+    field("port", 2, INT_OR_STRING, pointer=True,
+        doc="Port of the pod by number or name; all ports of the protocol when not set."),
+    field("endPort", 3, INT32, pointer=True, doc="Last port of a range that begins with port, which is a number then."),
+), doc="NetworkPolicyPort is a port, or a range of ports, that traffic may use.")
+NetworkPolicyPeer = Struct("io.k8s.api.networking.v1.NetworkPolicyPeer", lambda: (
+    field("podSelector", 1, LabelSelector, pointer=True,
+        doc="Labels of pods, in the namespaces of namespaceSelector or, without that, of the policy."),
+    field("namespaceSelector", 2, LabelSelector, pointer=True,
+        doc="Labels of namespaces, all of whose pods are meant unless podSelector chooses among them."),
+    field("ipBlock", 3, IPBlock, pointer=True, doc="Addresses, usually outside of the cluster."),
+), doc="NetworkPolicyPeer is who may send or get traffic; ipBlock stands alone.")
+NetworkPolicyIngressRule = Struct("io.k8s.api.networking.v1.NetworkPolicyIngressRule", lambda: (
+    field("ports", 1, ListOf(NetworkPolicyPort), doc="Ports that may be reached; all when empty."),
+    field("from", 2, ListOf(NetworkPolicyPeer), doc="Who may send; everybody when empty."),
+), doc="NetworkPolicyIngressRule allows traffic to pods: what matches both ports and from.")
+NetworkPolicyEgressRule = Struct("io.k8s.api.networking.v1.NetworkPolicyEgressRule", lambda: (
+    field("ports", 1, ListOf(NetworkPolicyPort), doc="Ports that may be sent to; all when empty."),
+    field("to", 2, ListOf(NetworkPolicyPeer), doc="Who may be sent to; everybody when empty."),
+), doc="NetworkPolicyEgressRule allows traffic from pods: what matches both ports and to.")
+NetworkPolicySpec = Struct("io.k8s.api.networking.v1.NetworkPolicySpec", lambda: (
+    field("podSelector", 1, LabelSelector, omit=False,
+        doc="Labels of the pods that the policy is about; all pods of the namespace when empty."),
+    field("ingress", 2, ListOf(NetworkPolicyIngressRule),
+        doc="What may come in, by any of the rules; nothing when empty."),
+    field("egress", 3, ListOf(NetworkPolicyEgressRule),
+        doc="What may go out, by any of the rules; nothing when empty, if policyTypes has Egress."),
+    field("policyTypes", 4, ListOf(PolicyType),
+        doc="Ingress, Egress or both; Ingress, and Egress if there are rules for it, when not set."),
+), doc="NetworkPolicySpec says which traffic of which pods is allowed.")
+NetworkPolicy = Struct("io.k8s.api.networking.v1.NetworkPolicy", lambda: (
+    TYPE_META,
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, NetworkPolicySpec, omit=False, doc="Which traffic is allowed."),
+), gvk=("networking.k8s.io", "v1", "NetworkPolicy"),
+    doc="NetworkPolicy says which network traffic of a namespace's pods is allowed.")
+ServiceBackendPort = Struct("io.k8s.api.networking.v1.ServiceBackendPort", lambda: (
+    field("name", 1, STRING, doc="Name of the port."),
+    field("number", 2, INT32, doc="Number of the port."),
+), atomic=True, doc="ServiceBackendPort names a port of a service: by name or by number.")
+IngressServiceBackend = Struct("io.k8s.api.networking.v1.IngressServiceBackend", lambda: (
+    field("name", 1, STRING, omit=False, required=True, doc="Name of the service, in the ingress's namespace."),
+    field("port", 2, ServiceBackendPort, omit=False, doc="Port of the service."),
+), doc="IngressServiceBackend is a service that gets requests.")
+IngressBackend = Struct("io.k8s.api.networking.v1.IngressBackend", lambda: (
+    field("service", 4, IngressServiceBackend, pointer=True, doc="The service."),
+    field("resource", 3, TypedLocalObjectReference, pointer=True,
+        doc="Another object of the ingress's namespace, for the ingress's controller to understand."),
+), doc="IngressBackend is what gets requests: either a service or another object.")
+HTTPIngressPath = Struct("io.k8s.api.networking.v1.HTTPIngressPath", lambda: (
+    field("path", 1, STRING,
+        doc="Path of the request, beginning with a slash; all paths when empty, with pathType ImplementationSpecific."),
+    field("pathType", 3, PathType, omit=False, pointer=True, required=True,
+        doc="Exact, Prefix (by whole elements of the path) or ImplementationSpecific."),
+    field("backend", 2, IngressBackend, omit=False, required=True, doc="What gets the requests."),
+), doc="HTTPIngressPath sends the requests of a path to a backend.")
+HTTPIngressRuleValue = Struct("io.k8s.api.networking.v1.HTTPIngressRuleValue", lambda: (
+    field("paths", 1, ListOf(HTTPIngressPath), omit=False, required=True, keep_empty=True, doc="Paths, at least one."),
+), doc="HTTPIngressRuleValue lists the paths of a host.")
+IngressRuleValue = Struct("io.k8s.api.networking.v1.IngressRuleValue", lambda: (
+    field("http", 1, HTTPIngressRuleValue, pointer=True, doc="Paths and their backends."),
+), doc="IngressRuleValue is what a rule does with the requests of its host.")
+IngressRule = Struct("io.k8s.api.networking.v1.IngressRule", lambda: (
+    field("host", 1, STRING, doc="Name of the host, such as foo.example.com or *.example.com; all hosts when empty."),
+    field("", 2, IngressRuleValue, inline=True),
+), doc="IngressRule is about the requests for one host.")
+IngressTLS = Struct("io.k8s.api.networking.v1.IngressTLS", lambda: (
+    field("hosts", 1, ListOf(STRING), doc="Hosts of the certificate; those of the ingress's controller when empty."),
+    field("secretName", 2, STRING, doc="Secret with the certificate and its key."),
+), doc="IngressTLS is about the certificate of some hosts.")
+IngressSpec = Struct("io.k8s.api.networking.v1.IngressSpec", lambda: (
+    field("ingressClassName", 4, STRING, pointer=True,
+        doc="IngressClass whose controller handles the ingress; the default class when not set."),
+    field("defaultBackend", 1, IngressBackend, pointer=True, doc="What gets the requests that no rule matches."),
+    field("tls", 2, ListOf(IngressTLS), doc="Certificates for the hosts."),
+    field("rules", 3, ListOf(IngressRule), keep_empty=True, doc="Rules by host."),
+), doc="IngressSpec says which requests from outside go where.")
+IngressPortStatus = Struct("io.k8s.api.networking.v1.IngressPortStatus", lambda: (
+    field("port", 1, INT32, omit=False, required=True, doc="Port number of the load balancer."),
+    field("protocol", 2, Protocol, omit=False, required=True, doc="TCP, UDP or SCTP."),
+    field("error", 3, STRING, pointer=True, doc="Why the port does not work, as a CamelCase word or example.com/Word."),
+), doc="IngressPortStatus reports on a port of a load balancer.")
+IngressLoadBalancerIngress = Struct("io.k8s.api.networking.v1.IngressLoadBalancerIngress", lambda: (
+    field("ip", 1, STRING, doc="Address of the load balancer, if it is known by address."),
+    field("hostname", 2, STRING, doc="DNS name of the load balancer, if it is known by name."),
+    field("ports", 4, ListOf(IngressPortStatus), doc="Report on each port."),
+), doc="IngressLoadBalancerIngress is one address of a load balancer.")
+IngressLoadBalancerStatus = Struct("io.k8s.api.networking.v1.IngressLoadBalancerStatus", lambda: (
+    field("ingress", 1, ListOf(IngressLoadBalancerIngress), doc="Addresses of the load balancer."),
+), doc="IngressLoadBalancerStatus says where a load balancer is reached.")
+IngressStatus = Struct("io.k8s.api.networking.v1.IngressStatus", lambda: (
+    field("loadBalancer", 1, IngressLoadBalancerStatus, omit=False, doc="Where the ingress is reached."),
+), doc="IngressStatus says what became of an ingress.")
+Ingress = Struct("io.k8s.api.networking.v1.Ingress", lambda: (
+    TYPE_META,
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, IngressSpec, omit=False, doc="Which requests go where."),
+    field("status", 3, IngressStatus, omit=False, doc="What became of the ingress."),
+), gvk=("networking.k8s.io", "v1", "Ingress"),
+    doc="Ingress sends HTTP requests from outside the cluster to services inside.")
+IngressClassParametersReference = Struct("io.k8s.api.networking.v1.IngressClassParametersReference", lambda: (
+    field("apiGroup", 1, STRING, pointer=True, doc="API group of the object; the core group when not set."),
+    field("kind", 2, STRING, omit=False, required=True, doc="Kind of the object."),
+    field("name", 3, STRING, omit=False, required=True, doc="Name of the object."),
+    field("scope", 4, STRING, omit=False, pointer=True, fills="Cluster", doc="Cluster (the default) or Namespace."),
+    field("namespace", 5, STRING, pointer=True, doc="Namespace of the object, for scope Namespace alone."),
+), doc="IngressClassParametersReference names an object with parameters of a class.")
+IngressClassSpec = Struct("io.k8s.api.networking.v1.IngressClassSpec", lambda: (
+    field("controller", 1, STRING, limits=Limits(length=250, immutable=FIXED),
+        doc="Controller that handles ingresses of the class, such as acme.io/ingress-controller; fixed."),
+    field("parameters", 2, IngressClassParametersReference, pointer=True,
+        doc="Object with further parameters for the controller."),
+), doc="IngressClassSpec says who handles a class.")
+IngressClass = Struct("io.k8s.api.networking.v1.IngressClass", lambda: (
+    TYPE_META,
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, IngressClassSpec, omit=False, doc="Who handles ingresses of this class."),
+), gvk=("networking.k8s.io", "v1", "IngressClass"),
+    doc="IngressClass names a kind of ingress controller that ingresses may choose.")
+
+NetworkPolicyList = list_of(NetworkPolicy)
+IngressList = list_of(Ingress)
+IngressClassList = list_of(IngressClass)

@@ -1,0 +1,94 @@
+"""IngressClasses."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.names import dns_label, domain_prefixed_path
+from apiserver.api.types.networking import IngressClass, IngressClassSpec
+from apiserver.api.validation.changes import changes
+from apiserver.registry.context import Context
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.corerules import RULES
+from apiserver.resources.networking.references import reference
+from apiserver.resources.workloads import count_generation
+
+__all__ = ["INGRESS_CLASSES", "is_default_class"]
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_CHANGES: Final = changes(IngressClassSpec)
+_DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"
+_SCOPES: Final = ("Cluster", "Namespace")
+
+
+def is_default_class(obj: Json) -> bool:
+    return (obj["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
+
+
+def _parameters(path: Path, parameters: Json) -> list[FieldError]:
+    errors, scope, namespace = reference(path, parameters), parameters.get("scope"), parameters.get("namespace")
+    if scope is None:
+        return [*errors, required(path / "scope")]
+    if scope not in _SCOPES:
+        return [*errors, not_supported(path / "scope", scope, _SCOPES)]
+    if scope == "Cluster":
+        if namespace is not None:
+            errors.append(forbidden(path / "namespace", "`parameters.scope` is set to 'Cluster'"))
+    elif namespace is None:
+        errors.append(required(path / "namespace", "`parameters.scope` is set to 'Namespace'"))
+    else:
+        errors += [invalid(path / "namespace", namespace, text) for text in dns_label(namespace)]
+    return errors
+
+
+class IngressClassStrategy(Strategy):
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        count_generation(IngressClassSpec, obj, old)
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        spec = obj["spec"]
+        errors = RULES.of(IngressClassSpec).errors(_SPEC, spec)
+        errors += domain_prefixed_path(_SPEC / "controller", spec.get("controller", ""))
+        return errors + _parameters(_SPEC / "parameters", spec["parameters"]) if spec.get("parameters") else errors
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return _CHANGES.errors(_SPEC, obj["spec"], old["spec"]) + self.validate(ctx, obj)
+
+
+def _name(obj: Json) -> str:
+    name: str = obj["metadata"].get("name", "")
+    return f"{name} (default)" if is_default_class(obj) else name
+
+
+def _controller(obj: Json) -> str:
+    controller: str = obj["spec"].get("controller", "")
+    return controller
+
+
+def _parameters_cell(obj: Json) -> str:
+    found = obj["spec"].get("parameters")
+    if found is None:
+        return "<none>"
+    group = f".{found['apiGroup']}" if found.get("apiGroup") is not None else ""
+    return f"{found.get('kind', '')}{group}/{found.get('name', '')}"
+
+
+INGRESS_CLASSES: Final = Resource(
+    group="networking.k8s.io", kind="IngressClass", plural="ingressclasses", singular="ingressclass", namespaced=False,
+    versions=(Version(name="v1", schema=IngressClass),),
+    strategy=IngressClassStrategy(), storage_prefix="ingressclasses",
+    columns=(
+        Column(name="Name", cell=_name, format="name", description=NAME.description),
+        Column(name="Controller", cell=_controller, description="Who handles ingresses of the class."),
+        Column(name="Parameters", cell=_parameters_cell, description="Object with further parameters."),
+        AGE,
+    ),
+)  # fmt: skip

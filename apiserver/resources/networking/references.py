@@ -1,0 +1,24 @@
+"""References of ingresses and their classes to objects of any kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.names import dns_subdomain, path_segment
+
+__all__ = ["reference"]
+
+Json = dict[str, Any]
+
+
+def reference(path: Path, value: Json) -> list[FieldError]:
+    """What is wrong with the group, kind and name of a reference."""
+    group = value.get("apiGroup")
+    errors = [] if group is None else [invalid(path / "apiGroup", group, text) for text in dns_subdomain(group)]
+    for field in ("kind", "name"):
+        text = value.get(field, "")
+        if not text:
+            errors.append(required(path / field))
+        errors += [invalid(path / field, text, wrong) for wrong in path_segment(text)]
+    return errors
