@@ -107,6 +107,13 @@ def _parser() -> argparse.ArgumentParser:
         help="answer /healthz, /livez and /readyz there (default: nowhere)",
     )
     what.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
+    what.add_argument(
+        "--terminated-pod-gc-threshold",
+        type=int,
+        default=12500,
+        metavar="N",
+        help="pods that ended and may stay before the oldest are deleted; 0: any number (default 12500)",
+    )
     concurrent = parser.add_argument_group("how many objects a controller works on at the same time")
     for flag, default in CONCURRENT.values():
         concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
@@ -185,6 +192,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             emulated_version=release(given.emulated_version),
             nodes=given.nodes,
             devices=given.devices,
+            terminated_pod_gc_threshold=given.terminated_pod_gc_threshold,
             concurrency=_concurrency(given),
         )
         if given.config is not None:

@@ -53,6 +53,9 @@ class Options:
     concurrency: Mapping[str, int] = field(default_factory=dict)
     """How many objects components work on at the same time, where it was said."""
 
+    terminated_pod_gc_threshold: int = 12500
+    """How many pods that ended may stay before the pod garbage collector deletes the oldest; 0: any number."""
+
     @property
     def features(self) -> Features:
         """The gates that are on."""

@@ -63,6 +63,10 @@ class Index:
         found = self._objects.get(value)
         return list(found) if found else []
 
+    def values(self) -> list[str]:
+        """The values that some object has."""
+        return list(self._objects)
+
     def _replace(self, key: str, new: Json | None) -> None:
         before = self._values_of.get(key, ())
         after = tuple(self._values(new)) if new is not None else ()

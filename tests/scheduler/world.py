@@ -39,10 +39,13 @@ class World:
         component_gates: Mapping[str, bool] | None = None,
         configuration: Configuration | None = None,
         namespace: bool = True,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         """`plugins`: further ones for a scheduler; `component_gates`: those of the components, if they differ from the
-        server's; `configuration` is the scheduler's; `namespace`: whether there is a namespace "ns".
+        server's; `configuration` is the scheduler's; `namespace`: whether there is a namespace "ns"; `options`: others
+        of the components.
         """
+        self._options = options or {}
         self._namespace = namespace
         self._configuration = configuration
         self._components, self._plugins, self._component_gates = components, plugins, component_gates or {}
@@ -66,6 +69,7 @@ class World:
             emulated_version=features.release,
             gates={**features.settings, **self._component_gates},
             scheduler=self._configuration,
+            **self._options,
         )
         self.manager = Manager(self.client, options, self._components)
         if self._plugins:
