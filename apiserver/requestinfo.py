@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qsl, unquote
@@ -17,6 +18,8 @@ __all__ = ["RequestInfo", "request_info"]
 
 #: What may follow /namespaces/NAME/ and belongs to the namespace itself.
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
+#: A parameter named watch, or one whose name is encoded.
+_MAY_WATCH: Final = re.compile("(?:^|&)(?:watch|[^=&]*%)")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 #: The verbs without a name in the path.
 _WITHOUT_NAME: Final = {"get": "list", "delete": "deletecollection"}
@@ -86,7 +89,7 @@ def request_info(method: str, path: str, query: str = "") -> RequestInfo:
 
 def _asks_to_watch(query: str) -> bool:
     """Any value of the parameter but 0 and false is true, the empty one too; of several the first counts."""
-    if "watch" not in (unquote(query) if "%" in query else query):
+    if _MAY_WATCH.search(query) is None:
         return False
     given = next((value for name, value in parse_qsl(query, keep_blank_values=True) if name == "watch"), "0")
     return given != "0" and given.lower() != "false"

@@ -15,7 +15,8 @@ side).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import orjson
 
@@ -294,7 +295,11 @@ def _pointer(read: Reader) -> Reader:
 _UNLESS_EMPTY, _UNLESS_NULL, _ALWAYS = 0, 1, 2
 
 
-def _entry(position: int, item: Field) -> tuple[int, int, Reader]:
+#: How a field is read: its mode, and what reads its value.
+_Entry = tuple[int, Reader]
+
+
+def _entry(item: Field) -> _Entry:
     read = _reader(item.type)
     if item.pointer and isinstance(item.type, Struct | Scalar):
         read = _pointer(read)
@@ -305,7 +310,7 @@ def _entry(position: int, item: Field) -> tuple[int, int, Reader]:
         if item.pointer or item.keep_empty or isinstance(item.type, Struct)
         else _UNLESS_EMPTY
     )
-    return position, mode, read
+    return mode, read
 
 
 def reader_of(struct: Struct) -> Reader:
@@ -322,47 +327,51 @@ def reader_of(struct: Struct) -> Reader:
 
 
 def _compile(struct: Struct) -> Reader:
-    table = {name: _entry(position, item) for position, (name, item) in enumerate(struct.fields.items())}
-    positions = {name: entry[0] for name, entry in table.items()}
-    always = [(name, entry[2]) for name, entry in table.items() if entry[1] == _ALWAYS]
-    expected = len(always)
-    find = table.get
+    table = {name: _entry(item) for name, item in struct.fields.items()}
+    plans: dict[tuple[str, ...], _Plan] = {}
 
     def read_struct(value: Any) -> Any:
         if type(value) is not dict:
             if value is not None:
                 raise Odd
             value = {}
+        names = tuple(value)
+        plan = plans.get(names)
+        if plan is None:
+            plan = _plan(table, names)
+            if len(plans) < _PLANS:
+                plans[names] = plan
+        steps, missing, order = plan
         out = {}
-        last = -1
-        missing = expected
-        ordered = True
-        for name, item in value.items():
-            entry = find(name)
-            if entry is None:
-                raise Odd
-            position, mode, read = entry
+        for (name, mode, read), item in zip(steps, value.values(), strict=True):
             # Most fields are strings: a call saved.
             made = item if read is read_string and type(item) is str else read(item)
-            if mode:
-                if mode == _ALWAYS:
-                    missing -= 1
-                elif made is None:
-                    continue
-            elif not made:
-                continue
-            out[name] = made
-            if position < last:
-                ordered = False
-            last = position
-        if missing:
-            for name, read in always:
-                if name not in out:
-                    out[name] = read(None)
-            ordered = False
-        return out if ordered else {name: out[name] for name in sorted(out, key=positions.__getitem__)}
+            if made or mode == _ALWAYS or (made is not None and mode == _UNLESS_NULL):
+                out[name] = made
+        if order is None:
+            return out
+        for name, read in missing:
+            out[name] = read(None)
+        return {name: out[name] for name in order if name in out}
 
     return read_struct
+
+
+#: How objects with certain names in a certain order are read: name, mode and reader of each; the fields to add that
+#: are always written; the names in the order of the schema, None where they have it already.
+_Plan = tuple[tuple[tuple[str, int, Reader], ...], tuple[tuple[str, Reader], ...], tuple[str, ...] | None]
+#: Plans that a type keeps: most of its objects have the same few.
+_PLANS: Final = 64
+
+
+def _plan(table: Mapping[str, _Entry], names: tuple[str, ...]) -> _Plan:
+    """Raises Odd where the type has no such field."""
+    given = set(names)
+    if not table.keys() >= given:
+        raise Odd
+    missing = tuple((name, read) for name, (mode, read) in table.items() if mode == _ALWAYS and name not in given)
+    order = tuple(name for name, (mode, _) in table.items() if name in given or mode == _ALWAYS)
+    return tuple((name, *table[name]) for name in names), missing, None if order == names else order
 
 
 def zero(schema: Struct) -> Any:

@@ -38,6 +38,10 @@ def _without(struct: Struct, gates: frozenset[str], hidden: tuple[Place, ...]) -
         granular=struct.granular,
     )
     made.cache["hidden"] = hidden
+    #: Those outside of lists and maps: what is above them, and their names.
+    made.cache["hidden fields"] = tuple(
+        (place.steps[:-1], place.steps[-1]) for place in hidden if not {ITEMS, VALUES}.intersection(place.steps)
+    )
     return made
 
 
@@ -66,26 +70,30 @@ def keep_hidden(struct: Struct, obj: Json, old: Json) -> None:
     """Gives an object what the stored one has in fields that its type hides, where their holders are still there.
     In place. Fields within lists and maps are not kept: there are none.
     """
-    for place in struct.cache.get("hidden", ()):
-        if ITEMS in place.steps or VALUES in place.steps:
-            continue
-        before: Json | None = old
-        holder: Json | None = obj
-        for step in place.steps[:-1]:
-            before, holder = (before or {}).get(step), (holder or {}).get(step)
-        name = place.steps[-1]
-        if before and holder is not None and name in before:
-            holder[name] = before[name]
+    for above, name in struct.cache.get("hidden fields", ()):
+        before = _below(old, above)
+        if before and name in before:
+            holder = _below(obj, above)
+            if holder is not None:
+                holder[name] = before[name]
 
 
 def drop_hidden(struct: Struct, obj: Json) -> None:
     """Takes what a type hides out of an object. In place. Fields within lists and maps are left: there are none."""
-    for place in struct.cache.get("hidden", ()):
-        holder: Json | None = obj
-        for step in place.steps[:-1]:
-            holder = (holder or {}).get(step)
+    for above, name in struct.cache.get("hidden fields", ()):
+        holder = _below(obj, above)
         if holder:
-            holder.pop(place.steps[-1], None)
+            holder.pop(name, None)
+
+
+def _below(obj: Json, steps: tuple[str, ...]) -> Json | None:
+    """What is at a place of an object."""
+    holder: Json | None = obj
+    for step in steps:
+        if not holder:
+            return None
+        holder = holder.get(step)
+    return holder
 
 
 def marks_of(struct: Struct) -> tuple[bytes, ...]:

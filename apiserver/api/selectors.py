@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -42,6 +43,8 @@ __all__ = [
 
 _EXACT: Final = frozenset({"=", "==", "in"})
 _NO_LABELS: Final[Labels] = {}
+#: Characters of a selector up to which it is remembered with what was made of it.
+_SHORT: Final = 256
 #: Requirements up to which each is tried on each object.
 _MANY: Final = 8
 
@@ -283,7 +286,15 @@ class _Parser:
 
 def parse_labels(text: str) -> LabelSelector:
     """A label selector as it stands in a query."""
+    return _parsed_before(text) if len(text) <= _SHORT else _parsed(text)
+
+
+def _parsed(text: str) -> LabelSelector:
     return LabelSelector(_Parser(text).parse()) if text else EVERYTHING
+
+
+#: Clients ask with the same few selectors over and over.
+_parsed_before: Final = lru_cache(256)(_parsed)
 
 
 def from_labels(labels: Labels) -> LabelSelector:

@@ -56,7 +56,7 @@ def time(text: str) -> str | None:
 def timestamp(moment: datetime) -> str:
     """A metav1.Time: whole seconds in UTC."""
     at = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}:{at.second:02}Z"
+    return at.isoformat()[:19] + "Z"
 
 
 @lru_cache(maxsize=8192)

@@ -3,7 +3,9 @@ lists; the keys of every object that the patch touches are sorted (raw extension
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+import orjson
 
 from apiserver.api.nesting import Folded
 from apiserver.api.patch.errors import PatchError
@@ -12,6 +14,7 @@ __all__ = ["merge_patch"]
 
 
 Json = dict[str, Any]
+_NESTED: Final = (dict, list, Folded)
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
@@ -37,30 +40,39 @@ def _merged(document: Any, patch: Json) -> Any:
         out = dict(current)
         below = []
         for key, value in change.items():
-            have = out.get(key)
-            if isinstance(value, Folded):
-                value = value.unfold()
-            if isinstance(have, Folded):
-                have = have.unfold()
             if value is None:
                 out.pop(key, None)
-            elif have is not None and isinstance(value, dict):
-                below.append((key, have, value))
+            elif not isinstance(value, _NESTED):
+                out[key] = value
             else:
-                out[key] = value if isinstance(have, dict) else _without_nulls(value)
-        made = holder[place] = {key: out[key] for key in sorted(out)}
-        todo += [(made, key, have, value) for key, have, value in below]
+                have = out.get(key)
+                if have is None:
+                    out[key] = _without_nulls(value)
+                else:
+                    below.append((key, _unfolded(have), _unfolded(value)))
+        made = holder[place] = dict(sorted(out.items()))
+        for key, have, value in below:
+            if isinstance(value, dict):
+                todo.append((made, key, have, value))
+            else:
+                made[key] = value if isinstance(have, dict) else _without_nulls(value)
     return whole[""]
 
 
 def _without_nulls(value: Any) -> Any:
     """A copy of any depth; nulls go from objects, those of lists stay."""
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        text = b""  # too deep
+    if text and b"null" not in text:
+        return orjson.loads(text)
     made = _pruned(value)
     todo = [made] if isinstance(made, dict | list) else []
     while todo:
         node = todo.pop()
         for key, item in node.items() if isinstance(node, dict) else enumerate(node):
-            if isinstance(item, dict | list | Folded):
+            if isinstance(item, _NESTED):
                 below = node[key] = _pruned(item)
                 todo.append(below)
     return made
@@ -68,8 +80,11 @@ def _without_nulls(value: Any) -> Any:
 
 def _pruned(value: Any) -> Any:
     """A copy of the uppermost level alone."""
-    if isinstance(value, Folded):
-        value = value.unfold()
+    value = _unfolded(value)
     if isinstance(value, dict):
         return {key: value[key] for key in sorted(value) if value[key] is not None}
-    return list(value) if isinstance(value, list) else value
+    return value.copy() if isinstance(value, list) else value
+
+
+def _unfolded(value: Any) -> Any:
+    return value.unfold() if isinstance(value, Folded) else value

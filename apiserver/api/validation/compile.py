@@ -36,6 +36,8 @@ Json = dict[str, Any]
 Errors = list[FieldError]
 
 _NONE: Final = Limits()
+#: Sets of fields for which a type keeps the steps.
+_SHAPES: Final = 64
 
 
 class At:
@@ -89,17 +91,25 @@ Fits = Callable[[Any], Callable[[Any], bool] | None]
 class Checks:
     """What a value of one type is checked for."""
 
-    __slots__ = ("_steps", "fields", "fits", "struct")
+    __slots__ = ("_steps", "_steps_of", "fields", "fits", "struct")
 
     def __init__(self, struct: Struct, fields: Mapping[str, FieldCheck], steps: tuple[Step, ...], fits: Fits) -> None:
         self.struct, self.fields, self.fits = struct, fields, fits
         self._steps = tuple(map(self._step, steps))
+        #: The steps for values with these fields: most values of a type have the same few.
+        self._steps_of: dict[tuple[str, ...], tuple[FieldCheck, ...]] = {}
 
-    def _step(self, step: Step) -> tuple[str | None, FieldCheck | None, Rule | None]:
-        """The field without which there is nothing to do, and the check of a field or a rule."""
+    def _step(self, step: Step) -> tuple[str | None, FieldCheck]:
+        """The field without which there is nothing to do, and the check."""
         if isinstance(step, str):
-            return step if says_nothing_unset(self.struct.fields[step]) else None, self.fields[step], None
-        return (step[0], None, step[1]) if isinstance(step, tuple) else (None, None, step)
+            return step if says_nothing_unset(self.struct.fields[step]) else None, self.fields[step]
+        name, rule = step if isinstance(step, tuple) else (None, step)
+
+        def apply(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
+            if name is None or value[name] is not None:
+                errors += rule(At(self, path, value, old, env))
+
+        return name, apply
 
     def errors(self, path: Path, value: Json, env: Any = None, old: Json | None = None) -> Errors:
         """All that is wrong with a value, in the order of the steps."""
@@ -112,16 +122,14 @@ class Checks:
         return At(self, path, value, old, env)
 
     def add(self, path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
-        at = None
-        for name, check, rule in self._steps:
-            if name is not None and value.get(name) is None:
-                continue
-            if check is not None:
-                check(path, value, old, env, errors)
-            elif rule is not None:
-                if at is None:
-                    at = At(self, path, value, old, env)
-                errors += rule(at)
+        present = tuple(value)
+        steps = self._steps_of.get(present)
+        if steps is None:
+            steps = tuple(step for name, step in self._steps if name is None or name in value)
+            if len(self._steps_of) < _SHAPES:
+                self._steps_of[present] = steps
+        for step in steps:
+            step(path, value, old, env, errors)
 
 
 class _Fields(dict[str, FieldCheck]):

@@ -283,7 +283,8 @@ class Protocol(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._continue_owed, self._completed_one, self._incomplete = False, True, False
-        self._end_deadline()
+        if self._deadline is not None:
+            self._end_deadline()
         if self._input_ended:
             return
         parser = self._parser

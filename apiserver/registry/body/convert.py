@@ -90,7 +90,8 @@ def exact_copy(obj: Hub) -> Hub:
 def encode_stored(obj: Hub) -> Stored:
     """The bytes that are stored: metadata first, in order, without a resource version."""
     metadata = obj["metadata"]
-    stored: Json = {"metadata": {name: metadata[name] for name in _ORDER if name in metadata}}
+    present = tuple(filter(metadata.__contains__, _ORDER))
+    stored: Json = {"metadata": dict(zip(present, map(metadata.__getitem__, present), strict=True))}
     for name in obj:
         if name != "metadata" and name != "kind" and name != "apiVersion":
             stored[name] = obj[name]

@@ -130,6 +130,10 @@ def is_reset(entries: list[Json] | None) -> bool:
     return entries is not None and (not entries or entries == [{}])
 
 
+def _without_sections(obj: Json, names: frozenset[str]) -> Json:
+    return obj if names.isdisjoint(obj) else {name: obj[name] for name in obj if name not in names}
+
+
 class FieldTracker:
     """Field management of one resource. `forms` finds a version by its apiVersion, `resets` the fields that a write to
     the main resource ("") or to a subresource cannot own."""
@@ -214,7 +218,7 @@ class FieldTracker:
             before, after = copied([before, after])
         hidden = self._hidden(writer.subresource)
         if hidden:
-            before, after = ({name: obj[name] for name in obj if name not in hidden} for obj in (before, after))
+            before, after = _without_sections(before, hidden), _without_sections(after, hidden)
         gained, lost = compare(form.schema, before, written(form.schema, after))
         reset = self._resets(writer.subresource)
         return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
