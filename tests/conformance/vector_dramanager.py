@@ -1,7 +1,7 @@
 """DRA manager vectors: what a kubelet's DRA manager does with claims, drivers, files, slices and health.
 
 Drivers are gRPC servers on unix sockets (`dradrivers`), the API is a dictionary (`draapi`); what is tried is
-`PluginHost`, as the node agent runs it. Where the recorded behaviour does harm (`hazard`) ours is compared by what is
+`PluginHost`, as the node agent runs it. Time is virtual for all of them. Where the recorded behaviour does harm (`hazard`) ours is compared by what is
 meant; see `Scenario.worse`.
 """
 
@@ -28,6 +28,7 @@ from tests.conformance.draapi import Api
 from tests.conformance.dradrivers import Drivers
 from tests.conformance.dramanager_compare import container_of, first_difference, once, outcome_of, shown_metrics
 from tests.conformance.vectors import Case, Skipped
+from tests.support.virtual import run_closed
 
 #: Cases that do the harm of a hazard without being marked (docs/fidelity.md).
 _UNMARKED = {"prepare/recreated-claim-second-of-two": "foreign-unprepare"}
@@ -38,7 +39,7 @@ _NEVER = 3600.0
 
 def handle(case: Case) -> Skipped | str | None:
     """One scenario, step by step."""
-    return asyncio.run(_play(case))
+    return run_closed(lambda: _play(case))
 
 
 async def _play(case: Case) -> str | None:

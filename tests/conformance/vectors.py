@@ -19,9 +19,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,10 +51,6 @@ HANDLERS: Final[dict[str, str]] = {
     "strategicmerge": "tests.conformance.vector_strategicmerge",
     "tracker": "tests.conformance.vector_tracker",
 }
-
-
-#: Files whose cases wait for most of their time: so many of them run at a time.
-WAITING: Final = {"dramanager": 16}
 
 
 def expect(what: str, got: object, want: object) -> None:
@@ -120,12 +114,7 @@ def outcomes(name: str, path: Path, part: str = "") -> Iterator[tuple[str, Skipp
     if handler is None:
         yield from ((label, Skipped("no handler module yet")) for label, _ in chosen)
         return
-    if name not in WAITING:
-        yield from ((label, _run_case(handler, case)) for label, case in chosen)
-        return
-    with ThreadPoolExecutor(WAITING[name]) as threads:
-        results = threads.map(partial(_run_case, handler), [case for _, case in chosen])
-        yield from zip([label for label, _ in chosen], results, strict=True)
+    yield from ((label, _run_case(handler, case)) for label, case in chosen)
 
 
 def _run_file(name: str, path: Path, options: argparse.Namespace) -> Counter[str]:

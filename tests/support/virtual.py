@@ -1,4 +1,6 @@
-"""Tests in virtual time: `run` gives a test a loop on which time passes by itself whenever nothing is left to do."""
+"""Tests in virtual time: `run` gives a test a loop on which time passes by itself whenever nothing is left to do;
+`run_closed` one that has both ends of every connection.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from apiserver.clock import Timer
 from apiserver.virtualloop import VirtualLoop
 
 T = TypeVar("T")
@@ -22,3 +25,31 @@ async def passes(seconds: float = 0) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     await loop.advance(seconds)
+
+
+class ClosedLoop(VirtualLoop):
+    """Drivers and those who call them are on this loop: calls are not outside of it, and time-outs of connections pass
+    in its time like everything else. Only threads are outside.
+    """
+
+    def outside_began(self) -> None:
+        """Whoever is called is here."""
+
+    def outside_ended(self) -> None:
+        """Whoever was called is here."""
+
+    def run_in_executor(self, *job: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        future: asyncio.Future[Any] = super().run_in_executor(*job)
+        super().outside_began()
+        future.add_done_callback(lambda _: super(ClosedLoop, self).outside_ended())
+        return future
+
+    def _add(self, *timer: Any) -> Any:
+        *rest, purpose = timer
+        return super()._add(*rest, Timer.UPKEEP if purpose is Timer.MACHINE else purpose)
+
+
+def run_closed(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The result of a scenario whose drivers are part of it."""
+    with asyncio.Runner(loop_factory=ClosedLoop) as runner:
+        return runner.run(scenario())

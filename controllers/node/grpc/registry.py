@@ -12,7 +12,6 @@ import stat
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import Final
 
 from apiserver.api.metrics import Labels
@@ -43,10 +42,16 @@ class _Known:
 
 @dataclass(slots=True)
 class _Failed:
-    """When a socket is asked again, by the system's clock."""
+    """A socket whose registration failed: whether it is left alone for now, and for how many seconds the next time."""
 
-    again: float = 0.0
+    resting: bool = False
     pause: float = _FIRST
+
+    def rest(self) -> None:
+        self.resting = True
+        with timers(Timer.MACHINE):
+            asyncio.get_running_loop().call_later(self.pause, setattr, self, "resting", False)
+        self.pause = min(self.pause * 2, _LONGEST)
 
 
 class Registry:
@@ -78,12 +83,11 @@ class Registry:
     def _look(self) -> None:
         """Starts what has to be done; of each socket one thing at a time."""
         present = dict(self._sockets())
-        now = monotonic()
         for path in {*self._known, *present} - self._busy.keys():
             known, identity = self._known.get(path), present.get(path)
             if known is not None and known.identity != identity:
                 self._start(path, self._deregister(path, known))
-            elif known is None and identity is not None and self._failed.get(path, _Failed()).again <= now:
+            elif known is None and identity is not None and not self._failed.get(path, _Failed()).resting:
                 self._start(path, self._register(path, identity))
         for path in self._failed.keys() - present.keys():
             del self._failed[path]
@@ -116,9 +120,7 @@ class Registry:
         try:
             await self._introduce(path, identity)
         except (DriverCallError, PluginError) as error:
-            failed = self._failed.setdefault(path, _Failed())
-            failed.again = monotonic() + failed.pause
-            failed.pause = min(failed.pause * 2, _LONGEST)
+            self._failed.setdefault(path, _Failed()).rest()
             log.warning("%s", error)
         else:
             self._failed.pop(path, None)
