@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +53,6 @@ class Conversation:
     @property
     def title(self) -> str:
         return f"{self.file}: {self.name}"
-
-    @cached_property
-    def waits(self) -> bool:
-        """Whether it sleeps for longer than a moment: such a one is held on one storage alone."""
-        return sum(step.get("sleep", 0) for step in self.steps) > 0.5
 
 
 def load_file(path: Path, root: Path) -> list[Conversation]:

@@ -9,9 +9,8 @@ import itertools
 import json
 import os
 import re
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import time_ns
 from typing import Any, Final, Protocol, Self
 
 from tests.conformance.commonform import CommonForm, decode, dig, in_any_order, leave_out
@@ -19,8 +18,8 @@ from tests.conformance.compare import differences
 from tests.conformance.conversation import Conversation
 from tests.conformance.streams import EventStream
 from tests.conformance.webhook import Webhook
-from tests.support.patience import PATIENCE, Deadline
-from tests.support.server import HeldTime
+from tests.support.patience import PATIENCE
+from tests.support.server import SystemTime
 
 Json = dict[str, Any]
 
@@ -51,14 +50,14 @@ class Speaker(Protocol):
     url: str
 
     @property
-    def time(self) -> HeldTime: ...
+    def time(self) -> SystemTime: ...
 
 
 class Elsewhere:
     """A server that runs by itself, on the system's time."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.time = url, HeldTime()
+        self.url, self.time = url, SystemTime()
 
 
 def play(
@@ -68,8 +67,7 @@ def play(
     most.
     """
     outcome = Outcome()
-    server.time.catch_up()
-    with Player(server.url, conversation.name, patience, server.time.advance) as player:
+    with Player(server.url, conversation.name, server.time, patience) as player:
         for number, step in enumerate(conversation.steps):
             got = player.attempt(step)
             if "expect" not in step:
@@ -89,16 +87,12 @@ def about(step: Json) -> str:
 
 
 class Player:
-    """One conversation under way: its variables, its streams, its webhooks. A context manager. `advance` moves the
-    server's time on, where that is held.
-    """
+    """One conversation under way: its variables, its streams, its webhooks. A context manager. `time` is the server's."""
 
-    def __init__(
-        self, url: str, name: str, patience: float = PATIENCE, advance: Callable[[float], None] = lambda _: None
-    ) -> None:
+    def __init__(self, url: str, name: str, time: SystemTime, patience: float = PATIENCE) -> None:
         self._host, _, port = url.removeprefix("http://").partition(":")
-        self._port, self._patience, self._advance = int(port), patience, advance
-        unique = f"{name} {os.getpid()} {next(_numbers)} {time.time_ns()}"
+        self._port, self._patience, self._time = int(port), patience, time
+        unique = f"{name} {os.getpid()} {next(_numbers)} {time_ns()}"
         namespace = "t" + hashlib.sha256(unique.encode()).hexdigest()[:9]
         self.variables: dict[str, Any] = {"ns": namespace}
         self.common = CommonForm(namespace)
@@ -141,9 +135,7 @@ class Player:
     def _step(self, step: Json) -> Json | None:
         match step:
             case {"sleep": seconds}:
-                if not step.get("virtual"):
-                    time.sleep(seconds)
-                self._advance(seconds)
+                (self._time.advance if step.get("virtual") else self._time.sleep)(seconds)
             case {"watch": name}:
                 return self._watch(name, step)
             case {"read": name}:
@@ -190,6 +182,7 @@ class Player:
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[int, dict[str, str], bytes]:
         self._connection.request(method, path, body, headers)
+        self._time.await_answer(self._connection.sock)
         answer = self._connection.getresponse()
         given: dict[str, str] = {}
         for name, value in answer.getheaders():  # a header that is sent twice is one list
@@ -228,7 +221,7 @@ class Player:
         return in_any_order(outcome) if step.get("unordered") else outcome
 
     def _watch(self, name: str, step: Json) -> Json:
-        stream = EventStream(self._host, self._port, self.fill(step["path"]), self._headers(step, None))
+        stream = EventStream(self._host, self._port, self.fill(step["path"]), self._headers(step, None), self._time)
         self._streams[name] = stream
         if stream.status != http.client.OK:
             return {"status": stream.status, "body": self.common(decode(stream.refusal, stream.content_type))}
@@ -249,12 +242,12 @@ class Player:
         return outcome
 
     def _until(self, step: Json) -> bool:
-        deadline = Deadline(min(step.get("timeout", 10), self._patience))
+        left = min(step.get("timeout", 10), self._patience)
         while not self._reached(step):
-            if deadline.passed:
+            if left <= 0:
                 self._patience = min(self._patience, 1.0)  # what follows it will hardly come either
                 return False
-            time.sleep(0.02)
+            left -= self._time.step(left)
         return True
 
     def _reached(self, step: Json) -> bool:

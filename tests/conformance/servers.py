@@ -1,4 +1,5 @@
-"""Servers to hold conversations with: in this process, on a real socket, one for each profile and storage.
+"""Servers to hold conversations with: in this process, on a real socket, one for each profile and storage. Their time
+stands still but for what a conversation lets pass.
 
 Few run at a time: what is asked for again soon is kept, the one that was asked for longest ago is ended.
 """
@@ -21,10 +22,12 @@ KEPT: Final = 4
 
 
 class Servers:
-    """A context manager. `postgres_url` is called when the first server on Postgres is wanted."""
+    """A context manager. `postgres_url` is called when the first server on Postgres is wanted. `standing`: their timers
+    stand still, too; whoever does not move them on has to say no.
+    """
 
-    def __init__(self, tokens: Path, postgres_url: Callable[[], str]) -> None:
-        self._tokens, self._postgres_url = tokens, postgres_url
+    def __init__(self, tokens: Path, postgres_url: Callable[[], str], *, standing: bool = True) -> None:
+        self._tokens, self._postgres_url, self._standing = tokens, postgres_url, standing
         self._running: OrderedDict[tuple[Profile, str], tuple[Running, contextlib.ExitStack]] = OrderedDict()
 
     def __enter__(self) -> Self:
@@ -42,7 +45,8 @@ class Servers:
                 self._end_oldest()
             stack = contextlib.ExitStack()
             flags = (*profile.flags(self._tokens), *self._storage_flags(storage))
-            running = stack.enter_context(serve(*flags, time=HeldTime()))
+            time = None if self._standing else HeldTime()
+            running = stack.enter_context(serve(*flags, time=time, standing=self._standing))
             self._running[key] = (running, stack)
         self._running.move_to_end(key)
         return self._running[key][0]

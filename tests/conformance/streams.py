@@ -8,21 +8,27 @@ import json
 import queue
 import socket
 import threading
-import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from tests.support.patience import TICK, Deadline
+from tests.support.patience import Deadline
+from tests.support.server import SystemTime
 
 Json = dict[str, Any]
+#: Seconds of the system's time that an event has to come by itself, before the server's time is moved.
+_GLANCE: Final = 0.05
 
 
 class EventStream:
-    """An open watch: its `status` and `content_type`, and `refusal`, the body where it is not 200."""
+    """An open watch: its `status` and `content_type`, and `refusal`, the body where it is not 200. `time` is the
+    server's.
+    """
 
-    def __init__(self, host: str, port: int, path: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, host: str, port: int, path: str, headers: Mapping[str, str], time: SystemTime) -> None:
+        self._time = time
         self._connection = http.client.HTTPConnection(host, port)
         self._connection.request("GET", path, headers=dict(headers))
+        time.await_answer(self._connection.sock)
         self._answer = self._connection.getresponse()
         self.status, self.content_type = self._answer.status, self._answer.getheader("content-type")
         self.refusal = b"" if self.status == http.client.OK else self._answer.read()
@@ -39,19 +45,18 @@ class EventStream:
 
     def read(self, count: int, expected: int, seconds: float, patience: float, *, bookmarks: bool) -> list[Json]:
         """So many events, fewer where the stream ends. Those `expected` are waited for with patience; that no more of
-        them come is seen after `seconds`.
+        them come is seen after `seconds` of the server's time.
         """
         events: list[Json] = []
         deadline = Deadline(max(seconds, patience))
-        end: float | None = None
-        while len(events) < count and not self._ended:
-            if len(events) >= expected and end is None:
-                end = time.monotonic() + seconds
-            if deadline.passed or (end is not None and time.monotonic() > end):
+        while len(events) < count and not self._ended and not deadline.passed:
+            if len(events) >= expected and seconds <= 0:
                 break
             try:
-                event = self._events.get(timeout=TICK)
+                event = self._events.get(timeout=_GLANCE)
             except queue.Empty:
+                if seconds > 0:
+                    seconds -= self._time.step(seconds)
                 continue
             self._ended = event is None
             if event is not None and (bookmarks or event.get("type") != "BOOKMARK"):

@@ -168,9 +168,24 @@ def test_time_stands_still_but_for_what_a_conversation_lets_pass(servers: Server
         {"do": f"DELETE {MAPS}"},
     ]
     server = servers.get(Profile(), storage)
-    with Player(server.url, "time", advance=server.time.advance) as player:
+    with Player(server.url, "time", server.time) as player:
         for step in steps:
             player.attempt(step)
         first, last = player.variables["first"], player.variables["last"]
     moments = [datetime.fromisoformat(moment) for moment in (first, last)]
     assert (moments[1] - moments[0]).total_seconds() == 3600
+
+
+def test_what_waits_for_the_servers_time_moves_it_and_nobody_waits(servers: Servers) -> None:
+    """A read of a revision that does not come is refused after three seconds; a watch ends after the minutes it has."""
+    server = servers.get(Profile(), "memory")
+    with Player(server.url, "waiting", server.time) as player:
+        server.time.advance(0)
+        outcome = player.attempt({"do": f"GET {MAPS}?resourceVersion=999999999", "only": []})
+        assert outcome is not None
+        assert outcome["status"] == 504
+        player.attempt({"watch": "w", "path": f"{MAPS}?watch=true&timeoutSeconds=120"})
+        assert player.attempt({"read": "w", "events": 1, "timeout": 60}) == {"events": []}
+        assert player.attempt({"read": "w", "events": 1, "timeout": 119}) == {"events": []}
+        refused = player.attempt({"until": f"GET {MAPS}", "field": "kind", "equals": "x", "timeout": 3600})
+        assert refused == {"reached": False}

@@ -1,7 +1,6 @@
 """Conversations recorded with a real kube-apiserver: what was equal once stays equal, on every storage.
 
-The list of them is docs/data/conformance.json. Conversations that sleep are held on the storage in memory alone.
-Those that are not equal yet are held up to their first difference, so that the day on which they become equal is seen.
+The list of them is docs/data/conformance.json. Those that are not equal yet are held up to their first difference, so that the day on which they become equal is seen.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ _GLANCE = 0.5
 needs_recordings = pytest.mark.skipif(not _RECORDED, reason=recordings.MISSING)
 
 
-def slow(conversation: Conversation, storage: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] if conversation.waits or storage != "memory" else []
+def slow(storage: str) -> list[pytest.MarkDecorator]:
+    return [] if storage == "memory" else [pytest.mark.slow]
 
 
 def _equal_ones() -> list[object]:
     """Every conversation that was equal once, on each storage: those of one server one after the other."""
     return [
-        pytest.param(conversation, storage, id=f"{conversation.title} {storage}", marks=slow(conversation, storage))
+        pytest.param(conversation, storage, id=f"{conversation.title} {storage}", marks=slow(storage))
         for storage in STORAGES
         for conversation in _RECORDED
-        if _LEDGER.equal.get(conversation.title) and not (conversation.waits and storage != "memory")
+        if _LEDGER.equal.get(conversation.title)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.conformance.compare import differences
 from tests.conformance.conversation import Conversation
 from tests.conformance.player import Player
 from tests.conformance.servers import Servers
+from tests.support.server import Running
 
 _FOLDER = recordings.folder()
 #: Every so many of the recorded conversations.
@@ -33,8 +35,16 @@ def replay() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="module")
+def servers_for_both() -> Iterator[Servers]:
+    """That tool waits in real time."""
+    assert _FOLDER is not None
+    with Servers(_FOLDER / "tokens.csv", str, standing=False) as servers:
+        yield servers
+
+
 def sample() -> list[Any]:
-    quick = [c for c in recordings.conversations() if not c.waits and not any("until" in step for step in c.steps)]
+    quick = [c for c in recordings.conversations() if not any("sleep" in step or "until" in step for step in c.steps)]
     chosen = quick[::_STRIDE]
     for kind in ("watch", "webhook"):  # the rarest steps, whatever the stride meets
         chosen += [c for c in quick if any(kind in step for step in c.steps)][:2]
@@ -56,19 +66,18 @@ def theirs(replay: ModuleType, url: str, conversation: Conversation) -> list[Any
     return outcomes
 
 
-def ours(url: str, conversation: Conversation) -> list[Any]:
-    with Player(url, conversation.name) as player:
+def ours(server: Running, conversation: Conversation) -> list[Any]:
+    with Player(server.url, conversation.name, server.time) as player:
         return [player.attempt(step) for step in conversation.steps]
 
 
 @pytest.mark.parametrize("conversation", sample() if _FOLDER else [None])
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_both_see_the_same_answers_and_judge_them_alike(
-    conversation: Conversation, replay: ModuleType, servers_of_recordings: Servers
+    conversation: Conversation, replay: ModuleType, servers_for_both: Servers
 ) -> None:
-    server = servers_of_recordings.get(conversation.profile, "memory")
-    server.time.catch_up()
-    seen, expected = ours(server.url, conversation), [step.get("expect") for step in conversation.steps]
+    server = servers_for_both.get(conversation.profile, "memory")
+    seen, expected = ours(server, conversation), [step.get("expect") for step in conversation.steps]
     assert seen == theirs(replay, server.url, conversation)
     for want, got in zip(expected, seen, strict=True):
         if want is not None:

@@ -8,38 +8,65 @@ with serve("--token-auth-file", str(tokens)) as server:
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import tempfile
 import threading
+import time as system
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from time import monotonic
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from apiserver.app import Server
 from apiserver.clock import virtual_loops
 from apiserver.http.server.web import Web
 from apiserver.settings import read
+from apiserver.virtualloop import VirtualLoop
+from tests.support.patience import CLOCK
+from tests.support.virtual import OneClock
 from tests.support.wire import Wire
 
 T = TypeVar("T")
+#: Seconds between two questions whether something has come.
+_GLANCE: Final = 0.02
 
 
-class HeldTime:
-    """A server's time that stands still unless it is moved: what happens in one second does not depend on the machine.
+class SystemTime:
+    """The time of a server that runs by itself."""
 
-    Timers run on the system's clock all the same.
-    """
+    def sleep(self, seconds: float) -> None:
+        """So much time passes."""
+        system.sleep(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """So much time passes at once, where time can be moved."""
+
+    def step(self, most: float) -> float:
+        """Some time passes, so many seconds at most: how many."""
+        before = CLOCK.seconds
+        system.sleep(min(most, _GLANCE))
+        return CLOCK.seconds - before
+
+    def await_answer(self, connection: socket.socket) -> None:
+        """Time passes until something has come on a connection, where it does not pass by itself."""
+
+
+class HeldTime(SystemTime):
+    """A server's time that stands still unless it is moved. Timers run on the system's clock all the same."""
 
     def __init__(self) -> None:
         self._now = datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.advance(seconds)
 
     def now(self) -> datetime:
         return self._now
 
     def time(self) -> float:
-        return monotonic()
+        return system.monotonic()
 
     def outside_began(self) -> None:
         """Nothing depends on it here."""
@@ -50,21 +77,50 @@ class HeldTime:
     def advance(self, seconds: float) -> None:
         self._now += timedelta(seconds=seconds)
 
-    def catch_up(self) -> None:
-        """Show the system's time, unless this one is ahead of it."""
-        self._now = max(self._now, datetime.now(UTC))
+
+class StandingTime(SystemTime):
+    """The time of a server that stands still, timers and all (docs/adr/0014-time.md): what happens does not depend on the
+    machine, and nobody waits. A client whose answer has to wait for a timer moves it on.
+    """
+
+    #: Seconds within which every request is answered, whatever it waits for.
+    LONGEST: Final = 600.0
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        asyncio.run_coroutine_threadsafe(self._loop.advance(seconds), self._loop).result()
+
+    def step(self, most: float) -> float:
+        before = self._loop.time()
+        asyncio.run_coroutine_threadsafe(self._loop.step(most), self._loop).result()
+        return self._loop.time() - before
+
+    def await_answer(self, connection: socket.socket) -> None:
+        """Raises TimeoutError."""
+        left = self.LONGEST
+        while not _arrived(connection, _GLANCE):
+            self.advance(0)
+            if _arrived(connection, 0):
+                return
+            if left <= 0:
+                raise TimeoutError(f"no answer within {self.LONGEST:.0f} seconds of the server's time")
+            left -= self.step(left)
+
+
+def _arrived(connection: socket.socket, seconds: float) -> bool:
+    return bool(select.select([connection], [], [], seconds)[0])
 
 
 class Running:
     """A server that answers. `server` lives on the thread's loop: reach it with `call`."""
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, url: str, time: HeldTime | None) -> None:
-        self.server, self.url, self._loop, self._time = server, url, loop, time
-
-    @property
-    def time(self) -> HeldTime:
-        assert self._time is not None, "this server has the system's time"
-        return self._time
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, url: str, time: SystemTime) -> None:
+        self.server, self.url, self._loop, self.time = server, url, loop, time
 
     def wire(self, token: str = "") -> Wire:
         return Wire(self.url, token)
@@ -77,40 +133,60 @@ class Running:
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
+    def tell(self, event: asyncio.Event) -> None:
+        """Set an event where the server runs."""
+        self._loop.call_soon_threadsafe(event.set)
+
+
+def _standing_loop() -> VirtualLoop:
+    return OneClock(datetime.now(UTC), standing=True)
+
 
 @contextmanager
 def serve(
-    *flags: str, wire: Callable[[Server], Web] = lambda server: Web(server.front), time: HeldTime | None = None
+    *flags: str,
+    wire: Callable[[Server], Web] = lambda server: Web(server.front),
+    time: HeldTime | None = None,
+    standing: bool = False,
 ) -> Iterator[Running]:
     """A server with these flags, until the block ends. `wire` makes its listening end; `time` is its clock instead of the
-    system's.
+    system's; `standing`: its time stands still, timers and all.
     """
     with tempfile.TemporaryDirectory() as directory:
         settings = read(["--storage=memory", "--port=0", f"--data-dir={directory}", *flags])
         listener = socket.create_server(("127.0.0.1", 0))
         started: list[Running | BaseException] = []
-        ready, stop = threading.Event(), threading.Event()
+        ready, stop = threading.Event(), asyncio.Event()
 
         async def run() -> None:
+            loop = asyncio.get_running_loop()
             if time is not None:
-                virtual_loops[asyncio.get_running_loop()] = time
+                virtual_loops[loop] = time
+            own = StandingTime(loop) if isinstance(loop, VirtualLoop) else time or SystemTime()
             server = await Server.open(settings)
             web = wire(server)
             serving = asyncio.ensure_future(web.serve(sockets=[listener]))
             await web.ready.wait()
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            started.append(Running(server, asyncio.get_running_loop(), url, time))
+            started.append(Running(server, loop, url, own))
             ready.set()
-            await asyncio.to_thread(stop.wait)
+            await stop.wait()
+            ending = asyncio.create_task(end(server, web, serving))
+            while isinstance(loop, VirtualLoop) and not ending.done():
+                await loop.step(1.0)
+            await ending
+            virtual_loops.pop(loop, None)
+
+        async def end(server: Server, web: Web, serving: asyncio.Future[None]) -> None:
             server.stop_watches()
             web.stop()
             await serving
             await server.close()
-            virtual_loops.pop(asyncio.get_running_loop(), None)
 
         def main() -> None:
             try:
-                asyncio.run(run())
+                with asyncio.Runner(loop_factory=_standing_loop if standing else None) as runner:
+                    runner.run(run())
             except BaseException as error:
                 started.append(error)
                 ready.set()
@@ -125,5 +201,7 @@ def serve(
                 raise first
             yield first
         finally:
-            stop.set()
+            first = started[0]
+            if isinstance(first, Running):
+                first.tell(stop)
             thread.join()

@@ -27,10 +27,16 @@ async def passes(seconds: float = 0) -> None:
     await loop.advance(seconds)
 
 
-class ClosedLoop(VirtualLoop):
-    """Drivers and those who call them are on this loop: calls are not outside of it, and time-outs of connections pass
-    in its time like everything else. Only threads are outside.
-    """
+class OneClock(VirtualLoop):
+    """Time-outs of connections and databases pass in its time, too: for those who have both ends of them."""
+
+    def _add(self, *timer: Any) -> Any:
+        *rest, purpose = timer
+        return super()._add(*rest, Timer.UPKEEP if purpose is Timer.MACHINE else purpose)
+
+
+class ClosedLoop(OneClock):
+    """Drivers and those who call them are on this loop: a call is not outside of it. Only threads are."""
 
     def outside_began(self) -> None:
         """Whoever is called is here."""
@@ -43,10 +49,6 @@ class ClosedLoop(VirtualLoop):
         super().outside_began()
         future.add_done_callback(lambda _: super(ClosedLoop, self).outside_ended())
         return future
-
-    def _add(self, *timer: Any) -> Any:
-        *rest, purpose = timer
-        return super()._add(*rest, Timer.UPKEEP if purpose is Timer.MACHINE else purpose)
 
 
 def run_closed(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
