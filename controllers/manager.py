@@ -46,6 +46,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "ttl-after-finished-controller": "controllers.ttlafterfinished",
         "replicationcontroller-controller": "controllers.replicationcontroller",
         "replicaset-controller": "controllers.replicaset",
+        "deployment-controller": "controllers.deployment",
         "scheduler": "controllers.scheduler",
         "node-agent": "controllers.node",
     }

@@ -25,6 +25,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "ttl-after-finished": "ttl-after-finished-controller",
         "replicationcontroller": "replicationcontroller-controller",
         "replicaset": "replicaset-controller",
+        "deployment": "deployment-controller",
         "kube-scheduler": "scheduler",
     }
 )
@@ -50,7 +51,6 @@ UNBUILT = frozenset(
         "certificatesigningrequest-signing",
         "cloud-node-lifecycle",
         "daemonset",
-        "deployment",
         "endpoints",
         "endpointslice",
         "endpointslice-mirroring",

@@ -20,7 +20,7 @@ from controllers.runtime.times import parse_time
 from controllers.workloads.component import Workload
 from controllers.workloads.conditions import condition, condition_of, with_condition, without_condition
 from controllers.workloads.expectations import Expectations
-from controllers.workloads.owned import OwnedPods, selector_of
+from controllers.workloads.owned import Owned, selector_of
 from controllers.workloads.podcontrol import BURST, PodControl, all_of, in_terminating_namespace, slow_start
 from controllers.workloads.podstates import (
     is_active,
@@ -54,9 +54,8 @@ class ReplicaSets(Workload):
         self._with_terminating = kind == REPLICA_SETS and options.features.enabled(TERMINATING_GATE)
         self._control = PodControl(self.client, self.recorder, kind)
         self._expectations = Expectations()
-        pods = informers.of(PODS)
-        self._controller.require(pods)
-        self._pods = OwnedPods(self.owners, pods, self.queue, self._expectations)
+        pods = self.need(informers.of(PODS))
+        self._pods = Owned(self.owners, pods, self.queue, self._expectations)
         self._siblings = self.owners.index(
             "controller uid", lambda owner: (ref["uid"],) if (ref := controller_of(owner)) else ()
         )

@@ -1,7 +1,7 @@
 """What the components of this family have in common: a queue of owners, events in their name, statuses that they write.
 
-A status that was written is seen in the informer only later; until then the owner is not looked at again, because what
-would be written next would be refused.
+What was written is seen in an informer only later; until then the owner is not looked at again, because what would be
+decided on the older state would be refused, or done twice.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Json, Kind, key_of
+from controllers.runtime.workqueue import Resync
+
+#: The event of what was written queues its owner; this is for a watch that had to begin anew meanwhile.
+_BEHIND = Resync(seconds=1)
 
 
 class Workload(ControllerComponent, ABC):
@@ -28,24 +32,30 @@ class Workload(ControllerComponent, ABC):
         self.name, self.kind = name, kind
         self.client = client.named(name)
         self.recorder = CoreEventRecorder(client, source)
-        self.owners: Informer = informers.of(kind)
-        self._written: dict[str, int] = {}
         self._controller = Controller(name, self.reconcile, workers=options.workers(name), queue=queue)
+        self._needed: dict[Kind, Informer] = {}
+        self._written: dict[str, dict[Kind, int]] = {}
+        self.owners = self.need(informers.of(kind))
         self._controller.follow(self.owners)
         self._controller.alongside(self.recorder.run)
+
+    def need(self, informer: Informer) -> Informer:
+        """Work starts when this informer has synced, too."""
+        self._controller.require(informer)
+        self._needed[informer.kind] = informer
+        return informer
 
     def queue(self, key: str) -> None:
         """Looks at an owner soon."""
         self._controller.queue.add(key)
 
     async def reconcile(self, key: str) -> timedelta | None:
+        if self._is_behind(key):
+            return _BEHIND
         owner = self.owners.get(key)
         if owner is None:
-            self._written.pop(key, None)
             self.gone(key)
             return None
-        if _version(owner) < self._written.get(key, 0):
-            return None  # The change that is still under way queues the key again.
         return await self.sync(key, owner)
 
     @abstractmethod
@@ -55,10 +65,22 @@ class Workload(ControllerComponent, ABC):
     def gone(self, key: str) -> None:
         """The owner is gone: nothing about it has to be remembered."""
 
-    def wrote(self, owner: Json) -> Json:
-        """Remembers that the owner was written, as the server has answered."""
-        self._written[key_of(owner)] = _version(owner)
-        return owner
+    def wrote(self, owner: Json, kind: Kind | None = None, obj: Json | None = None) -> Json:
+        """Remembers that an object was written for an owner (the owner itself, if no other is given), as the server
+        has answered; gives it back.
+        """
+        obj = owner if obj is None else obj
+        self._written.setdefault(key_of(owner), {})[kind or self.kind] = _version(obj["metadata"])
+        return obj
+
+    def _is_behind(self, key: str) -> bool:
+        written = self._written.get(key)
+        if written is None:
+            return False
+        if any(_number(self._needed[kind].resource_version) < version for kind, version in written.items()):
+            return True
+        del self._written[key]
+        return False
 
     async def write_status(self, owner: Json, status: Json) -> Json:
         """Writes a status; once more on top of what the owner has become, where somebody else was faster.
@@ -78,7 +100,10 @@ class Workload(ControllerComponent, ABC):
         return self.wrote(written)
 
 
-def _version(owner: Json) -> int:
-    """The resourceVersion as a number; 0 where a server has them in another form, which turns the waiting off."""
-    text = owner["metadata"].get("resourceVersion", "")
-    return int(text) if text.isdecimal() else 0
+def _version(metadata: Json) -> int:
+    return _number(metadata.get("resourceVersion", ""))
+
+
+def _number(version: str) -> int:
+    """A resourceVersion as a number; 0 where a server has them in another form, which turns the waiting off."""
+    return int(version) if version.isdecimal() else 0

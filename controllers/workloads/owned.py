@@ -1,4 +1,4 @@
-"""The pods of the owners of one kind: which an owner may have, and which owners a pod's change concerns."""
+"""What the owners of one kind own, pods most of all: which an owner may have, and which owners a change concerns."""
 
 from __future__ import annotations
 
@@ -21,82 +21,82 @@ def selector_of(owner: Json) -> LabelSelector:
     return from_object(selector)
 
 
-class OwnedPods:
-    """Follows pods, and queues their owners. An orphan concerns every owner in its namespace that could adopt it.
+class Owned:
+    """Follows objects, and queues their owners. An orphan concerns every owner in its namespace that could adopt it.
 
-    `changed` gets the key of an owner; `expectations` are told of pods that came and went.
+    `changed` gets the key of an owner; `expectations` are told of what came and went.
     """
 
     def __init__(
         self,
         owners: Informer,
-        pods: Informer,
+        owned: Informer,
         changed: Callable[[str], None],
         expectations: Expectations | None = None,
     ) -> None:
         self._owners, self._changed = owners, changed
         self._expectations = expectations or Expectations()
-        self._by_controller = controller_index(pods)
+        self._by_controller = controller_index(owned)
         self._in_namespace = owners.index("namespace", lambda owner: (owner["metadata"]["namespace"],))
-        pods.on(self._added, self._updated, self._deleted)
+        owned.on(self._added, self._updated, self._deleted)
 
     def of(self, owner: Json, *, orphans: bool = True) -> list[Json]:
-        """The pods that an owner controls, and with `orphans` those of its namespace that nobody does."""
+        """What an owner controls, and with `orphans` what in its namespace nobody does."""
         return by_controller(self._by_controller, owner, orphans=orphans)
 
-    def owner_of(self, pod: Json) -> Json | None:
-        """The owner of this kind that controls a pod, while it is there."""
-        reference = controller_of(pod)
+    def owner_of(self, obj: Json) -> Json | None:
+        """The owner of this kind that controls an object, while it is there."""
+        reference = controller_of(obj)
         if reference is None or reference["kind"] != self._owners.kind.kind:
             return None
-        owner = self._owners.get(f"{pod['metadata']['namespace']}/{reference['name']}")
+        owner = self._owners.get(f"{obj['metadata']['namespace']}/{reference['name']}")
         return owner if owner is not None and owner["metadata"]["uid"] == reference["uid"] else None
 
-    def suitors(self, pod: Json) -> list[Json]:
-        """The owners whose selectors match a pod."""
-        labels = pod["metadata"].get("labels")
+    def suitors(self, obj: Json) -> list[Json]:
+        """The owners whose selectors match an object."""
+        labels = obj["metadata"].get("labels")
         if not labels:
             return []
-        owners = self._in_namespace.get(pod["metadata"]["namespace"])
+        owners = self._in_namespace.get(obj["metadata"]["namespace"])
         return [owner for owner in owners if _adopts(selector_of(owner), labels)]
 
-    def _added(self, pod: Json) -> None:
-        if is_deleted(pod):
-            self._deleted(pod)
+    def _added(self, obj: Json) -> None:
+        if is_deleted(obj):
+            self._deleted(obj)
             return
-        if controller_of(pod) is not None:
-            owner = self.owner_of(pod)
+        if controller_of(obj) is not None:
+            owner = self.owner_of(obj)
             if owner is not None:
                 self._expectations.created(key_of(owner))
                 self._changed(key_of(owner))
             return
-        self._orphan_changed(pod)
+        self._orphan_changed(obj)
 
-    def _updated(self, before: Json, pod: Json) -> None:
-        if is_deleted(pod):
-            self._deleted(pod)
+    def _updated(self, before: Json, obj: Json) -> None:
+        if is_deleted(obj):
+            self._deleted(obj)
             return
-        reference, reference_before = controller_of(pod), controller_of(before)
+        reference, reference_before = controller_of(obj), controller_of(before)
         if reference_before is not None and reference != reference_before:
             self._tell_owner(before)
         if reference is not None:
-            self._tell_owner(pod)
-        elif reference_before is not None or pod["metadata"].get("labels") != before["metadata"].get("labels"):
-            self._orphan_changed(pod)
+            self._tell_owner(obj)
+        elif reference_before is not None or obj["metadata"].get("labels") != before["metadata"].get("labels"):
+            self._orphan_changed(obj)
 
-    def _deleted(self, pod: Json) -> None:
-        owner = self.owner_of(pod)
+    def _deleted(self, obj: Json) -> None:
+        owner = self.owner_of(obj)
         if owner is not None:
-            self._expectations.deleted(key_of(owner), pod["metadata"]["uid"])
+            self._expectations.deleted(key_of(owner), obj["metadata"]["uid"])
             self._changed(key_of(owner))
 
-    def _tell_owner(self, pod: Json) -> None:
-        owner = self.owner_of(pod)
+    def _tell_owner(self, obj: Json) -> None:
+        owner = self.owner_of(obj)
         if owner is not None:
             self._changed(key_of(owner))
 
-    def _orphan_changed(self, pod: Json) -> None:
-        for owner in self.suitors(pod):
+    def _orphan_changed(self, obj: Json) -> None:
+        for owner in self.suitors(obj):
             self._changed(key_of(owner))
 
 

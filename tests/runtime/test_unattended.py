@@ -60,9 +60,14 @@ def test_a_service_without_a_selector_waits_for_nobody() -> None:
     assert said(("", "services"), {"spec": {}}) == []
 
 
+def test_what_kubedra_has_no_controller_for_is_told_apart() -> None:
+    [text] = said(("storage.k8s.io", "volumeattachments"), {"metadata": {"name": "a"}})
+    assert "no persistentvolume-attach-detach-controller (kubedra has none)" in text
+
+
 @pytest.fixture(scope="module")
 def wire() -> Any:
-    with ControlPlane(args=("--controllers=*,-scheduler,-disruption-controller",)) as plane:
+    with ControlPlane(args=("--controllers=*,-scheduler,-disruption-controller,-deployment-controller",)) as plane:
         yield Wire(plane.url)
 
 
@@ -74,7 +79,7 @@ def test_a_warning_comes_with_the_object_and_once(wire: Wire) -> None:
     made = wire.post(DEPLOYMENTS, DEPLOYMENT)
     (warning,) = warnings(made)
     assert made.status == 201
-    assert "no deployment-controller (kubedra has none)" in warning
+    assert "no deployment-controller (see --controllers)" in warning
     assert "no ReplicaSets and no pods" in warning
     changed = wire.request("PUT", f"{DEPLOYMENTS}/d", {**made.json, "spec": {**made.json["spec"], "replicas": 2}})
     assert (changed.status, warnings(changed), warnings(wire.get(f"{DEPLOYMENTS}/d"))) == (200, [], [])
