@@ -4,11 +4,10 @@ first by name (plugin/pkg/admission/network/defaultingressclass).
 
 from __future__ import annotations
 
+from apiserver.api.ingressclasses import CLASS_ANNOTATION, is_default_class
 from apiserver.api.times import parse_time
 from apiserver.registry.admission import Attributes, Plugin
 from apiserver.registry.resource import Resource
-from apiserver.resources.networking.classes import is_default_class
-from apiserver.resources.networking.ingresses import CLASS_ANNOTATION
 
 __all__ = ["DefaultIngressClass"]
 

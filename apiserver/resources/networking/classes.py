@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.ingressclasses import is_default_class
 from apiserver.api.names import dns_label, domain_prefixed_path
 from apiserver.api.types.networking import IngressClass, IngressClassSpec
 from apiserver.api.validation.changes import changes
@@ -16,18 +17,13 @@ from apiserver.resources.corerules import RULES
 from apiserver.resources.networking.references import reference
 from apiserver.resources.workloads import count_generation
 
-__all__ = ["INGRESS_CLASSES", "is_default_class"]
+__all__ = ["INGRESS_CLASSES"]
 
 Json = dict[str, Any]
 
 _SPEC: Final = Path("spec")
 _CHANGES: Final = changes(IngressClassSpec)
-_DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"
 _SCOPES: Final = ("Cluster", "Namespace")
-
-
-def is_default_class(obj: Json) -> bool:
-    return (obj["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
 
 
 def _parameters(path: Path, parameters: Json) -> list[FieldError]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from apiserver.api.equality import semantic_equal
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, not_supported, required
+from apiserver.api.ingressclasses import CLASS_ANNOTATION
 from apiserver.api.names import dns1035_label, dns_label, dns_subdomain, port_name, wildcard_subdomain
 from apiserver.api.networks import legacy_ip, parse_address
 from apiserver.api.types.networking import Ingress, IngressSpec
@@ -16,12 +17,10 @@ from apiserver.resources.addresses import address_warnings
 from apiserver.resources.columns import name_and_age
 from apiserver.resources.networking.references import reference
 
-__all__ = ["CLASS_ANNOTATION", "INGRESSES"]
+__all__ = ["INGRESSES"]
 
 Json = dict[str, Any]
 
-#: How the class was named before there was a field.
-CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 _SPEC: Final = Path("spec")
 _LOAD_BALANCER: Final = Path("status") / "loadBalancer" / "ingress"
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")

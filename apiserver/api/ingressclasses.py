@@ -1,0 +1,17 @@
+"""How ingresses name their class, and classes that they are the default one (pkg/apis/networking/util)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["CLASS_ANNOTATION", "is_default_class"]
+
+Json = dict[str, Any]
+
+#: How the class was named before there was a field.
+CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
+_DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"
+
+
+def is_default_class(obj: Json) -> bool:
+    return (obj["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
