@@ -68,6 +68,7 @@ from apiserver.storage import (
     WatchCache,
     open_log,
 )
+from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.faults import Faults
@@ -114,7 +115,11 @@ class Server:
         )
         self.registry.rewrite = self._rewrite
         self.catalog = self._make_catalog()
-        self._custom = CustomResources(self.registry, self.catalog, ADMIN)
+        self.webhooks = Webhooks(
+            settings.service_addresses,
+            lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
+        )
+        self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
         self._authenticator.accounts = self._accounts
@@ -310,6 +315,7 @@ class Server:
         for task in self._upkeep:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
+        await self.webhooks.close()
         await self.log.close()
         if self._request_log is not None:
             self._request_log.close()

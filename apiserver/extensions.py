@@ -38,6 +38,7 @@ from apiserver.resources.customresources.names import (
     set_condition,
 )
 from apiserver.storage.types import Expired
+from apiserver.webhooks.client import Webhooks
 
 __all__ = ["CustomResources"]
 
@@ -63,8 +64,8 @@ class _Served(NamedTuple):
 class CustomResources:
     """Keeps catalog and statuses up to date with the stored definitions."""
 
-    def __init__(self, registry: Registry, catalog: Catalog, user: User) -> None:
-        self._registry, self._catalog, self._user = registry, catalog, user
+    def __init__(self, registry: Registry, catalog: Catalog, webhooks: Webhooks, user: User) -> None:
+        self._registry, self._catalog, self._webhooks, self._user = registry, catalog, webhooks, user
         self._served: dict[str, _Served] = {}
         #: definitions whose objects are being deleted. Their resources stay as they are, so that watches see it.
         self._terminating: set[str] = set()
@@ -179,11 +180,6 @@ class CustomResources:
         return await self._write(name, change)
 
     async def _establish(self, name: str, definition: Hub) -> None:
-        if not _converts_here(definition):
-            known = condition(definition, "Established")
-            if known is None or known.get("reason") != "ConversionNotSupported":
-                await self._write(name, _unsupported)
-            return
         await self._serve(definition)
         await self._write(name, _establish)
 
@@ -218,10 +214,8 @@ class CustomResources:
         name, spec = definition["metadata"]["name"], definition["spec"]
         if not (is_true(definition, "NamesAccepted") or is_true(definition, "Established")):
             return
-        if not _converts_here(definition):
-            self._withdraw(name)
-            return
-        form = (spec, definition["status"].get("acceptedNames"))
+        status = definition["status"]
+        form = (spec, status.get("acceptedNames"), (status.get("storedVersions") or [""])[0])
         known = self._served.get(name)
         if known is not None and known.uid != definition["metadata"]["uid"]:
             self._withdraw(name)
@@ -232,7 +226,11 @@ class CustomResources:
             return
         revision = self._store.cache.revision
         resource = resource_of(
-            definition, since=revision, shared=self._registry.shared, terminating=lambda: name in self._terminating
+            definition,
+            self._webhooks,
+            since=revision,
+            shared=self._registry.shared,
+            terminating=lambda: name in self._terminating,
         )
         served = [version["name"] for version in spec["versions"] if version.get("served")]
         if known is None:
@@ -310,17 +308,6 @@ class CustomResources:
 
 def _deleted(definition: Hub) -> bool:
     return "deletionTimestamp" in definition["metadata"]
-
-
-def _converts_here(definition: Any) -> bool:
-    """Whether the server can convert a definition's objects: not by a webhook yet, unless there is one version."""
-    strategy = (definition["spec"].get("conversion") or {}).get("strategy", "None")
-    return strategy == "None" or len(definition["spec"]["versions"]) == 1
-
-
-def _unsupported(obj: Hub, now: str) -> None:
-    text = "kubedra does not convert custom resources by webhook yet: see docs/fidelity.md"
-    set_condition(obj, "Established", "False", "ConversionNotSupported", text, now)
 
 
 def _establish(obj: Hub, now: str) -> None:

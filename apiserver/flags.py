@@ -174,6 +174,13 @@ def parser() -> argparse.ArgumentParser:
         help="where drivers announce themselves (default: registry in the plugin directory)",
     )
     own.add_argument(
+        "--service-address",
+        action="append",
+        default=[],
+        metavar="NS/NAME:PORT=HOST:PORT",
+        help="where the service of a webhook listens, such as default/my-webhook:443=127.0.0.1:9443",
+    )
+    own.add_argument(
         "--warn-dropped-fields",
         action="store_true",
         help="tell whoever writes a field that a disabled feature gate drops, in a Warning header",

@@ -25,6 +25,7 @@ from apiserver.identityflags import IdentitySettings, read_identity
 from apiserver.messages import User
 from apiserver.serving import parse_runtime_config
 from apiserver.virtualloop import START
+from apiserver.webhooks.services import Services, parse_service_addresses
 from kubedra import profiles
 
 #: The admission plugin that gives pods what they show to a server who they are. Where access is open nobody asks for
@@ -69,6 +70,8 @@ class Settings:
     verbosity: int
     #: When virtual time begins; None for real time.
     clock: datetime | None = None
+    #: Where the services of webhooks are.
+    service_addresses: Services = field(default_factory=dict)
     seed: int | None = None
     warn_dropped_fields: bool = False
     request_log: str = ""
@@ -101,6 +104,10 @@ def read(arguments: Sequence[str]) -> Settings:
         raise SettingsError(str(error)) from error
     if tokens is None and identity.certificates:
         tokens = {}  # who shows no certificate is nobody
+    try:
+        service_addresses = parse_service_addresses(given.service_address)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
     _check(given, tokens)
     enable, disable = _names(given.enable_admission_plugins), _names(given.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
@@ -140,6 +147,7 @@ def read(arguments: Sequence[str]) -> Settings:
         logging_format=given.logging_format,
         verbosity=given.verbosity,
         clock=_clock(given.clock),
+        service_addresses=service_addresses,
         seed=given.seed,
         warn_dropped_fields=given.warn_dropped_fields,
         request_log=given.request_log,

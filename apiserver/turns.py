@@ -24,7 +24,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from apiserver.clock import served, stopwatch
 
-__all__ = ["LONG", "SLICE", "call_on_loop", "in_thread", "in_turns", "on_loop"]
+__all__ = ["LONG", "SLICE", "WAITING", "call_on_loop", "in_thread", "in_turns", "is_on_loop", "on_loop", "waited_for"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -85,16 +85,34 @@ def call_on_loop(function: Callable[[], T]) -> T:
     return done.result()
 
 
+def is_on_loop() -> bool:
+    """Whether the caller is on an event loop, and not in a thread that takes steps for it."""
+    return _get_running_loop() is not None
+
+
+def waited_for(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives on the event loop, for a function in a thread that takes steps for it: the thread waits.
+    Raises RuntimeError on the loop itself, which would wait for ever."""
+    loop: asyncio.AbstractEventLoop | None = getattr(served, "loop", None)
+    if loop is None:
+        work.close()
+        raise RuntimeError("only a thread may wait for what happens on the event loop")
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
 #: Starts with the first request that is long.
 _THREAD: Final = ThreadPoolExecutor(1, thread_name_prefix="long requests")
+#: For requests whose steps wait for somebody outside (see `waited_for`), who may take seconds.
+WAITING: Final = ThreadPoolExecutor(16, thread_name_prefix="waiting requests")
 
 
-async def in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns or raises, whose steps are taken in the thread for long requests."""
+async def in_thread(work: Coroutine[Any, Any, T], threads: ThreadPoolExecutor = _THREAD) -> T:
+    """What a coroutine returns or raises, whose steps are taken in the thread for long requests, or in one of
+    `threads`."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     step: Callable[[], Any] = partial(work.send, None)
     while True:
-        taken = loop.run_in_executor(_THREAD, context.run, _take, loop, step)
+        taken = loop.run_in_executor(threads, context.run, _take, loop, step)
         try:
             ended, value = await asyncio.shield(taken)
         except asyncio.CancelledError:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from apiserver.messages import Request, Response
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
+    from apiserver.registry.converter import Conversion
     from apiserver.registry.strategy import Strategy
     from apiserver.storage.types import Record
 
@@ -180,6 +181,10 @@ class Resource:
     row_conditions: Callable[[Json], list[Json]] | None = None
     #: Brings a stored row into the kind's present form (see `apiserver.storage.cache.Cache`).
     present: Callable[[Record], Record] | None = None
+    #: Converts objects where that takes asking somebody else; versions are all the stored form then.
+    conversion: Conversion | None = None
+    #: What stored objects end with, where their version is not the first in which objects were stored.
+    stored_mark: bytes = b""
     #: A custom resource: its objects are bare JSON, which is neither merged strategically nor written as protobuf.
     custom: bool = False
     #: How a field selector with an unknown label is refused: "known" names the known ones, "plain" the label, "kind"

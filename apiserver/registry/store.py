@@ -21,6 +21,7 @@ from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.chance import Chance
 from apiserver.registry.context import Context, Rewrite
+from apiserver.registry.conversion import marked
 from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.projection import Projector
@@ -207,10 +208,16 @@ class Store:
 
     def encode(self, key: str, obj: Hub, *, keep_managers: bool = False) -> Stored:
         """The bytes of an object to append. Raises StatusError (500) where it is too large."""
-        encoded = encode_stored(obj)
+        encoded = self.written(obj)
         if len(encoded) + 2 * len(key) + ENVELOPE <= REQUEST_LIMIT:
             return encoded
-        return encode_large(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
+        encoded = encode_large(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
+        return Stored(marked(encoded, self.resource.stored_mark)) if self.resource.stored_mark else encoded
+
+    def written(self, obj: Hub) -> Stored:
+        """The bytes of an object, of whatever size."""
+        encoded = encode_stored(obj)
+        return Stored(marked(encoded, self.resource.stored_mark)) if self.resource.stored_mark else encoded
 
     @on_loop
     async def append(self, write: Write) -> Entry:

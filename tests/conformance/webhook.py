@@ -27,10 +27,11 @@ _OF_RESPONSE: Final = ("allowed", "status", "warnings", "auditAnnotations")
 
 
 class Webhook:
-    """Listens from the start until `close`. `address` is HOST:PORT, `authority` its certificate in base64."""
+    """Listens from the start until `close`. `address` is HOST:PORT, `authority` its certificate in base64, which is for
+    the loopback address and for `names`."""
 
-    def __init__(self) -> None:
-        certificate, context = _certificate()
+    def __init__(self, *names: str) -> None:
+        certificate, context = _certificate(names)
         self._server = _Listener(("127.0.0.1", 0), _handler(self))
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._lock = threading.Lock()
@@ -170,8 +171,8 @@ def _handler(webhook: Webhook) -> type[http.server.BaseHTTPRequestHandler]:
     return Handler
 
 
-def _certificate() -> tuple[bytes, ssl.SSLContext]:
-    """(certificate, context) of a self-signed certificate for 127.0.0.1."""
+def _certificate(names: Sequence[str]) -> tuple[bytes, ssl.SSLContext]:
+    """(certificate, context) of a self-signed certificate for 127.0.0.1 and for names."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -182,7 +183,8 @@ def _certificate() -> tuple[bytes, ssl.SSLContext]:
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + day)
-    builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+    known = [address, *map(x509.DNSName, names)]
+    builder = builder.add_extension(x509.SubjectAlternativeName(known), critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     secret = key.private_bytes(

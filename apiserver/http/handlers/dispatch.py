@@ -5,7 +5,7 @@ was asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,7 +23,9 @@ from apiserver.http.formats.watch import chunks, event_encoder
 from apiserver.http.handlers.routes import Endpoint, Routes
 from apiserver.messages import MAX_BODY, Request, Response, Stream
 from apiserver.registry.context import Context
+from apiserver.registry.converter import request_version
 from apiserver.registry.results import Result
+from apiserver.registry.store import Store
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.delete import delete, delete_collection
 from apiserver.registry.verbs.get import get, get_present
@@ -31,9 +33,9 @@ from apiserver.registry.verbs.list import list_, list_present
 from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
-from apiserver.turns import LONG, in_thread, on_loop
+from apiserver.turns import LONG, WAITING, in_thread, is_on_loop, on_loop
 
-_WRITES: Final[Mapping[str, Callable[..., Awaitable[Result]]]] = {
+_WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
     "create": create,
     "update": update,
     "patch": patch,
@@ -55,7 +57,7 @@ class Dispatch:
         """The present state, where this server alone knows it and its form is the stored one or small."""
         info, endpoint = request.info, self._find(request)
         store, view = endpoint.store, endpoint.view
-        if store.registry.shared:
+        if store.registry.shared or store.resource.conversion is not None:
             return None
         chosen, namespace = response_format(request, bare=endpoint.bare), info.namespace if endpoint.namespaced else ""
         at = request.time = store.registry.clock()
@@ -99,7 +101,7 @@ class Dispatch:
         write = _WRITES.get(ctx.verb)
         if write is None:
             return await _READS[ctx.verb](request, chosen, endpoint, ctx)
-        result = await write(endpoint.store, ctx, request)
+        result = await _written(write, endpoint.store, ctx, request)
         code = 201 if result.created else 200
         if result.created:
             self._warn(request, ctx, result)
@@ -130,6 +132,16 @@ class Dispatch:
         self.streams[stream] = request
         stream.when_ended.append(lambda: self.streams.pop(stream, None))
         return stream
+
+
+def _written(
+    write: Callable[..., Coroutine[Any, Any, Result]], store: Store, ctx: Context, request: Request
+) -> Awaitable[Result]:
+    """A write; of a kind that somebody else converts in a thread that may wait for that (`Conversion.between`)."""
+    if store.resource.conversion is None:
+        return write(store, ctx, request)
+    request_version.set(ctx.version)
+    return in_thread(write(store, ctx, request), WAITING) if is_on_loop() else write(store, ctx, request)
 
 
 @on_loop

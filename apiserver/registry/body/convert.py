@@ -17,6 +17,7 @@ from apiserver.api.hidden import drop_hidden
 from apiserver.api.nesting import copied, dumps, loads_stored
 from apiserver.api.objects import Hub, Stored, Versioned
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
+from apiserver.registry.converter import request_version
 from apiserver.registry.resource import Resource, Subresource, Version, same_form
 
 if TYPE_CHECKING:
@@ -126,14 +127,24 @@ def forms_of(
     OpenAPI schema of what it serves: managers who spoke it are forgotten when an object is written next.
     """
     return {
-        api_version(resource.group, version.name): _form(version)
+        api_version(resource.group, version.name): _form(resource, version)
         for resource in resources
         for version in resource.versions
         if served(resource, version)
     }
 
 
-def _form(version: Version) -> Form:
+def _form(resource: Resource, version: Version) -> Form:
+    if (conversion := resource.conversion) is not None:
+        between = conversion.between
+
+        def of_request(obj: Json) -> Json:
+            return between(obj, request_version.get(), version.name)
+
+        def to_request(obj: Json) -> Json:
+            return between(obj, version.name, request_version.get())
+
+        return Form(version.schema, of_request, to_request, lru_cache(lambda: zero(version.schema)))
     from_hub = version.from_hub
     of_hub = same_form if from_hub is same_form else lambda obj: from_hub(copy_of(obj))
     return Form(version.schema, of_hub, version.to_hub, lru_cache(lambda: zero(version.schema)))

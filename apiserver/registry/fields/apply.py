@@ -254,6 +254,10 @@ class _Applier:
         """
         if given == wanted:
             return obj
+        if (conversion := self.ctx.resource.conversion) is not None:
+            bare = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
+            made = conversion.between(bare, given.rpartition("/")[2], wanted.rpartition("/")[2])
+            return {"kind": self.expected.kind, "apiVersion": wanted, **made}
         if self.expected.custom:  # whatever its schema says: what does not fit is told where fields are compared
             return {**obj, "apiVersion": wanted}
         source = self._form(given)

@@ -18,9 +18,10 @@ from apiserver.api.status import StatusError, bad_request, conflict, not_found
 from apiserver.api.times import timestamp
 from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.body.convert import encode_stored, read
+from apiserver.registry.body.convert import read
 from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body
 from apiserver.registry.body.options import DeleteOptions, ListOptions, Preconditions, delete_options, list_options
+from apiserver.registry.conversion import shown, stored
 from apiserver.registry.metadata import FOREGROUND, ORPHAN
 from apiserver.registry.results import DeleteResult, Listing, Unsaved
 from apiserver.registry.verbs.list import list_entries
@@ -93,6 +94,7 @@ async def delete_object(store: Store, ctx: Context, options: DeleteOptions) -> D
         entry = store.cache.get(key)
         if entry is None:
             raise not_found(resource.plural, resource.group, ctx.name)
+        entry = await shown(store, ctx, entry)
         obj = read(entry)
         _check_preconditions(resource, obj["metadata"], options.preconditions)
         if strategy.starts_deletion(ctx, obj, options):
@@ -112,7 +114,7 @@ async def _start(
     first, so start over.
     """
     await _admit(store, ctx, entry)
-    written = await _write(store, key, entry, obj, options.dry_run)
+    written = await _write(store, ctx, key, entry, obj, options.dry_run)
     return None if written is None else DeleteResult(written, gone=False)
 
 
@@ -127,7 +129,7 @@ async def _step(
         await _admit(store, ctx, entry)
     current = entry
     if step.obj is not None:
-        written = await _write(store, key, entry, step.obj, options.dry_run)
+        written = await _write(store, ctx, key, entry, step.obj, options.dry_run)
         if written is None:
             return None
         current = written
@@ -153,7 +155,7 @@ async def _admit(store: Store, ctx: Context, entry: Entry) -> None:
     await validate(store.on_delete, attributes)
 
 
-async def _write(store: Store, key: str, entry: Entry, obj: Hub, dry_run: bool) -> Entry | None:
+async def _write(store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, dry_run: bool) -> Entry | None:
     """Stores the object as it is now being deleted; unchanged, it keeps its version."""
     obj["metadata"].pop("resourceVersion", None)
     before = read(entry)
@@ -162,8 +164,9 @@ async def _write(store: Store, key: str, entry: Entry, obj: Hub, dry_run: bool) 
         return entry
     if dry_run:
         return Unsaved(key, obj, entry.revision)
+    value = store.written(await stored(store, ctx, obj))
     try:
-        return await store.append(Write(key, encode_stored(obj), entry.revision, frees=True))
+        return await shown(store, ctx, await store.append(Write(key, value, entry.revision, frees=True)))
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from apiserver.api.status import not_found
 from apiserver.registry.body.options import get_options
+from apiserver.registry.conversion import shown
 from apiserver.registry.verbs.revisions import parse_version, reached
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ async def get(store: Store, ctx: Context, request: Request) -> Entry:
         await reached(store.cache, parse_version(wanted, cached=cached), cached=cached)
     else:
         await store.registry.consistent()
-    return get_present(store, ctx.namespace, ctx.name)
+    return await shown(store, ctx, get_present(store, ctx.namespace, ctx.name))
 
 
 def get_present(store: Store, namespace: str, name: str) -> Entry:

@@ -8,6 +8,7 @@ A list without selectors takes no look at its objects; one with selectors starts
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.status import StatusError, bad_request, expired
@@ -68,11 +69,35 @@ def list_present(store: Store, namespace: str) -> Listing:
 @on_loop
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
     selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
+    if store.resource.conversion is not None:
+        return await _converted(store, ctx, options, selection)
+    return await _listed(store, options, selection)
+
+
+async def _converted(store: Store, ctx: Context, options: ListOptions, selection: Selection) -> Listing:
+    """A list of a kind that somebody else converts: labels and fields are those of the version asked for."""
+    conversion, limit, test = store.resource.conversion, options.limit, selection.test
+    assert conversion is not None
+    if test is None:
+        listing = await _listed(store, options, selection)
+        return replace(listing, entries=await conversion.shown(listing.entries, ctx.version, kept=True))
+    everything = Selection(selection.prefix, None, None)
+    listing = await _listed(store, options, everything, whole=True)
+    kept = [entry for entry in await conversion.shown(listing.entries, ctx.version, kept=True) if test(entry)]
+    if limit <= 0 or len(kept) <= limit:
+        return Listing(kept, listing.revision)
+    token = encode_token(kept[limit - 1].key + "\0", selection.prefix, listing.revision)
+    return Listing(kept[:limit], listing.revision, token)
+
+
+async def _listed(store: Store, options: ListOptions, selection: Selection, *, whole: bool = False) -> Listing:
+    """The entries as they are stored. `whole`: whatever the limit is."""
     cache = store.cache
     if not options.resource_version and not options.continue_token and options.limit <= 0:
         await store.registry.consistent()
         return await _selected_now(cache, selection)
     exact, start, limit = await _where(cache, selection, options)
+    limit = 0 if whole else limit
     if exact > cache.revision or (not exact and (options.continue_token or not options.resource_version)):
         await store.registry.consistent()
     if exact and exact != cache.revision:

@@ -20,6 +20,7 @@ from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import read, read_compact
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.body.options import parse_uint64, write_options
+from apiserver.registry.conversion import shown, stored
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import (
     deduplicate_owners,
@@ -133,6 +134,7 @@ async def _update(
             if made is None:
                 continue
             return Result(made, created=True)
+        entry = await shown(store, ctx, entry)
         old = read(entry)
         if uid and uid != old["metadata"]["uid"]:
             raise _precondition(store, ctx, key, "UID", uid, old["metadata"]["uid"])
@@ -149,7 +151,7 @@ async def _update(
         _keep_times(new, old)
         if store.on_update.validating:
             await validate(store.on_update, Attributes("UPDATE", ctx, name, new, old))
-        result = await _write(store, key, entry, new, old, dry_run=options.dry_run, keep_managers=tracked)
+        result = await _write(store, ctx, key, entry, new, old, dry_run=options.dry_run, keep_managers=tracked)
         if result is not None:
             return Result(result)
 
@@ -191,8 +193,10 @@ async def _create(
     metadata.pop("resourceVersion", None)
     if options.dry_run:
         return Unsaved(key, obj, 0)
+    obj = await stored(store, ctx, obj)
     try:
-        return await store.append(Write(key, store.encode(key, obj, keep_managers=writer is None), 0))
+        made = await store.append(Write(key, store.encode(key, obj, keep_managers=writer is None), 0))
+        return await shown(store, ctx, made)
     except KeyExists as refused:
         await store.registry.catch_up(refused)
         return None
@@ -305,7 +309,7 @@ def _same_but_managers(new: Json, old: Json) -> bool:
 
 
 async def _write(
-    store: Store, key: str, entry: Entry, new: Hub, old: Hub, *, dry_run: bool, keep_managers: bool
+    store: Store, ctx: Context, key: str, entry: Entry, new: Hub, old: Hub, *, dry_run: bool, keep_managers: bool
 ) -> Entry | None:
     """Appends the new state, or removes the object when its last finalizer went. None: another writer was first."""
     if "deletionTimestamp" in old["metadata"] and removable(store.resource, new, old):
@@ -325,10 +329,10 @@ async def _write(
         return entry
     if dry_run:
         return Unsaved(key, new, entry.revision)
-    encoded = store.encode(key, new, keep_managers=keep_managers)
+    encoded = store.encode(key, await stored(store, ctx, new), keep_managers=keep_managers)
     frees = "deletionTimestamp" in old["metadata"]  # finalizers and kubelets do their part of a deletion
     try:
-        return await store.append(Write(key, encoded, entry.revision, frees=frees))
+        return await shown(store, ctx, await store.append(Write(key, encoded, entry.revision, frees=frees)))
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None
@@ -353,6 +357,7 @@ async def replace_object(
         entry = store.cache.get(key)
         if entry is None:
             raise not_found(resource.plural, resource.group, ctx.name)
+        entry = await shown(store, ctx, entry)
         old = read(entry)
         metadata = old["metadata"]
         if uid and uid != metadata["uid"]:
@@ -368,7 +373,8 @@ async def replace_object(
             return entry
         if dry_run:
             return Unsaved(key, new, entry.revision)
+        new = await stored(store, ctx, new)
         try:
-            return await store.append(Write(key, store.encode(key, new), entry.revision))
+            return await shown(store, ctx, await store.append(Write(key, store.encode(key, new), entry.revision)))
         except (RevisionConflict, KeyMissing) as refused:
             await store.registry.catch_up(refused)

@@ -24,7 +24,7 @@ from apiserver.registry.body.options import list_options
 from apiserver.registry.results import WatchEvent
 from apiserver.registry.verbs.revisions import parse_version, reached
 from apiserver.registry.verbs.selection import Selection, select
-from apiserver.storage.entry import Batch, Event
+from apiserver.storage.entry import Batch, Entry, Event
 from apiserver.storage.types import Expired, StorageUnavailable
 
 if TYPE_CHECKING:
@@ -60,19 +60,28 @@ def open_watch(
     selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
     since = parse_version(options.resource_version)
     seconds = float(options.timeout or 0) or MIN_SECONDS * (1 + random.random())  # noqa: S311 - spreads reconnects
-    return _events(store, selection, options, since, seconds, clock)
+    return _events(store, ctx.version, selection, options, since, seconds, clock)
 
 
 async def _events(
-    store: Store, selection: Selection, options: ListOptions, since: int, seconds: float, clock: Callable[[], float]
+    store: Store,
+    version: str,
+    selection: Selection,
+    options: ListOptions,
+    since: int,
+    seconds: float,
+    clock: Callable[[], float],
 ) -> AsyncIterator[list[WatchEvent]]:
-    cache, alarm = store.cache, _Alarm()
+    cache, alarm, conversion = store.cache, _Alarm(), store.resource.conversion
     deadline = clock() + seconds
     initial = options.send_initial_events if options.send_initial_events is not None else since == 0
     try:
         if initial:
             await _current(store, cache, since)
-            batch, since = _initial(cache, selection, options)
+            revision, entries = cache.revision, _selected(cache, selection, all=conversion is not None)
+            if conversion is not None:
+                entries = await conversion.shown(entries, version, kept=True)
+            batch, since = _initial(entries, selection, options, revision), revision
             if batch:
                 yield batch
         else:
@@ -97,7 +106,10 @@ async def _events(
                     return
                 alarm.cancel()
                 continue
-            batch = sees(cursor.next_batch(_BATCH))
+            events = cursor.next_batch(_BATCH)
+            if conversion is not None:
+                events = Batch(await conversion.events(events, version))
+            batch = sees(events)
             if batch:
                 yield batch
     except Expired as error:
@@ -149,19 +161,22 @@ async def _reach_back(cache: Cache, since: int, deadline: float, clock: Callable
                 await asyncio.sleep(RETRY_SECONDS)
 
 
-def _initial(cache: Cache, selection: Selection, options: ListOptions) -> tuple[list[WatchEvent], int]:
-    revision, test = cache.revision, selection.test
+def _selected(cache: Cache, selection: Selection, *, all: bool) -> list[Entry]:
+    """The entries among which a selection finds its own. `all`: their labels and fields are not known yet."""
     if selection.key is not None:
         entry = cache.get(selection.key)
-        entries = [] if entry is None else [entry]
-    elif selection.index:
-        entries = cache.find(selection.index, selection.term, selection.prefix).entries
-    else:
-        entries = cache.list(selection.prefix).entries
+        return [] if entry is None else [entry]
+    if selection.index and not all:
+        return cache.find(selection.index, selection.term, selection.prefix).entries
+    return cache.list(selection.prefix).entries
+
+
+def _initial(entries: list[Entry], selection: Selection, options: ListOptions, revision: int) -> list[WatchEvent]:
+    test = selection.test
     batch = [WatchEvent("ADDED", entry) for entry in entries if test is None or test(entry)]
     if options.send_initial_events and options.allow_bookmarks:
         batch.append(WatchEvent("BOOKMARK", revision=revision, initial_end=True))
-    return batch, revision
+    return batch
 
 
 def _expired(error: Expired, since: int) -> WatchEvent:

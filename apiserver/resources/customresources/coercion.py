@@ -94,8 +94,6 @@ class Coercion:
         self._root = _Node(schema or {})
         self._root.embedded = True
         self._keeps_all = keeps_all
-        self._unknown: list[str] = []
-        self._embedded: list[str] = []
 
     def pruned(self, obj: Json) -> tuple[Json, list[str]]:
         """The object in the schema's form, and the paths of what was dropped, in order. Its own metadata is left alone.
@@ -103,10 +101,10 @@ class Coercion:
         """
         if self._keeps_all:
             return plain(obj), []
-        self._unknown, self._embedded = [], []
         identity = {name: obj[name] for name in ("apiVersion", "kind", "metadata") if name in obj}
-        made = self._prune(self._root, obj, "")
-        unknown = sorted(self._unknown) + sorted(self._embedded)
+        run = _Pruning()
+        made = run.prune(self._root, obj, "")
+        unknown = sorted(run.unknown) + sorted(run.embedded)
         if any(name in made for name in identity):
             made = {**made, **identity}
         return made, unknown
@@ -116,7 +114,18 @@ class Coercion:
         if self._root.has_defaults:
             _default(self._root, obj)
 
-    def _prune(self, node: _Node, value: Any, path: str, *, keeps: bool = False) -> Any:
+
+class _Pruning:
+    """One object on its way into the form of a schema: several threads use a schema at once. `unknown` are the paths of
+    what was dropped, `embedded` those in metadata of embedded objects."""
+
+    __slots__ = ("embedded", "unknown")
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.embedded: list[str] = []
+
+    def prune(self, node: _Node, value: Any, path: str, *, keeps: bool = False) -> Any:
         """`keeps`: the value is an item of a list that keeps unknown fields, and so do its items."""
         keeps = keeps or node.keeps
         if isinstance(value, dict):
@@ -125,13 +134,13 @@ class Coercion:
             below = node.items if node.items is not None else _ANYTHING if keeps else None
             if below is None:
                 return [self._unschemed(item, f"{path}[{at}]") for at, item in enumerate(value)]
-            return [self._prune(below, item, f"{path}[{at}]", keeps=keeps) for at, item in enumerate(value)]
+            return [self.prune(below, item, f"{path}[{at}]", keeps=keeps) for at, item in enumerate(value)]
         return _scalar(value)
 
     def _unschemed(self, value: Any, path: str) -> Any:
         """An item of a list whose schema says nothing of items: maps lose everything."""
         if isinstance(value, dict):
-            self._unknown += [f"{path}.{name}" for name in value]
+            self.unknown += [f"{path}.{name}" for name in value]
             return {}
         if isinstance(value, list):
             return [self._unschemed(item, f"{path}[{at}]") for at, item in enumerate(value)]
@@ -152,11 +161,11 @@ class Coercion:
                 if keeps:
                     made[name] = plain(item)
                 elif path or name not in _IDENTITY:
-                    self._unknown.append(prefix + name)
+                    self.unknown.append(prefix + name)
                 continue
             if item is None and not below.nullable and below.default is None:
                 continue
-            made[name] = self._prune(below, item, prefix + name)
+            made[name] = self.prune(below, item, prefix + name)
         return made
 
     def _identity(self, name: str, value: Any, path: str) -> Any:
@@ -169,7 +178,7 @@ class Coercion:
             decoded = decode(ObjectMeta, plain(value))
         except DecodeError as error:
             raise DecodeError(invalid(Path(path), plain(value), str(error)).text) from None
-        self._embedded += [f"{path}.{field}" for field in decoded.unknown]
+        self.embedded += [f"{path}.{field}" for field in decoded.unknown]
         metadata = decoded.obj
         if metadata.get("creationTimestamp") is None:
             metadata.pop("creationTimestamp", None)

@@ -21,6 +21,7 @@ from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.structural import Structural
 from apiserver.api.versionorder import version_order
 from apiserver.registry.body.convert import encode_stored
+from apiserver.registry.conversion import mark_of, unmarked
 from apiserver.registry.resource import Resource, Subresource, Version, same_form
 from apiserver.resources.customresources.coercion import Coercion, TooLarge
 from apiserver.resources.customresources.columns import columns_of
@@ -29,11 +30,14 @@ from apiserver.resources.customresources.jsonpaths import compile_path, shown
 from apiserver.resources.customresources.scale import scale_of
 from apiserver.resources.customresources.schema_walk import has_rules
 from apiserver.resources.customresources.strategy import CustomStrategy, Rules
+from apiserver.resources.customresources.webhookconversion import Webhook, WebhookConversion
 from apiserver.storage.types import Record
+from apiserver.webhooks.client import target_of
 
 if TYPE_CHECKING:
     from apiserver.openapi.definitions import Definitions
     from apiserver.resources.customresources.rulechecks import RuleChecks
+    from apiserver.webhooks.client import Webhooks
 
 __all__ = ["resource_of"]
 
@@ -53,9 +57,12 @@ class CustomVersion(Version):
         self.default(obj, now)
 
 
-def resource_of(definition: Json, *, since: int, shared: bool, terminating: Callable[[], bool]) -> Resource:
-    """The resource that a definition in hub form stands for. `since` is the revision from which on rows have its form;
-    `shared`: other servers may go on writing in an older one.
+def resource_of(
+    definition: Json, webhooks: Webhooks, *, since: int, shared: bool, terminating: Callable[[], bool]
+) -> Resource:
+    """The resource that a definition in hub form stands for. `webhooks` is asked to convert, where the definition says
+    so; `since` is the revision from which on rows have its form; `shared`: other servers may go on writing in an older
+    one.
     """
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     keeps_all = bool(spec.get("preserveUnknownFields"))
@@ -64,7 +71,10 @@ def resource_of(definition: Json, *, since: int, shared: bool, terminating: Call
     known.sort(key=lambda version: (version["name"] != storage, version_order(version["name"])))
     coercions = {version["name"]: Coercion(_schema(version), keeps_all=keeps_all) for version in known}
     rules = {version["name"]: _rules(version, coercions[version["name"]]) for version in known}
-    versions = tuple(_version(spec, names, version, coercions, storage, keeps_all=keeps_all) for version in known)
+    first = next(iter(definition["status"].get("storedVersions") or ()), storage)
+    conversion = _conversion(spec, names, coercions, webhooks, storage, first)
+    hub = "" if conversion is not None else storage
+    versions = tuple(_version(spec, names, version, coercions, hub, keeps_all=keeps_all) for version in known)
     return Resource(
         group=spec["group"],
         kind=names["kind"],
@@ -73,7 +83,7 @@ def resource_of(definition: Json, *, since: int, shared: bool, terminating: Call
         list_kind_name=names.get("listKind", ""),
         namespaced=spec["scope"] == "Namespaced",
         versions=versions,
-        strategy=CustomStrategy(rules, storage, terminating),
+        strategy=CustomStrategy(rules, hub, terminating),
         columns=(),
         storage_prefix=f"{spec['group']}/{names['plural']}",
         short_names=tuple(names.get("shortNames") or ()),
@@ -84,8 +94,22 @@ def resource_of(definition: Json, *, since: int, shared: bool, terminating: Call
         field_error_style="plain",
         storage_version=f"{spec['group']}/{storage}",
         custom=True,
-        present=_present(coercions[storage], 0 if shared else since),
+        conversion=conversion,
+        stored_mark=mark_of(storage) if storage != first else b"",
+        present=_present(coercions[storage], 0 if shared else since) if conversion is None else None,
     )
+
+
+def _conversion(
+    spec: Json, names: Json, coercions: dict[str, Coercion], webhooks: Webhooks, storage: str, first: str
+) -> WebhookConversion | None:
+    """Who converts objects: a webhook, or nobody."""
+    conversion = spec.get("conversion") or {}
+    if conversion.get("strategy") != "Webhook" or len(spec["versions"]) == 1:
+        return None
+    said = conversion["webhook"]
+    webhook = Webhook(target_of(said["clientConfig"]), said["conversionReviewVersions"])
+    return WebhookConversion(webhooks, webhook, (spec["group"], names["kind"]), coercions, storage, first)
 
 
 def _schema(version: Json) -> Json | None:
@@ -127,8 +151,8 @@ def _version(
     return CustomVersion(
         name=name,
         schema=_type(spec["group"], version, names, coercion, keeps_all=keeps_all),
-        from_hub=same_form if name == storage else lambda obj: coercion.pruned(obj)[0],
-        to_hub=same_form if name == storage else dict,
+        from_hub=same_form if name == storage or not storage else lambda obj: coercion.pruned(obj)[0],
+        to_hub=same_form if name == storage or not storage else dict,
         default=lambda obj, _: coercion.default(obj),
         columns=columns_of(version),
         subresources=tuple(found),
@@ -233,11 +257,14 @@ def _may_repeat(body: Body) -> bool:
 
 def _present(coercion: Coercion, since: int) -> Callable[[Record], Record]:
     def present(record: Record) -> Record:
+        value = unmarked(record.value)
         if since and record.revision > since:
-            return record
-        obj = loads_stored(record.value)
+            return record if value is record.value else record._replace(value=value)
+        obj = loads_stored(value)
         made, _ = coercion.pruned(obj)
         coercion.default(made)
-        return record if made == obj else record._replace(value=encode_stored(Hub(made)))
+        if made == obj:
+            return record if value is record.value else record._replace(value=value)
+        return record._replace(value=encode_stored(Hub(made)))
 
     return present

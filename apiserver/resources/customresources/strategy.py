@@ -46,7 +46,8 @@ class CustomStrategy(Strategy):
     revalidates_metadata = False
 
     def __init__(self, rules: Mapping[str, Rules], storage: str, terminating: Callable[[], bool]) -> None:
-        """`terminating` says whether the definition is on its way out: then nothing new is let in."""
+        """`storage` is the version in which stored objects are given, "" where it is that of the request;
+        `terminating` says whether the definition is on its way out: then nothing new is let in."""
         self._rules, self._storage, self._terminating = rules, storage, terminating
 
     def _of(self, ctx: Context) -> Rules:
@@ -67,7 +68,7 @@ class CustomStrategy(Strategy):
         obj["metadata"]["generation"] = 1
 
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        if ctx.version != self._storage:  # an apply that changes nothing gives the stored form
+        if self._differs(ctx):  # an apply that changes nothing gives the stored form
             kept = self._shown(ctx, obj)
             obj.clear()
             obj.update(kept)
@@ -137,7 +138,10 @@ class CustomStrategy(Strategy):
 
     def _shown(self, ctx: Context, old: Json) -> Json:
         """The stored object in the request's version."""
-        return old if ctx.version == self._storage else self._of(ctx).coercion.pruned(old)[0]
+        return self._of(ctx).coercion.pruned(old)[0] if self._differs(ctx) else old
+
+    def _differs(self, ctx: Context) -> bool:
+        return bool(self._storage) and ctx.version != self._storage
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return _finalizer_warnings(obj["metadata"].get("finalizers"), ())
@@ -147,7 +151,7 @@ class CustomStrategy(Strategy):
 
     def canonicalize(self, ctx: Context, obj: Json) -> None:
         """What the storage version does not have is not stored."""
-        if ctx.version != self._storage:
+        if self._differs(ctx):
             kept, _ = self._rules[self._storage].coercion.pruned(obj)
             obj.clear()
             obj.update(kept)

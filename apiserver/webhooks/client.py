@@ -1,0 +1,203 @@
+"""The client of webhooks: posts a review over HTTPS and gives the answer.
+
+    webhooks = Webhooks(services, exists)
+    answer = await webhooks.post(target_of(client_config), body, seconds=10)
+
+Connections are kept, one pool for each authority and name. What waits for an answer waits on the event loop: nobody
+else does. The HTTP library is loaded with the first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from base64 import b64decode
+from collections import OrderedDict
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from apiserver.clock import Timer, outside, timers
+from apiserver.turns import on_loop
+from apiserver.webhooks.failures import (
+    WRONG_NAME,
+    WebhookError,
+    causes_of,
+    connection_text,
+    response_error,
+    wrong_name,
+)
+from apiserver.webhooks.services import HTTPS, Service, Services, resolve
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Answer", "Target", "Webhooks", "target_of"]
+
+Json = dict[str, Any]
+
+#: Pools that are kept, as many as upstream keeps clients.
+_POOLS: Final = 200
+_TIMED_OUT: Final = "context deadline exceeded"
+
+
+class Target(NamedTuple):
+    """Where a webhook is: the URL as texts name it, the authority in PEM (empty: the system's), the service if it is
+    one."""
+
+    url: str
+    host: str
+    port: int
+    authority: bytes
+    service: Service | None
+
+
+class Answer(NamedTuple):
+    """A successful answer."""
+
+    code: int
+    content_type: str
+    body: bytes
+
+
+def target_of(config: Json) -> Target:
+    """The target of a clientConfig in stored form."""
+    authority = b64decode(config.get("caBundle") or "").strip()
+    service = config.get("service")
+    if service is not None:
+        of = Service(service["namespace"], service["name"], service.get("port") or HTTPS)
+        path = (service.get("path") or "").lstrip("/")
+        return Target(f"https://{of.host}:{of.port}/{path}", of.host, of.port, authority, of)
+    parts = urlsplit(config["url"])
+    url = f"{parts.scheme}://{parts.netloc}{parts.path or '/'}"
+    return Target(url, parts.hostname or "", parts.port or HTTPS, authority, None)
+
+
+class Webhooks:
+    """`services` says where services are, `exists(namespace, name)` whether the cluster has one."""
+
+    def __init__(self, services: Services, exists: Callable[[str, str], bool]) -> None:
+        self._services, self._exists = services, exists
+        self._pools: OrderedDict[tuple[bytes, str], httpx.AsyncClient] = OrderedDict()
+
+    async def close(self) -> None:
+        pools, self._pools = list(self._pools.values()), OrderedDict()
+        for pool in pools:
+            await pool.aclose()
+
+    @on_loop
+    async def post(self, target: Target, body: bytes, *, seconds: float, timed_out: str = _TIMED_OUT) -> Answer:
+        """Posts a review. Raises WebhookError, whose text follows "failed to call webhook: "; `timed_out` is what it
+        says of an answer that does not come within `seconds`.
+        """
+        shown = f"{target.url}?timeout={round(seconds)}s"
+        if "httpx" not in sys.modules:
+            await asyncio.to_thread(import_module, "httpx")
+        try:
+            with outside(), timers(Timer.MACHINE):
+                async with asyncio.timeout(seconds):
+                    answer = await self._post(target, shown, body)
+        except TimeoutError:
+            raise WebhookError(f'Post "{shown}": {timed_out}') from None
+        if (error := response_error(*answer)) is not None:
+            raise error
+        return answer
+
+    async def _post(self, target: Target, shown: str, body: bytes) -> Answer:
+        import httpx
+
+        host, port = target.host, target.port
+        if target.service is not None:
+            try:
+                host, port = resolve(self._services, target.service, self._exists)
+            except LookupError as error:
+                raise WebhookError(f'Post "{shown}": {error.args[0]}') from None
+        parts = urlsplit(shown)
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        request = httpx.Request(
+            "POST",
+            f"https://{place}{parts.path}?{parts.query}",
+            headers={
+                "host": parts.netloc,
+                "accept": "application/json, */*",
+                "content-type": "application/json",
+                "user-agent": "kube-apiserver-admission",
+            },
+            content=body,
+            extensions={"sni_hostname": target.host},
+        )
+        try:
+            return await self._send(self._pool(target), request)
+        except (httpx.TransportError, OSError, ssl.SSLError) as error:
+            text = await _why(error, target, host, port, place)
+            raise WebhookError(f'Post "{shown}": {text}') from None
+
+    async def _send(self, pool: httpx.AsyncClient, request: httpx.Request) -> Answer:
+        import httpx
+
+        try:
+            response = await pool.send(request)
+        except httpx.RemoteProtocolError:
+            # A kept connection may have been closed at the other end just now.
+            response = await pool.send(request)
+        return Answer(response.status_code, response.headers.get("content-type", ""), response.content)
+
+    def _pool(self, target: Target) -> httpx.AsyncClient:
+        """The connections to whoever has this name and is vouched for by this authority."""
+        import httpx
+
+        key = (target.authority, target.host)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = httpx.AsyncClient(
+                verify=_trust(target.authority),
+                timeout=None,  # noqa: S113 - `post` bounds the whole call
+                trust_env=False,
+                follow_redirects=False,
+            )
+            if len(self._pools) > _POOLS:
+                _, oldest = self._pools.popitem(last=False)
+                asyncio.ensure_future(oldest.aclose())  # noqa: RUF006 - nobody waits for it
+        else:
+            self._pools.move_to_end(key)
+        return pool
+
+
+def _trust(authority: bytes) -> ssl.SSLContext:
+    """Trusts an authority, or those of the system. As in Go, any certificate in a bundle may be the one that is
+    shown, and names count only where they are alternative names.
+    """
+    text = authority.decode(errors="replace")
+    try:
+        trust = ssl.create_default_context(cadata=text or None)
+    except (ssl.SSLError, ValueError):
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # knows nobody, as Go's pool of a broken bundle
+    trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    trust.hostname_checks_common_name = False
+    return trust
+
+
+async def _why(error: BaseException, target: Target, host: str, port: int, place: str) -> str:
+    """The words for a call without an answer."""
+    for cause in causes_of(error):
+        if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in WRONG_NAME:
+            names = await asyncio.to_thread(_names_of, host, port)
+            return f"tls: failed to verify certificate: {wrong_name(target.host, names)}"
+    return connection_text(error, host, place)
+
+
+def _names_of(host: str, port: int) -> list[str]:
+    """The alternative names of the certificate that somebody shows; none where that cannot be found out."""
+    from cryptography import x509
+
+    try:
+        text = ssl.get_server_certificate((host, port), timeout=1.0)
+        found = x509.load_pem_x509_certificate(text.encode()).extensions
+        names = found.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        return []
+    addresses = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
+    return [*names.get_values_for_type(x509.DNSName), *addresses]

@@ -1,0 +1,126 @@
+"""What is said of a call that failed, in the words of Go's HTTP client and of client-go, on which upstream's are made.
+
+Facts: net/http, crypto/tls, client-go/rest/request.go, apimachinery/pkg/api/errors (NewGenericServerResponse).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Any, Final
+
+from apiserver.api.codec import DecodeError, decode, interpret, loads
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.types.meta import Status
+
+__all__ = ["WebhookError", "connection_text", "response_error"]
+
+#: Bytes of an answer in plain text that are repeated.
+_SHOWN: Final = 2048
+_TEXTS: Final = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+#: OpenSSL's numbers for a certificate that nobody known has signed, for one out of its time, and of another name.
+_UNKNOWN_SIGNERS: Final = (2, 18, 19, 20, 21, 24)
+_OUT_OF_TIME: Final = (9, 10)
+WRONG_NAME: Final = (62, 64)
+
+
+class WebhookError(Exception):
+    """A webhook could not be asked, or its answer could not be understood. `code` is that of its answer, 503 where it
+    gave none: what metrics show."""
+
+    def __init__(self, text: str, code: int = 503) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def response_error(code: int, content_type: str, body: bytes) -> WebhookError | None:
+    """What an answer stands for that is no success: the Status in it, or what the code says."""
+    if 200 <= code <= 206:
+        return None
+    try:
+        read = loads(body)
+        if interpret(read) == ("v1", "Status"):
+            status = decode(Status, read.value).obj
+            if status.get("status") == "Failure":
+                return WebhookError(status.get("message", ""), status.get("code", code))
+    except DecodeError:
+        pass
+    said = "unknown"
+    if not content_type or content_type.partition(";")[0].strip().lower().startswith("text/"):
+        said = body[:_SHOWN].decode(errors="replace").strip()
+    return WebhookError(_text(code, said), code)
+
+
+def _text(code: int, said: str) -> str:
+    if code in (403, 415):
+        return said
+    if code == 406:
+        return (
+            "the server was unable to respond with a content type that the client supports"
+            if said in ("", "unknown")
+            else said
+        )
+    text = _TEXTS.get(code)
+    if text is None and code >= 500:
+        return f"an error on the server ({go_quote(said)}) has prevented the request from succeeding"
+    return text or f"the server responded with the status code {code} but did not return more information"
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """An error and what led to it."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        found = todo.pop(0)
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        todo += [*getattr(found, "exceptions", ()), found.__cause__, found.__context__]
+
+
+def connection_text(error: BaseException, host: str, address: str) -> str:
+    """Why there was no answer. `address` is where the connection was to go (host:port), `host` the name wanted."""
+    for cause in causes_of(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"tls: failed to verify certificate: {_certificate(cause)}"
+        if isinstance(cause, ssl.SSLError):
+            if cause.reason == "WRONG_VERSION_NUMBER" or cause.reason == "HTTP_REQUEST":
+                return "http: server gave HTTP response to HTTPS client"
+            return f"tls: {(cause.reason or str(cause)).replace('_', ' ').lower()}"
+        if isinstance(cause, socket.gaierror):
+            return f"dial tcp: lookup {host}: no such host"
+        if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+            if cause.errno in (errno.ECONNRESET, errno.EPIPE):
+                return f"read tcp {address}: read: connection reset by peer"
+            return f"dial tcp {address}: connect: {os.strerror(cause.errno).lower()}"
+    return "EOF" if "disconnected" in str(error) else str(error) or "EOF"
+
+
+def _certificate(error: ssl.SSLCertVerificationError) -> str:
+    code: Any = error.verify_code
+    if code in _UNKNOWN_SIGNERS:
+        return "x509: certificate signed by unknown authority"
+    if code in _OUT_OF_TIME:
+        return f"x509: certificate has expired or is not yet valid: {error.verify_message}"
+    return f"x509: {error.verify_message}"
+
+
+def wrong_name(wanted: str, names: list[str]) -> str:
+    """A certificate is for other names than the one wanted."""
+    if not names:
+        return f"x509: certificate is not valid for any names, but wanted to match {wanted}"
+    return f"x509: certificate is valid for {', '.join(names)}, not {wanted}"

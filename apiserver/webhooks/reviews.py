@@ -1,0 +1,53 @@
+"""Reviews as webhooks answer them, decoded as upstream's codecs do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from apiserver.api.codec import DecodeError, decode, interpret, loads
+from apiserver.api.schema import Struct
+from apiserver.webhooks.client import Answer
+from apiserver.webhooks.failures import WebhookError
+
+__all__ = ["Review", "read_review"]
+
+Json = dict[str, Any]
+
+
+class Review(NamedTuple):
+    """What it says of itself, which may be nothing, and what its response is, if there is one."""
+
+    api_version: str
+    kind: str
+    response: Json | None
+
+    @property
+    def shown(self) -> str:
+        """Group, version and kind, as Go writes them."""
+        return f"{self.api_version or '/'}, Kind={self.kind}"
+
+
+def read_review(answer: Answer, reviews: Mapping[str, Struct], wanted: str) -> Review:
+    """The review in an answer. `reviews` are the types by apiVersion, `wanted` the apiVersion asked in. Raises
+    WebhookError.
+    """
+    if not answer.body:
+        raise WebhookError(f"0-length response with status code: {answer.code} and content type: {answer.content_type}")
+    try:
+        body = loads(answer.body)
+    except DecodeError as error:
+        raise WebhookError(f"couldn't get version/kind; json parse error: {error}") from None
+    try:
+        version, kind = interpret(body)
+        expected = reviews[wanted]
+        found = reviews.get(version or wanted)
+        if found is None or (kind and kind != expected.kind):
+            shown = version or wanted
+            raise WebhookError(f'no kind "{kind or expected.kind}" is registered for version "{shown}" in scheme')
+        response = decode(found, body.value if body.value is not None else {}, body).obj.get("response")
+    except DecodeError as error:
+        raise WebhookError(str(error)) from None
+    if found is not expected:
+        raise WebhookError(f"converting ({found.go}) to ({expected.go}): unknown conversion")
+    return Review(version, kind, response)

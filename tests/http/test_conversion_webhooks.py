@@ -1,0 +1,198 @@
+"""Custom resources whose versions a webhook converts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conformance.webhook import Webhook
+from tests.http.test_custom_resources import DEFINITIONS, MERGE, define, definition
+from tests.http.test_live_catalog import created, run, running, watching
+
+Json = dict[str, Any]
+BASE = "/apis/example.com/{}/namespaces/default/widgets"
+V1, V2 = BASE.format("v1"), BASE.format("v2")
+#: A host in v1 is an address in v2, which has a label besides.
+MOVES: Json = {
+    "v2": [
+        {"op": "move", "from": "/spec/host", "path": "/spec/address"},
+        {"op": "add", "path": "/metadata/labels", "value": {"seen": "v2"}},
+    ],
+    "v1": [{"op": "move", "from": "/spec/address", "path": "/spec/host"}],
+}
+
+
+@contextmanager
+def converting(*names: str) -> Iterator[Webhook]:
+    webhook = Webhook(*names)
+    webhook.script({"/convert": [{"convert": MOVES}]})
+    try:
+        yield webhook
+    finally:
+        webhook.close()
+
+
+def versions(storage: str) -> list[Json]:
+    return [
+        {
+            "name": name, "served": True, "storage": name == storage,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": {field: {"type": "string"}, "size": {"type": "string"}}}}}},
+        }
+        for name, field in (("v1", "host"), ("v2", "address"))
+    ]  # fmt: skip
+
+
+def converted(webhook: Webhook, storage: str = "v1", **config: Any) -> Json:
+    made = definition()
+    client = config or {"url": f"https://{webhook.address}/convert"}
+    made["spec"]["versions"] = versions(storage)
+    made["spec"]["conversion"] = {
+        "strategy": "Webhook",
+        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {**client, "caBundle": webhook.authority}},
+    }
+    return made
+
+
+def widget(version: str, name: str, **spec: str) -> Json:
+    return {"apiVersion": f"example.com/{version}", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
+
+
+def asked(webhook: Webhook) -> list[tuple[str, list[str]]]:
+    """The version wanted and the objects, of each review since the last look."""
+    requests = [call["body"]["request"] for call in webhook.calls()]
+    webhook.script({"/convert": [{"convert": MOVES}]})
+    return [
+        (request["desiredAPIVersion"].rpartition("/")[2], [item["metadata"]["name"] for item in request["objects"]])
+        for request in requests
+    ]
+
+
+async def spec(client: httpx.AsyncClient, path: str) -> Json:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text
+    found: Json = answer.json()["spec"]
+    return found
+
+
+def test_an_object_is_read_from_the_version_in_which_it_was_stored(tmp_path: Path) -> None:
+    async def scenario(webhook: Webhook) -> None:
+        async with running("sqlite", tmp_path) as (_, client):
+            await define(client, converted(webhook))
+            await created(client, V1, widget("v1", "old", host="h"))
+            change = {"spec": {"versions": versions("v2")}}
+            path = f"{DEFINITIONS}/widgets.example.com"
+            changed = await client.patch(path, json=change, headers=MERGE)
+            assert changed.json()["status"]["storedVersions"] == ["v1", "v2"]
+            await created(client, V2, widget("v2", "new", address="a"))
+        async with running("sqlite", tmp_path) as (_, client):
+            asked(webhook)
+            assert (await spec(client, f"{V1}/old"), await spec(client, f"{V2}/new")) == (
+                {"host": "h"},
+                {"address": "a"},
+            )
+            assert asked(webhook) == []
+            assert (await spec(client, f"{V2}/old"), await spec(client, f"{V1}/new")) == (
+                {"address": "h"},
+                {"host": "a"},
+            )
+            assert asked(webhook) == [("v2", ["old"]), ("v1", ["new"])]
+            gone = await client.patch(
+                path, json={"spec": {"conversion": {"strategy": "None", "webhook": None}}}, headers=MERGE
+            )
+            assert gone.status_code == 200, gone.text
+            listed = (await client.get(V2)).json()["items"]
+            assert [(item["apiVersion"], item["spec"]) for item in listed] == [
+                ("example.com/v2", {"address": "a"}), ("example.com/v2", {}),
+            ]  # fmt: skip
+
+    with converting() as webhook:
+        run(scenario(webhook))
+
+
+def test_a_list_is_one_review_and_selects_by_the_labels_of_its_version() -> None:
+    async def scenario(webhook: Webhook) -> None:
+        async with running() as (_, client):
+            await define(client, converted(webhook))
+            for name in ("a", "b", "c"):
+                await created(client, V1, widget("v1", name, host=name))
+            found = (await client.get(V2, params={"labelSelector": "seen=v2", "limit": 2})).json()
+            assert [item["spec"]["address"] for item in found["items"]] == ["a", "b"]
+            assert asked(webhook) == [("v2", ["a", "b", "c"])]
+            more = {"labelSelector": "seen=v2", "limit": 2, "continue": found["metadata"]["continue"]}
+            rest = (await client.get(V2, params=more)).json()
+            assert [item["spec"]["address"] for item in rest["items"]] == ["c"]
+            assert (await client.get(V1, params={"labelSelector": "seen=v2"})).json()["items"] == []
+            assert asked(webhook) == []
+
+    with converting() as webhook:
+        run(scenario(webhook))
+
+
+def test_watchers_of_a_version_share_a_review_and_end_with_an_error_where_it_fails() -> None:
+    async def scenario(webhook: Webhook) -> None:
+        async with running() as (_, client):
+            await define(client, converted(webhook))
+            async with watching(client, V2) as one, watching(client, V2) as other:
+                await created(client, V1, widget("v1", "a", host="h"))
+                for events in (one, other):
+                    event = await anext(events)
+                    assert (event["type"], event["object"]["spec"]) == ("ADDED", {"address": "h"})
+                assert asked(webhook) == [("v2", ["a"])]
+                webhook.script(
+                    {"/convert": [{"convert": MOVES, "result": {"status": "Failed", "message": "not today"}}]}
+                )
+                await client.patch(f"{V1}/a", json={"spec": {"size": "m"}}, headers=MERGE)
+                event = await anext(one)
+                assert event["type"] == "ERROR"
+                assert "not today" in event["object"]["message"]
+
+    with converting() as webhook:
+        run(scenario(webhook))
+
+
+@pytest.mark.parametrize("size", [1, 20_000], ids=["short", "long"])
+def test_a_write_in_another_version_keeps_the_fields_of_other_managers(size: int) -> None:
+    async def scenario(webhook: Webhook) -> None:
+        async with running() as (_, client):
+            await define(client, converted(webhook))
+            await created(client, f"{V1}?fieldManager=first", widget("v1", "a", host="h"))
+            change = {"spec": {"size": "x" * size}}
+            changed = await client.patch(f"{V2}/a?fieldManager=second", json=change, headers=MERGE)
+            assert changed.status_code == 200, changed.text
+            owners = {
+                (entry["manager"], entry["apiVersion"]): sorted(entry["fieldsV1"]["f:spec"])
+                for entry in changed.json()["metadata"]["managedFields"]
+            }
+            assert owners == {
+                ("first", "example.com/v1"): [".", "f:host"],
+                ("second", "example.com/v2"): ["f:size"],
+            }
+            assert await spec(client, f"{V1}/a") == {"host": "h", "size": "x" * size}
+
+    with converting() as webhook:
+        run(scenario(webhook))
+
+
+def test_a_service_is_found_by_its_address_and_believed_by_its_name() -> None:
+    service = {"namespace": "default", "name": "hook", "path": "/convert"}
+
+    async def scenario(webhook: Webhook, flag: str, reason: str) -> None:
+        async with running("memory", None, *([flag] if flag else [])) as (_, client):
+            await define(client, converted(webhook, service=service))
+            await created(client, V1, widget("v1", "a", host="h"))
+            answer = await client.get(f"{V2}/a")
+            assert reason in answer.text
+            assert answer.status_code == (500 if reason != '"address":"h"' else 200)
+
+    with converting("hook.default.svc") as webhook:
+        run(scenario(webhook, f"--service-address=default/hook:443={webhook.address}", '"address":"h"'))
+        run(scenario(webhook, "", 'service \\"hook\\" not found'))
+    with converting("other") as webhook:
+        names = "x509: certificate is valid for other, 127.0.0.1, not hook.default.svc"
+        run(scenario(webhook, f"--service-address=default/hook={webhook.address}", names))
