@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.support.patience import wait_until
@@ -107,3 +108,33 @@ def test_room_that_somebody_makes_is_found(small: Child) -> None:
     ballast.unlink()
     wait_until(lambda: wire.get("/readyz").status == 200, "there is room again")
     assert wire.request("POST", MAPS, {"metadata": {"name": "tiny"}}).status == 201
+
+
+#: What Postgres itself says when it cannot extend a file, as long as the trigger is there.
+NO_ROOM = """
+CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    RAISE EXCEPTION 'could not extend file "base/5/16385": No space left on device' USING ERRCODE = 'disk_full';
+END $$;
+CREATE TRIGGER no_room BEFORE INSERT ON log EXECUTE FUNCTION no_room()"""
+
+
+def test_where_postgres_has_no_room_writes_say_so_at_once_and_go_on_when_it_has(
+    tmp_path: Path, postgres_schema_url: str
+) -> None:
+    with (
+        Child(tmp_path, f"--storage={postgres_schema_url}") as server,
+        psycopg.connect(postgres_schema_url, autocommit=True) as operator,
+    ):
+        wire = server.wire()
+        assert wire.request("POST", MAPS, {"metadata": {"name": "before"}}).status == 201
+        operator.execute(NO_ROOM)
+
+        refused = wire.request("POST", MAPS, {"metadata": {"name": "tiny"}})
+        assert (refused.status, refused.json["reason"]) == (507, "InsufficientStorage")
+        assert "No space left on device" in refused.json["message"]
+        assert wire.get(f"{MAPS}/before").status == 200
+
+        operator.execute("DROP TRIGGER no_room ON log")
+        assert wire.request("POST", MAPS, {"metadata": {"name": "tiny"}}).status == 201
+        assert wire.request("DELETE", f"{MAPS}/before").status == 200
+        assert "Traceback" not in server.log()
