@@ -19,7 +19,7 @@ from apiserver.api.schema import Struct
 
 if TYPE_CHECKING:
     from apiserver.api.fielderrors import FieldError
-    from apiserver.messages import Request, Response
+    from apiserver.messages import Request, Response, Stream
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
     from apiserver.registry.converter import Conversion
@@ -125,7 +125,7 @@ class Subresource:
     #: Other apiVersions in which its body is taken.
     accepts: tuple[str, ...] = ()
     create: Callable[[ItsStore, Context, Json, WriteOptions], Awaitable[Json]] | None = None
-    connect: Callable[[ItsStore, Context, Request], Awaitable[Response]] | None = None
+    connect: Callable[[ItsStore, Context, Request], Awaitable[Response | Stream]] | None = None
     projection: Projection | None = None
     #: it can be shown as a Table.
     tables: bool = True

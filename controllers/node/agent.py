@@ -127,6 +127,8 @@ class NodeAgent(ControllerComponent):
         self._addresses.forget(pod)
         uid = pod["metadata"]["uid"]
         running = self._kubelets.get(pod["spec"].get("nodeName", ""))
+        if running is not None:
+            running.kubelet.forget(pod)
         if running is not None and running.kubelet.claims.might_need_unprepare(uid):
             self._gone[uid] = pod
             self._controller.queue.add(f"gone:{uid}")

@@ -36,6 +36,13 @@ EXIT_AFTER = "kubedra.dev/exit-after"
 EXIT_CODE = "kubedra.dev/exit-code"
 #: On a Pod: its containers are ready so many seconds after they started.
 READY_AFTER = "kubedra.dev/ready-after"
+#: On a Pod: when after the start of a container its probes fail, as "0s-5s, 20s": in the first five seconds, and from
+#: twenty seconds on. PROBE is startup, liveness or readiness; all may be said of one container.
+PROBE_FAILS = "kubedra.dev/{probe}-fails"
+#: On a Pod: how long its containers take to end once they are told to; longer than the grace period, they are killed.
+STOP_AFTER = "kubedra.dev/stop-after"
+#: On a Pod: what its containers have written when somebody reads their log.
+LOG = "kubedra.dev/log"
 
 EXAMPLE_DRIVER = "gpu.example.com"
 
@@ -72,6 +79,27 @@ def ready_after(pod: Json, container: str) -> timedelta:
     """How long after its start a container becomes ready."""
     value = annotation(pod, f"{READY_AFTER}.{container}") or annotation(pod, READY_AFTER)
     return _seconds(value or "0", None) or timedelta()
+
+
+def stop_after(pod: Json, container: str) -> timedelta:
+    """How long a container takes to end once it is told to."""
+    value = annotation(pod, f"{STOP_AFTER}.{container}") or annotation(pod, STOP_AFTER)
+    return _seconds(value or "0", None) or timedelta()
+
+
+def failing(pod: Json, container: str, probe: str) -> list[tuple[timedelta, timedelta | None]]:
+    """When a probe of a container fails, from and to after its start; without an end, for ever. What cannot be
+    understood counts for nothing.
+    """
+    name = PROBE_FAILS.format(probe=probe)
+    value = annotation(pod, f"{name}.{container}") or annotation(pod, name) or ""
+    found = []
+    for part in filter(None, (part.strip() for part in value.split(","))):
+        begin, dash, end = part.partition("-")
+        first, last = _seconds(begin, None), _seconds(end, None) if dash else None
+        if first is not None and (last is not None or not dash):
+            found.append((first, last))
+    return found
 
 
 def exit_code(pod: Json, container: str) -> int:

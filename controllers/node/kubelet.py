@@ -1,7 +1,7 @@
 """The kubelet of one node: its pods from bind to Running to their end.
 
-Containers are not run: they are said to run until the pod is deleted, or as annotations say (`lifecycle`). Claims are
-prepared before they start, and released after they ended, before the pod is reported as ended and goes.
+What containers do is the business of `containers` and `lifecycle`. Claims are prepared before they start, and released
+after they ended, before the pod is reported as ended and goes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import timedelta
 from apiserver import clock
 from controllers.node import lifecycle, podstatus
 from controllers.node.addresses import PodAddresses
+from controllers.node.containers import EMULATED, Containers
 from controllers.node.dra.manager import DraError, DraManager
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.events import CoreEventRecorder
@@ -53,11 +54,18 @@ class Kubelet:
     """Everything that one node does for its pods."""
 
     def __init__(
-        self, host: Host, claims: DraManager, recorder: CoreEventRecorder, with_health: WithHealth | None = None
+        self,
+        host: Host,
+        claims: DraManager,
+        recorder: CoreEventRecorder,
+        with_health: WithHealth | None = None,
+        containers: Containers = EMULATED,
     ) -> None:
         """`with_health` adds the health of devices to container statuses; None where nobody reports it."""
         self._host, self._recorder, self._with_health = host, recorder, with_health
-        self.claims = claims
+        self.claims, self._containers = claims, containers
+        #: Pods (uids) whose containers were told to end.
+        self._told: set[str] = set()
 
     async def sync(self, pod: Json, node: Json) -> timedelta | None:
         """One step for a pod; when to come again, should no event come first."""
@@ -75,13 +83,20 @@ class Kubelet:
         left = _time_left(pod)
         if left is not None and left <= timedelta():
             self._recorder.record(pod, "Normal", "DeadlineExceeded", podstatus.DEADLINE_EXCEEDED)
+            self._containers.kill(pod, [status["name"] for status in _running(pod)])
             return await self._end(pod, podstatus.overdue(pod, self._now()), phase)
         again = await (self._start(pod, node) if new else self._advance(pod, {}))
         return again if left is None else left if again is None else min(again, left)
 
+    def forget(self, pod: Json) -> None:
+        """The pod is gone from the API: its containers are killed."""
+        self._host.addresses.forget(pod)
+        self._containers.forget(pod)
+        self._told.discard(pod["metadata"]["uid"])
+
     async def release(self, pod: Json) -> timedelta | None:
         """The claims of a pod that is gone from the API."""
-        self._host.addresses.forget(pod)
+        self.forget(pod)
         return None if await self._unprepare(pod) else self._later(self._host.timings.backoff)
 
     async def _start(self, pod: Json, node: Json) -> timedelta | None:
@@ -98,7 +113,8 @@ class Kubelet:
 
     async def _advance(self, pod: Json, more: Json) -> timedelta | None:
         """What is due of the pod's containers; `more` belongs to the status as well."""
-        step = lifecycle.step(pod, clock.now())
+        await self._containers.prepare(pod)
+        step = lifecycle.step(pod, clock.now(), self._containers)
         for kind, reason, message in step.events:
             self._recorder.record(pod, kind, reason, message)
         if step.over:
@@ -120,9 +136,10 @@ class Kubelet:
         return {**status, "containerStatuses": self._with_health(pod, status["containerStatuses"])}
 
     async def _terminate(self, pod: Json, phase: str) -> timedelta | None:
-        for status in _running(pod):
-            self._recorder.record(pod, "Normal", "Killing", f"Stopping container {status['name']}")
-        if again := await self._end(pod, podstatus.killed(pod, self._now()), phase):
+        ends, again = self._stop(pod)
+        if again is not None:
+            return again
+        if again := await self._end(pod, podstatus.killed(pod, self._now(), ends), phase):
             return again
         meta = pod["metadata"]
         try:
@@ -131,6 +148,28 @@ class Kubelet:
             if not is_reason(error, "NotFound", "Conflict"):
                 raise
         return None
+
+    def _stop(self, pod: Json) -> tuple[dict[str, tuple[str, int]], timedelta | None]:
+        """Tells the containers that run to end: when (as the API writes it) and with what code each did, or in how long
+        to look again. They have until the deletion timestamp.
+        """
+        meta, now = pod["metadata"], clock.now()
+        deadline = parse_time(meta["deletionTimestamp"])
+        asked = deadline - timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
+        ends: dict[str, tuple[str, int]] = {}
+        waits: list[timedelta] = []
+        for status in _running(pod):
+            if meta["uid"] not in self._told:
+                self._recorder.record(pod, "Normal", "Killing", f"Stopping container {status['name']}")
+            end = self._containers.stopped(pod, status, asked, deadline)
+            if end is None:
+                waits.append(max(deadline - now, timedelta(seconds=1)))
+            elif end.at > now:
+                waits.append(end.at - now)
+            else:
+                ends[status["name"]] = (go_time(end.at), end.code)
+        self._told.add(meta["uid"])
+        return ends, min(waits, default=None)
 
     async def _end(self, pod: Json, ended: Json, before: str) -> timedelta | None:
         """The containers have ended: releases the claims and says so, in this order. While a claim is held the pod is
@@ -205,5 +244,6 @@ def node_address(node: Json) -> str:
 
 def _running(pod: Json) -> list[Json]:
     """The statuses of containers that run."""
-    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    status = pod.get("status", {})
+    statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     return [status for status in statuses if "running" in status.get("state", {})]

@@ -1,8 +1,8 @@
 """What becomes of a pod's containers as time goes by. Pure: a pod with its status and the time in, its next status out.
 
-Nothing is remembered but in the status, so that a kubelet that comes back goes on where it was. Containers do what
-annotations say (`annotations`): regular ones run on, init containers end well, unless these say otherwise. Facts:
-upstream's pkg/kubelet (restarts wait 10 s, doubled each time, up to 5 min; the first one does not).
+Nothing is remembered but in the status, so that a kubelet that comes back goes on where it was. What containers do is
+the business of `containers`, what probes find of `probes`. Facts: upstream's pkg/kubelet (restarts wait 10 s, doubled
+each time, up to 5 min; the first one does not).
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from controllers.node import podstatus
-from controllers.node.annotations import exit_after, exit_code, ready_after
+from controllers.node.annotations import ready_after
+from controllers.node.containers import EMULATED, KILLED, ContainerError, Containers
+from controllers.node.probes import findings
 from controllers.runtime.events import EventType
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
@@ -27,6 +29,8 @@ class Step:
     """`status` is the pod's new status; `again`: when something is due next; `over`: every container ended for good."""
 
     status: Json
+    containers: Containers
+    now: datetime
     events: list[Event] = field(default_factory=list)
     again: timedelta | None = None
     over: bool = False
@@ -35,16 +39,16 @@ class Step:
         self.again = delay if self.again is None else min(self.again, delay)
 
 
-def step(pod: Json, now: datetime) -> Step:
+def step(pod: Json, now: datetime, containers: Containers = EMULATED) -> Step:
     """Everything that is due by now, for a pod whose sandbox stands."""
-    made = Step({})
+    made = Step({}, containers, now)
     spec, initial = pod["spec"], _states(pod, "initContainerStatuses")
     init, ready_to_run, failed = [], True, False
     for container in spec.get("initContainers") or ():
         state = initial.get(container["name"]) or podstatus.waiting(pod, container, "PodInitializing")
         if ready_to_run:
             sidecar = container.get("restartPolicy") == "Always"
-            state = _run(made, pod, container, state, now, init=not sidecar)
+            state = _run(made, pod, container, state, init=not sidecar)
             failed = not sidecar and _ended(state) and _code(state) != 0
             ready_to_run = _done(container, state)
         init.append(state)
@@ -53,14 +57,17 @@ def step(pod: Json, now: datetime) -> Step:
     for container in spec["containers"]:
         reason = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
         state = present.get(container["name"]) or podstatus.waiting(pod, container, reason)
-        regular.append(_run(made, pod, container, state, now) if ready_to_run else state)
+        regular.append(_run(made, pod, container, state) if ready_to_run else state)
     made.over = failed or (ready_to_run and all(map(_ended, regular)))
+    if made.over:
+        containers.kill(pod, [state["name"] for state in init if "running" in state["state"]])
     made.status = _status(pod, now, init, regular, made.over, failed)
     return made
 
 
-def _run(made: Step, pod: Json, container: Json, state: Json, now: datetime, *, init: bool = False) -> Json:
+def _run(made: Step, pod: Json, container: Json, state: Json, *, init: bool = False) -> Json:
     """One container, brought to what it is now."""
+    now = made.now
     while True:
         current = state["state"]
         if "terminated" in current:
@@ -71,18 +78,14 @@ def _run(made: Step, pod: Json, container: Json, state: Json, now: datetime, *, 
                 made.due(left)
                 made.events.append(_back_off(pod, container))
                 return podstatus.crashed(pod, container, state, _length(state))
-            state = _started(made, pod, container, now, state["restartCount"] + 1, current)
+            state, going = _started(made, pod, container, state, state["restartCount"] + 1, current)
+            if not going:
+                return state
         elif "running" in current:
-            began = parse_time(current["running"]["startedAt"])
-            after = exit_after(pod, container["name"], timedelta() if init else None)
-            if after is not None and now - began >= after:
-                code = exit_code(pod, container["name"])
-                # Ended when it was due, however late somebody looks; times are in whole seconds.
-                state = podstatus.terminated(pod, container, state, go_time(began + after), code)
-                continue
-            if after is not None:
-                made.due(began + after - now)
-            return _readied(made, pod, container, state, now - began)
+            ended = _ended_by_now(made, pod, container, state, init=init)
+            if ended is None:
+                return _probed(made, pod, container, state, init=init)
+            state = ended
         else:
             last = (state.get("lastState") or {}).get("terminated")
             left = _backoff(state, last, now) if last else timedelta()
@@ -90,26 +93,65 @@ def _run(made: Step, pod: Json, container: Json, state: Json, now: datetime, *, 
                 made.due(left)
                 return state
             restarts = state["restartCount"] + 1 if last else 0
-            state = _started(made, pod, container, now, restarts, {"terminated": last} if last else {})
+            state, going = _started(made, pod, container, state, restarts, {"terminated": last} if last else {})
+            if not going:
+                return state
 
 
-def _started(made: Step, pod: Json, container: Json, now: datetime, restarts: int, last: Json) -> Json:
+def _ended_by_now(made: Step, pod: Json, container: Json, state: Json, *, init: bool) -> Json | None:
+    """The container's status after its end, by itself or by a probe that failed; None while it runs. It ended when that
+    was due, however late somebody looks; times are in whole seconds.
+    """
+    began = parse_time(state["state"]["running"]["startedAt"])
+    end = made.containers.end(pod, container, state)
+    # Only what is kept running is probed.
+    killed = None if init else findings(pod, container, made.now - began).killed
+    if killed is not None and (end is None or began + killed[0] < end.at):
+        after, probe = killed
+        name = container["name"]
+        made.events.append(("Warning", "Unhealthy", _said_of(probe)))
+        made.events.append(("Normal", "Killing", f"Container {name} failed {probe} probe, will be restarted"))
+        made.containers.kill(pod, [name])
+        return podstatus.terminated(pod, container, state, go_time(began + after), KILLED)
+    if end is None:
+        return None
+    if end.at <= made.now:
+        return podstatus.terminated(pod, container, state, go_time(end.at), end.code)
+    made.due(end.at - made.now)
+    return None
+
+
+def _started(made: Step, pod: Json, container: Json, before: Json, restarts: int, last: Json) -> tuple[Json, bool]:
+    """The status of a container that is started, and whether it goes on from there."""
     image = container.get("image", "")
     present = f'Container image "{image}" already present on machine and can be accessed by the pod'
-    made.events += [
-        ("Normal", "Pulled", present),
-        ("Normal", "Created", "Container created"),
-        ("Normal", "Started", "Container started"),
-    ]
-    return podstatus.running(pod, container, go_time(now), restarts, last)
+    made.events.append(("Normal", "Pulled", present))
+    try:
+        made.containers.start(pod, container, restarts)
+    except ContainerError as error:
+        made.events.append(("Warning", "Failed", f"Error: {error}"))
+        made.due(_FIRST_BACKOFF)
+        return podstatus.not_started(pod, container, before, error.reason, str(error)), False
+    made.events += [("Normal", "Created", "Container created"), ("Normal", "Started", "Container started")]
+    return podstatus.running(pod, container, go_time(made.now), restarts, last), True
 
 
-def _readied(made: Step, pod: Json, container: Json, state: Json, ran: timedelta) -> Json:
-    after = ready_after(pod, container["name"])
-    ready = ran >= after
-    if not ready:
+def _probed(made: Step, pod: Json, container: Json, state: Json, *, init: bool) -> Json:
+    """A running container as its probes see it."""
+    ran, after = made.now - parse_time(state["state"]["running"]["startedAt"]), ready_after(pod, container["name"])
+    if init:
+        return {**state, "ready": False, "started": True}
+    found = findings(pod, container, ran)
+    if found.again is not None:
+        made.due(found.again - ran)
+    if ran < after:
         made.due(after - ran)
-    return {**state, "ready": ready, "started": True}
+    made.events += [("Warning", "Unhealthy", _said_of(probe)) for probe in found.failed]
+    return {**state, "ready": found.ready and ran >= after, "started": found.started}
+
+
+def _said_of(probe: str) -> str:
+    return f"{probe.capitalize()} probe failed: the annotation kubedra.dev/{probe.lower()}-fails says so"
 
 
 def _restarts(pod: Json, container: Json, code: int, init: bool) -> bool:

@@ -6,16 +6,17 @@ status is sent as a strategic merge patch, which merges conditions by type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
+
+from controllers.node.containers import KILLED
 
 Json = dict[str, Any]
 
 DEADLINE_EXCEEDED = "Pod was active on the node longer than the specified deadline"
-#: How a process ends that is killed.
-_KILLED = 137
 
 
 def starting(pod: Json, now: str, host_ip: str) -> Json:
@@ -66,14 +67,20 @@ def finished(pod: Json, now: str, init: list[Json], regular: list[Json], succeed
     return {"phase": phase, "conditions": conditions, **_containers(stopped, regular)} | _observed(pod)
 
 
-def killed(pod: Json, now: str, code: int = 0) -> Json:
-    """Containers that still run are stopped, and end with `code`; those that never did are over with them."""
+def killed(pod: Json, now: str, ends: Mapping[str, tuple[str, int]] = MappingProxyType({}), code: int = 0) -> Json:
+    """Containers that still run are stopped: each ended at a time with a code (`ends`), the others now with `code`.
+    Those that never ran are over with them.
+    """
     status = pod.get("status", {})
-    init = [stop(pod, state, now, code) for state in status.get("initContainerStatuses") or ()]
+
+    def stopped(state: Json) -> Json:
+        return stop(pod, state, *ends.get(state["name"], (now, code)))
+
+    init = [stopped(state) for state in status.get("initContainerStatuses") or ()]
     states = {state["name"]: state for state in status.get("containerStatuses") or ()}
     regular = []
     for container in pod["spec"]["containers"]:
-        state = stop(pod, states.get(container["name"]) or waiting(pod, container, "ContainerCreating"), now, code)
+        state = stopped(states.get(container["name"]) or waiting(pod, container, "ContainerCreating"))
         regular.append(state if "terminated" in state["state"] else terminated(pod, container, state, now, code))
     succeeded = not any(state["state"]["terminated"]["exitCode"] for state in regular)
     return finished(pod, now, init, regular, succeeded)
@@ -82,7 +89,7 @@ def killed(pod: Json, now: str, code: int = 0) -> Json:
 def overdue(pod: Json, now: str) -> Json:
     """Its deadline has passed: its containers are killed, and the pod has failed however they end."""
     why = {"reason": "DeadlineExceeded", "message": DEADLINE_EXCEEDED}
-    return {**killed(pod, now, _KILLED), "phase": "Failed", **why}
+    return {**killed(pod, now, code=KILLED), "phase": "Failed", **why}
 
 
 def rejected(pod: Json, reason: str, message: str) -> Json:
@@ -93,6 +100,14 @@ def rejected(pod: Json, reason: str, message: str) -> Json:
 def waiting(pod: Json, container: Json, reason: str) -> Json:
     """Not started yet."""
     return _container(pod, container, {"waiting": {"reason": reason}})
+
+
+def not_started(pod: Json, container: Json, before: Json, reason: str, message: str) -> Json:
+    """It could not be started; how it ended before, if it did, stays."""
+    ended = before["state"].get("terminated")
+    last = {"terminated": ended} if ended else before.get("lastState") or {}
+    waiting = {"waiting": {"reason": reason, "message": message}}
+    return _container(pod, container, waiting, before["restartCount"], last)
 
 
 def running(pod: Json, container: Json, now: str, restarts: int, last: Json) -> Json:

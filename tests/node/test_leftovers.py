@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -196,5 +197,41 @@ def test_a_nodes_status_is_written_again_every_five_minutes_and_keeps_the_times_
             for condition in (await world.client.get(NODES, "worker"))["status"]["conditions"]:
                 assert condition["lastHeartbeatTime"] > "2020-01-01T00:00:00Z"
                 assert condition["lastTransitionTime"] == "2020-01-01T00:00:00Z"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("takes", "grace", "seconds", "codes"),
+    [("5", 30, 5, {0}), ("50", 30, 30, {137}), ("0", 30, 0, {0})],
+)
+def test_a_deleted_pod_stays_until_its_containers_have_ended_or_its_grace_is_over(
+    takes: str, grace: int, seconds: int, codes: set[int]
+) -> None:
+    async def scenario() -> None:
+        async with World("node-agent") as world:
+            await world.create(NODES, EMULATED)
+            pod = a_pod("p", nodeName="worker", terminationGracePeriodSeconds=grace)
+            pod["metadata"]["annotations"] = {"kubedra.dev/stop-after": takes}
+            await world.create(PODS, pod)
+            await world.until(PODS, "ns/p", lambda obj: obj["status"]["phase"] == "Running")
+            last: Json = {}
+
+            async def follow() -> None:
+                async with aclosing(world.client.watch(PODS)) as batches:
+                    async for batch in batches:
+                        for event in batch:
+                            last.update(event.object)
+                            if event.type == "DELETED":
+                                return
+
+            following, began = asyncio.create_task(follow()), asyncio.get_running_loop().time()
+            await asyncio.sleep(0.5)
+            await world.client.delete(PODS, "p", "ns")
+            async with asyncio.timeout(100):
+                await following
+            assert seconds <= asyncio.get_running_loop().time() - began - 0.5 + 1 <= seconds + 2
+            ends = last["status"]["containerStatuses"]
+            assert {status["state"]["terminated"]["exitCode"] for status in ends} == codes
 
     run(scenario)

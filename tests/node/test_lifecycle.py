@@ -176,6 +176,78 @@ def test_a_time_that_is_none_counts_for_nothing(value: str) -> None:
     assert (life.kind(), life.again) == ("running", None)
 
 
+def with_probes(*, policy: str = "Always", marks: dict[str, str] | None = None, **probes: Json) -> Life:
+    life = Life(a_pod(policy, **(marks or {})))
+    life.pod["spec"]["containers"][0] |= {f"{kind}Probe": probe for kind, probe in probes.items()}
+    return life
+
+
+def test_a_container_is_ready_after_as_many_findings_as_its_probe_asks_for() -> None:
+    life = with_probes(readiness={"initialDelaySeconds": 3, "periodSeconds": 5, "successThreshold": 2})
+    ready = []
+    for second in (0, 3, 7, 8):
+        life.at(second)
+        ready.append(life.state()["ready"])
+    assert (ready, life.again) == ([False, False, False, True], None)
+
+
+def test_readiness_that_fails_is_lost_and_won_again() -> None:
+    life = with_probes(marks={"readiness_fails": "4s-10s"}, readiness={"periodSeconds": 2, "failureThreshold": 2})
+    ready = []
+    for second in (0, 4, 6, 9, 10):
+        life.at(second)
+        ready.append((life.state()["ready"], "Unhealthy" in life.events))
+    assert ready == [(True, False), (True, True), (False, True), (False, True), (True, False)]
+    assert life.state()["restartCount"] == 0
+
+
+def test_a_probe_may_fail_that_the_container_does_not_have() -> None:
+    life = with_probes(marks={"readiness_fails": "0s-2s"})
+    life.at(0)
+    assert (life.state()["ready"], life.again) == (False, timedelta(seconds=1))
+    life.at(2)
+    assert life.state()["ready"]
+
+
+def test_a_container_whose_liveness_fails_is_killed_and_started_again() -> None:
+    life = with_probes(marks={"liveness_fails": "6s"}, liveness={"periodSeconds": 2, "failureThreshold": 3})
+    life.at(0)
+    life.at(9)
+    assert (life.kind(), life.state()["restartCount"]) == ("running", 0)
+    life.at(10)
+    assert life.events[:2] == ["Unhealthy", "Killing"]
+    assert (life.kind(), life.state()["restartCount"]) == ("running", 1)
+    ended = life.state()["lastState"]["terminated"]
+    assert (ended["exitCode"], ended["finishedAt"]) == (137, "2026-01-01T00:00:10Z")
+
+
+def test_a_container_that_never_gets_up_is_killed() -> None:
+    life = with_probes(
+        policy="Never", marks={"startup_fails": "0s"}, startup={"periodSeconds": 1, "failureThreshold": 3}, readiness={}
+    )
+    for second in (0, 1):
+        life.at(second)
+        assert (life.state()["started"], life.state()["ready"]) == (False, False)
+    assert life.at(2)["phase"] == "Failed"
+
+
+def test_other_probes_wait_for_the_startup_probe() -> None:
+    slow = {"periodSeconds": 1, "failureThreshold": 30}
+    life = with_probes(marks={"startup_fails": "0s-4s", "liveness_fails": "0s-4s"}, startup=slow, liveness={})
+    for second in range(4):
+        life.at(second)
+        assert not life.state()["started"]
+    life.at(4)
+    assert (life.state()["started"], life.state()["ready"], life.state()["restartCount"]) == (True, True, 0)
+
+
+def test_init_containers_are_not_probed_and_not_ready_while_they_run() -> None:
+    init = ({"name": "first"},)
+    life = Life(a_pod(init=init, exit_after__first="5", liveness_fails="0s"))
+    life.at(1)
+    assert (life.kind("first"), life.state("first")["ready"]) == ("running", False)
+
+
 def test_a_pod_that_is_killed_has_ended_containers_alone() -> None:
     life = Life(a_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b")))
     life.at(0)

@@ -92,7 +92,8 @@ class Dispatch:
         ctx.warnings += request.warnings
         request.warnings = ctx.warnings
         if endpoint.connect is not None:
-            return await _connect(endpoint, ctx, request)
+            answer = await _connect(endpoint, ctx, request)
+            return self._kept(answer, request) if isinstance(answer, Stream) else answer
         if ctx.verb == "watch":
             return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
         chosen = response_format(request, tables=endpoint.tables, bare=endpoint.bare)
@@ -129,6 +130,9 @@ class Dispatch:
         encoder, content_type = event_encoder(request, chosen, endpoint.view)
         stream = Stream(200, content_type)
         stream.chunks = chunks(stream, events, encoder, self._clock)
+        return self._kept(stream, request)
+
+    def _kept(self, stream: Stream, request: Request) -> Stream:
         self.streams[stream] = request
         stream.when_ended.append(lambda: self.streams.pop(stream, None))
         return stream
@@ -145,7 +149,7 @@ def _written(
 
 
 @on_loop
-async def _connect(endpoint: Endpoint, ctx: Context, request: Request) -> Response:
+async def _connect(endpoint: Endpoint, ctx: Context, request: Request) -> Response | Stream:
     assert endpoint.connect is not None, "the caller looked"
     return await endpoint.connect(endpoint.store, ctx, request)
 

@@ -1,15 +1,18 @@
-"""log, exec, attach, portforward and proxy. There are no containers behind a pod, so each ends in an error that says
-so; what is wrong with the request itself is said first, in upstream's words."""
+"""log, exec, attach, portforward and proxy. Behind an emulated pod are no containers: its log is made up (`logs`), and
+the others end in an error that says so; what is wrong with the request itself is said first, in upstream's words.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import Path, invalid
+from apiserver.api.podlogs import LogOptions
 from apiserver.api.status import StatusError, bad_request, forbidden, not_found
 from apiserver.api.status import invalid as invalid_status
-from apiserver.messages import Response
+from apiserver.messages import Response, Stream
 from apiserver.registry.authority import Question
+from apiserver.resources.pods import logs
 from apiserver.resources.pods.defaults import containers
 
 if TYPE_CHECKING:
@@ -88,21 +91,20 @@ def _check_counts(request: Request, name: str) -> None:
         raise invalid_status("PodLogOptions", "", name, errors)
 
 
-async def log(store: Store, ctx: Context, request: Request) -> Response:
+async def log(store: Store, ctx: Context, request: Request) -> Response | Stream:
     """A pod without a node has no log yet: 204, as upstream."""
     _check_counts(request, ctx.name)
     pod = _pod(store, ctx)
-    _container(pod, _first(request, "container"))
-    node = pod["spec"].get("nodeName")
-    if not node:
+    container = _container(pod, _first(request, "container"))
+    name = pod["spec"].get("nodeName")
+    if not name:
         return Response(204, b"", "text/plain")
-    _known_node(ctx, node)
-    raise _emulated(ctx.name, "read a log from")
-
-
-def _known_node(ctx: Context, node: str) -> None:
-    if ctx.lookup("", "nodes", "", node) is None:
-        raise not_found("pods", "", node)
+    node = ctx.lookup("", "nodes", "", name)
+    if node is None:
+        raise not_found("pods", "", name)
+    if not logs.emulated(pod, node, container):
+        raise _emulated(ctx.name, "read a log from")
+    return logs.emulated_log(store, pod, container, LogOptions.of(request.params, ctx.now))
 
 
 def _streaming(store: Store, ctx: Context, request: Request, what: str) -> StatusError:
