@@ -144,6 +144,7 @@ def test_metrics_count_requests_objects_and_gates(wire: Wire) -> None:
     assert value('apiserver_request_total{code="201",group="",resource="configmaps"') == counted + 1
     assert value('apiserver_storage_objects{resource="namespaces"}') == 4
     assert value('kubernetes_feature_enabled{name="DRAPartitionableDevices"') == 1
+    assert value('kubernetes_feature_enabled{name="ServiceCIDRStatusFieldWiping",stage="DEPRECATED"}') == 1
 
 
 def test_metrics_have_one_type_line_for_each_name_and_growing_buckets(wire: Wire) -> None:

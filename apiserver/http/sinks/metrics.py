@@ -21,7 +21,7 @@ _VERBS: Final = frozenset(
         "connect", "head", "options", "post", "put", "trace",
     }
 )  # fmt: skip
-_STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA"}
+_STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA", "Deprecated": "DEPRECATED"}
 
 
 class Metrics:
