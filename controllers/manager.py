@@ -47,6 +47,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "replicationcontroller-controller": "controllers.replicationcontroller",
         "replicaset-controller": "controllers.replicaset",
         "deployment-controller": "controllers.deployment",
+        "statefulset-controller": "controllers.statefulset",
         "scheduler": "controllers.scheduler",
         "node-agent": "controllers.node",
     }

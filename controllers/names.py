@@ -26,6 +26,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "replicationcontroller": "replicationcontroller-controller",
         "replicaset": "replicaset-controller",
         "deployment": "deployment-controller",
+        "statefulset": "statefulset-controller",
         "kube-scheduler": "scheduler",
     }
 )
@@ -71,7 +72,6 @@ UNBUILT = frozenset(
         "service-cidr",
         "service-lb",
         "serviceaccount-token",
-        "statefulset",
         "storage-version-migrator",
         "storageversion-garbage-collector",
         "taint-eviction",

@@ -70,7 +70,8 @@ class Workload(ControllerComponent, ABC):
         has answered; gives it back.
         """
         obj = owner if obj is None else obj
-        self._written.setdefault(key_of(owner), {})[kind or self.kind] = _version(obj["metadata"])
+        written, kind = self._written.setdefault(key_of(owner), {}), kind or self.kind
+        written[kind] = max(written.get(kind, 0), _version(obj["metadata"]))
         return obj
 
     def _is_behind(self, key: str) -> bool:
