@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Attributes", "Chain", "Handlers", "Operation", "Plugin", "admit", "forbidden", "validate"]
 
 Json = dict[str, Any]
+#: The registry of a server (`apiserver.registry.store.Registry`), which is made of stores, which know admission.
+ItsRegistry = Any
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
@@ -46,6 +48,10 @@ class Plugin:
     def handles(self, resource: Resource) -> bool:
         """Whether requests for this resource (and its subresources) are of interest."""
         return True
+
+    def use(self, registry: ItsRegistry) -> None:
+        """Gives the plugin the server's registry, before there is any store; for what reads more than a request's
+        context offers."""
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         """Whether an operation on a resource is of interest."""
@@ -72,6 +78,10 @@ class Chain:
 
     def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
         self.plugins = tuple(plugins)
+
+    def use(self, registry: ItsRegistry) -> None:
+        for plugin in self.plugins:
+            plugin.use(registry)
 
     def of(self, resource: Resource, operation: Operation) -> Handlers:
         """Who handles an operation on a resource; a plugin that does not define a step is not asked in it."""

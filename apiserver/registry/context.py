@@ -12,6 +12,7 @@ from apiserver.api.objects import Shared
 if TYPE_CHECKING:
     from apiserver.api.features import Features
     from apiserver.messages import User
+    from apiserver.registry.body.options import DeleteOptions, WriteOptions
     from apiserver.registry.dropped import DroppedField, DroppedFields
     from apiserver.registry.resource import Resource
 
@@ -25,9 +26,10 @@ Rewrite = Callable[[str, str, str, str, Callable[[Any], Any]], Awaitable[None]]
 class Context:
     """What a rule may know of its request. `now` is UTC; `lookup(group, plural, namespace, name)` gives a stored object
     or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace, name)`
-    asks the authorizer about the user; `rewrite(group, plural, namespace, name, func)` stores what a function makes of
-    another object; `warnings` become Warning headers, `dropped` is what disabled feature gates took
-    from the object. `namespace` is empty for a cluster-wide kind."""
+    asks the authorizer about the user; `resource_of(group, version, kind)` gives what is served of a kind, or None;
+    `rewrite(group, plural, namespace, name, func)` stores what a function makes of another object; `options` are those
+    of a write or deletion; `warnings` become Warning headers, `dropped` is what disabled feature gates took from the
+    object. `namespace` is empty for a cluster-wide kind."""
 
     now: datetime
     user: User
@@ -40,9 +42,11 @@ class Context:
     verb: str = ""
     manager: str = ""
     dry_run: bool = False
+    options: WriteOptions | DeleteOptions | None = None
     lookup: Callable[[str, str, str, str], Shared | None] = lambda *_: None
     all_of: Callable[[str, str], Iterable[Shared]] = lambda *_: ()
     authorize: Callable[..., bool] = lambda *_: True
+    resource_of: Callable[[str, str, str], Resource | None] = lambda *_: None
     rewrite: Rewrite | None = None
     warnings: list[str] = field(default_factory=list)
     dropped: list[DroppedField] = field(default_factory=list)

@@ -16,7 +16,7 @@ from apiserver.api.nesting import loads_stored
 from apiserver.api.objects import Hub, Shared, Stored
 from apiserver.api.status import StatusError, insufficient_storage, unavailable
 from apiserver.clock import now
-from apiserver.registry.body.convert import ExpectedBody, Form, encode_stored, normalizer_of
+from apiserver.registry.body.convert import ExpectedBody, Form, api_version, encode_stored, normalizer_of
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.chance import Chance
@@ -90,6 +90,7 @@ class Registry:
         self.stores: dict[tuple[str, str], Store] = {}
         #: writes under way, by key.
         self.busy: dict[str, asyncio.Future[None]] = {}
+        admission.use(self)
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Shared | None:
         """A stored object, for rules that need to know of others."""
@@ -103,6 +104,14 @@ class Registry:
         """All stored objects of a kind."""
         store = self.stores.get((group, plural))
         return [] if store is None else [entry.obj for entry in call_on_loop(store.cache.list).entries]
+
+    def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
+        """The resource that serves a kind in a version."""
+        for store in self.stores.values():
+            resource = store.resource
+            if resource.kind == kind and resource.group == group and api_version(group, version) in store.forms:
+                return resource
+        return None
 
     @on_loop
     async def turn(self, key: str) -> None:
@@ -203,6 +212,7 @@ class Store:
             lookup=registry.lookup,
             all_of=registry.all_of,
             authorize=partial(registry.authorize, user),
+            resource_of=registry.resource_of,
             rewrite=registry.rewrite,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.registry.resource import Resource
+from apiserver.resources.admissionregistration import POLICIES
 from apiserver.resources.apps.daemonsets import DAEMON_SETS
 from apiserver.resources.apps.deployments import DEPLOYMENTS, REPLICA_SETS
 from apiserver.resources.apps.revisions import CONTROLLER_REVISIONS
@@ -65,6 +66,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
+    *POLICIES,
     DEFINITIONS,
     CONTROLLER_REVISIONS,
     DAEMON_SETS,

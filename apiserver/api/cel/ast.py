@@ -7,9 +7,12 @@ nothing else changes a node after the parser made it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apiserver.api.cel.types import ERROR, Type
+
+if TYPE_CHECKING:
+    from apiserver.api.cel.messages import Message
 
 
 @dataclass(slots=True, eq=False)
@@ -37,12 +40,15 @@ class Ident(Node):
 
 @dataclass(slots=True, eq=False)
 class Select(Node):
-    """`operand.name`, or with `test` the question whether it is there. The checker sets `constant` as for Ident."""
+    """`operand.name`, or with `test` the question whether it is there. The checker sets `constant` as for Ident, and
+    `variable` where the whole is the dotted name of a variable.
+    """
 
     operand: Node
     name: str
     test: bool = False
     constant: Any = field(default=None, init=False)
+    variable: str = field(default="", init=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -82,10 +88,11 @@ class MapNode(Node):
 
 @dataclass(slots=True, eq=False)
 class StructNode(Node):
-    """`Name{field: 1}`"""
+    """`Name{field: 1}`. The checker sets `message`, the type that is made."""
 
     name: str
     entries: list[Entry]
+    message: Message | None = field(default=None, init=False)
 
 
 @dataclass(slots=True, eq=False)

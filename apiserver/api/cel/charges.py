@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.cel.cost import LIST_COST, REGEX_FACTOR, STRING_FACTOR
-from apiserver.api.cel.cost_rules import COMPARED, FLAT
+from apiserver.api.cel.cost_rules import CHECK_COST, COMPARED, FLAT, selector_cost
 from apiserver.api.cel.library.addresses import CIDR, IP
 from apiserver.api.cel.library.kubernetes import NamedFormat
 from apiserver.api.cel.library.lists import COMPARABLE
@@ -138,10 +138,12 @@ _CHARGES_BY_FUNCTION: Final[dict[str, Charge]] = {
     **dict.fromkeys(
         (
             "url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "isIP", "isCIDR", "quantity",
-            "isQuantity", "semver", "isSemver",
+            "isQuantity", "semver", "isSemver", "jsonpatch.escapeKey",
         ),
         _charge_first(STRING_FACTOR),
     ),
+    "check": lambda _args, _result: CHECK_COST,
+    **dict.fromkeys(("fieldSelector", "labelSelector"), lambda args, _result: selector_cost(size_of(args[1]))),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _charge_first(2 * STRING_FACTOR)),
     "join": _charge_result,
     "find": _charge_regex,

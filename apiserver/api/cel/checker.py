@@ -13,8 +13,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.api.cel import types as t
-from apiserver.api.cel.ast import Call, Comprehension, Copy, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
+from apiserver.api.cel.ast import (
+    Call,
+    Comprehension,
+    Copy,
+    Entry,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Node,
+    Select,
+    StructNode,
+)
 from apiserver.api.cel.declarations import Function, Overload
+from apiserver.api.cel.messages import Message, Messages
 from apiserver.api.cel.source import MAX_ISSUES, Issues
 from apiserver.api.cel.stack import OFTEN, continued, has_room
 from apiserver.api.cel.types import Substitutions, Type
@@ -25,14 +38,22 @@ _LITERAL_TYPES: Final[dict[type, Type]] = {
 }  # fmt: skip
 
 
+def _none(name: str) -> Message | None:
+    """No type's values can be made."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression may name: variables, type names, functions, the fields of struct types."""
+    """What an expression may name: variables, type names, functions, the fields of struct types, and types whose values
+    it may make.
+    """
 
     variables: Mapping[str, Type]
     type_names: Mapping[str, Type]
     functions: Mapping[str, Function]
     structs: Mapping[str, Mapping[str, Type]]
+    messages: Messages = _none
 
 
 class Checker:
@@ -122,7 +143,12 @@ class Checker:
         if variable is not None:
             return variable, None
         named = self._scope.type_names.get(name)
-        return None if named is None else (t.type_of(named), CelType(named.name))
+        if named is None:
+            message = self._scope.messages(name)
+            if message is None:
+                return None
+            named = message.type
+        return t.type_of(named), CelType(named.name)
 
     def _ident(self, node: Ident) -> None:
         found = self._lookup(node.name)
@@ -139,6 +165,7 @@ class Checker:
             found = self._lookup(name)
             if found is not None:
                 node.type, node.constant = found
+                node.variable = "" if node.constant is not None else name.removeprefix(".")
                 return
         result = self._field(node, node.operand, node.name, optional=False)
         node.type = t.BOOL if node.test else self._subs.resolve(result)
@@ -151,8 +178,10 @@ class Checker:
             result = target.params[1]
         elif target.kind == "struct":
             fields = self._scope.structs.get(target.name)
-            if fields is not None and name in fields:
-                result = fields[name]
+            message = self._scope.messages(target.name) if fields is None else None
+            known = fields.get(name) if fields is not None else None if message is None else message.field(name)
+            if known is not None:
+                result = known
             else:
                 self._report(node, f"undefined field '{name}'")
         elif target.kind == "param":
@@ -282,15 +311,37 @@ class Checker:
         node.type = t.map_of(key_type or self._fresh_param(), value_type or self._fresh_param())
 
     def _struct(self, node: StructNode) -> None:
-        """Messages cannot be made in these environments: no type that could be has declared fields."""
         found = self._lookup(node.name)
         if found is None:
             self._undeclared(node, node.name)
-        elif found[1] is None:
+            return
+        if found[1] is None:
             self._report(node, f"'{found[0].name}' is not a type")
         else:
-            self._report(node, f"'{found[1].name}' is not a message type")
-        node.type = t.ERROR
+            node.message = self._scope.messages(found[1].name)
+            if node.message is None:
+                self._report(node, f"'{found[1].name}' is not a message type")
+            else:
+                node.type = node.message.type
+        for entry in node.entries:
+            self._initializer(node, entry)
+
+    def _initializer(self, node: StructNode, entry: Entry) -> None:
+        """A field that a message is given."""
+        self._check(entry.value)
+        wanted = t.ERROR
+        if node.message is not None:
+            known = node.message.field(entry.key)
+            if known is None:
+                self._issues.report(entry.pos, f"undefined field '{entry.key}'")
+            else:
+                wanted = known
+        given = self._unwrapped(entry.value) if entry.optional else entry.value.type
+        if not self._subs.assignable(wanted, given):
+            self._issues.report(
+                entry.pos,
+                f"expected type of field '{entry.key}' is '{wanted.format()}' but provided type is '{given.format()}'",
+            )
 
     def _comprehension(self, node: Comprehension) -> None:
         self._check(node.iter_range)

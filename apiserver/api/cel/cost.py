@@ -135,7 +135,7 @@ class Estimator:
                 self._paths[id(node)] = self._path(node.original)
                 return self._costs.get(id(node.original), 0)
             case StructNode():
-                return plus(STRUCT_COST, sum(self.cost(entry.value) for entry in node.entries))
+                return plus(STRUCT_COST, min(sum(self.cost(entry.value) for entry in node.entries), UNKNOWN))
             case _:
                 return 0
 
@@ -217,6 +217,9 @@ class Estimator:
     # Costs
 
     def _select(self, node: Select) -> int:
+        if node.variable:
+            self._paths[id(node)] = (node.variable,)
+            return 1
         cost = self.cost(node.operand)
         if node.test:
             return cost

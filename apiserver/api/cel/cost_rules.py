@@ -16,6 +16,7 @@ from apiserver.api.cel.cost import (
     LIST_COST,
     REGEX_FACTOR,
     STRING_FACTOR,
+    STRUCT_COST,
     UNKNOWN,
     UNKNOWN_SIZE,
     Entries,
@@ -34,13 +35,16 @@ Rule = Callable[[Estimator, str, "Operand | None", list[Operand]], "Estimate | N
 
 _LONGEST_FORMAT_REGEX: Final = 128
 _ADDRESS_BYTES: Final = 16
+#: An expression may ask the authorizer twice.
+CHECK_COST: Final = 350_000
 _FIXED: Final[Estimate] = (1, None)
 
 FLAT: Final = (
     "sign", "asInteger", "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo", "add", "sub",
     "major", "minor", "patch", "getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery",
     "format.named", "masked", "prefixLength", "family", "isUnspecified", "isLoopback", "isLinkLocalMulticast",
-    "isLinkLocalUnicast", "isGlobalUnicast",
+    "isLinkLocalUnicast", "isGlobalUnicast", "serviceAccount", "path", "group", "resource", "subresource", "namespace",
+    "name", "allowed", "reason", "error", "errored",
 )  # fmt: skip
 
 
@@ -70,6 +74,16 @@ def _argument_scan(keeps_size: bool) -> Rule:
         return scaled(size[1], STRING_FACTOR), size if keeps_size else None
 
     return rule
+
+
+def selector_cost(length: int) -> int:
+    """What reading a selector costs: its text, and a requirement for every two characters."""
+    parts = [scaled(length, STRING_FACTOR), times(scaled(length, 0.5), LIST_COST + STRUCT_COST)]
+    return plus(LIST_COST, plus(*parts))
+
+
+def _selector(estimator: Estimator, _overload: str, _target: Operand | None, args: list[Operand]) -> Estimate | None:
+    return (selector_cost(estimator.size_of(args[0])[1]), None) if len(args) == 1 else None
 
 
 def _target_scan(estimator: Estimator, _overload: str, target: Operand | None, _args: list[Operand]) -> Estimate | None:
@@ -194,7 +208,9 @@ def _includes(_estimator: Estimator, _overload: str, target: Operand | None, _ar
 _BY_FUNCTION: Final[dict[str, Rule]] = {
     **dict.fromkeys(FLAT, _flat),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _list_scan),
-    "url": _argument_scan(True),
+    **dict.fromkeys(("url", "jsonpatch.escapeKey"), _argument_scan(True)),
+    "check": lambda *_: (CHECK_COST, None),
+    **dict.fromkeys(("fieldSelector", "labelSelector"), _selector),
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _target_scan),
     "replace": _replace,
     "split": _split,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from apiserver.api.cel.errors import LIMIT_EXCEEDED, EvaluationError
 from apiserver.api.cel.lexer import tokenize
 from apiserver.api.cel.library import (
     addresses,
+    authorization,
     conversions,
     formatting,
     kubernetes,
@@ -30,6 +31,7 @@ from apiserver.api.cel.library import (
     strings,
     urls,
 )
+from apiserver.api.cel.messages import Messages
 from apiserver.api.cel.parser import NotCel, Parser
 from apiserver.api.cel.planner import PlanError, Planner
 from apiserver.api.cel.plans import code_of
@@ -123,11 +125,14 @@ def build_language(
     structs: Mapping[str, Mapping[str, Type]],
     bounds: Mapping[str, Bounds],
     extra: list[Function],
+    messages: Messages | None = None,
 ) -> Language:
-    """The language of a release (of its libraries) with some variables and further functions."""
+    """The language of a release (of its libraries) with some variables, further functions, and types whose values can
+    be made.
+    """
     libraries = [
         operators.library(), conversions.library(), standard.library(), urls.library(), kubernetes.regex(),
-        lists.kubernetes(), strings.library(),
+        lists.kubernetes(), strings.library(), authorization.library(),
     ]  # fmt: skip
     names = dict(standard.TYPE_NAMES)
     macros = m.Macros()
@@ -142,7 +147,7 @@ def build_language(
         libraries += [addresses.ips(), addresses.cidrs()]
         names |= {"net.IP": opaque("net.IP"), "net.CIDR": opaque("net.CIDR")}
     if release >= (1, 31):
-        libraries.append(kubernetes.formats())
+        libraries += [kubernetes.formats(), authorization.selectors()]
         m.add_bindings(macros)
     if release >= (1, 32):
         libraries.append(kubernetes.map_insertion())
@@ -153,13 +158,16 @@ def build_language(
         libraries.append(lists.extension())
         m.add_sort_by(macros)
     libraries.append(extra)
-    scope = Scope(variables, names, merge(libraries), structs)
+    functions = merge(libraries)
+    scope = Scope(variables, names, functions, structs, *(() if messages is None else (messages,)))
     return Language(scope, macros, release >= (1, 28), release >= (1, 29), bounds)
 
 
-def compile_expression(source: str, language: Language, accepted: frozenset[str], wanted: str, limit: int) -> Compiled:
+def compile_expression(
+    source: str, language: Language, accepted: Container[str], wanted: str, limit: int, instead: str = ", not"
+) -> Compiled:
     """A program, or NotCompiled with the text that users get. `accepted` are kinds of result types."""
-    arguments = (source, language, accepted, wanted, limit)
+    arguments = (source, language, accepted, wanted, limit, instead)
     try:
         return _compile(*arguments) if has_room() else continued(_compile, *arguments)
     except RecursionError:
@@ -168,7 +176,9 @@ def compile_expression(source: str, language: Language, accepted: frozenset[str]
         raise NotCompiled(f"compilation failed: {issues.text()}") from None
 
 
-def _compile(source: str, language: Language, accepted: frozenset[str], wanted: str, limit: int) -> Compiled:
+def _compile(
+    source: str, language: Language, accepted: Container[str], wanted: str, limit: int, instead: str
+) -> Compiled:
     issues = Issues(source)
     node = _parse(source, language, issues)
     if not issues:
@@ -177,8 +187,8 @@ def _compile(source: str, language: Language, accepted: frozenset[str], wanted: 
         _validate(node, issues)
     if issues:
         raise NotCompiled(f"compilation failed: {issues.text()}")
-    if node.type.kind not in accepted:
-        raise NotCompiled(f"must evaluate to {wanted}, not {node.type}")
+    if node.type.kind not in accepted and str(node.type) not in accepted:
+        raise NotCompiled(f"must evaluate to {wanted}{instead} {node.type}")
     slots = {name: index for index, name in enumerate(language.scope.variables, start=1)}
     planner = Planner(language.scope.functions, slots, limit)
     try:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from apiserver.api.cel.attributes import Code, Frame
 from apiserver.api.cel.calls import Charge, Invoke
-from apiserver.api.cel.cost import MAP_COST
+from apiserver.api.cel.cost import MAP_COST, STRUCT_COST
+from apiserver.api.cel.messages import Message
 from apiserver.api.cel.values import ABSENT, CelError, Optional, Uint, equal, no_such_overload, type_name
 
 
@@ -133,3 +134,25 @@ def equal_to_scalar(left: Code, constant: int | bool, negated: bool, charge: Cha
         return bool(compare(value, constant))
 
     return comparison
+
+
+def record_builder(message: Message, entries: list[tuple[str, Code, bool]]) -> Code:
+    """Evaluates a message literal: field, value and whether the field is optional (`?field: value`)."""
+
+    def build(frame: Frame) -> Any:
+        fields: dict[str, Any] = {}
+        try:
+            for name, code, optional in entries:
+                value = code(frame)
+                if optional:
+                    if value.__class__ is not Optional:
+                        raise CelError(f"cannot initialize optional entry '{name}' from non-optional value {value}")
+                    if value.value is ABSENT:
+                        continue
+                    value = value.value
+                fields[name] = value
+            return message.make(fields)
+        finally:
+            frame[0] += STRUCT_COST
+
+    return build

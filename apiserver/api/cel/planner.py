@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from apiserver.api.cel.ast import Call, Comprehension, Copy, Ident, ListNode, Literal, MapNode, Node, Select
+from apiserver.api.cel.ast import Call, Comprehension, Copy, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
 from apiserver.api.cel.attributes import (
     Attribute,
     Code,
@@ -45,6 +45,7 @@ from apiserver.api.cel.evaluation import (
     map_builder,
     not_equal,
     or_value,
+    record_builder,
 )
 from apiserver.api.cel.loops import UNSET, Slots, accumulator, binding, fold, quantifier
 from apiserver.api.cel.macros import ACCUMULATOR
@@ -112,6 +113,8 @@ class Planner:
                 return self._list(node)
             case MapNode():
                 return self._map(node)
+            case StructNode():
+                return self._struct(node)
             case Comprehension():
                 return self._comprehension(node)
             case Copy():
@@ -135,6 +138,8 @@ class Planner:
     def _select(self, node: Select) -> Plan:
         if node.constant is not None:
             return Constant(node.constant)
+        if node.variable:
+            return variable(self._slots[node.variable])
         attribute = self._attribute(self.plan(node.operand))
         attribute.add(PresenceStep(node.name) if node.test else Step(node.name))
         return attribute
@@ -269,6 +274,13 @@ class Planner:
         ):
             return Constant(build([0]))
         return build
+
+    def _struct(self, node: StructNode) -> Plan:
+        if node.message is None:
+            raise PlanError(f"unknown type: {node.name}")
+        return record_builder(
+            node.message, [(entry.key, self._code(entry.value), entry.optional) for entry in node.entries]
+        )
 
     def _bind(self, name: str, make: Callable[[], Attribute]) -> None:
         self._locals.setdefault(name, []).append(make)

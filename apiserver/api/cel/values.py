@@ -117,7 +117,7 @@ def type_name(value: Any) -> str:
     if isinstance(value, LibraryValue):
         return value.type_name
     if isinstance(value, dict):
-        return "map"
+        return str(getattr(value, "type_name", "map"))
     return str(value.__class__.__name__)
 
 

@@ -52,7 +52,7 @@ async def create(store: Store, ctx: Context, request: Request) -> Result:
     check_media_type(request.headers.get("content-type", ""))
     options = write_options(request, "CreateOptions")
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
-    ctx.dry_run = options.dry_run
+    ctx.dry_run, ctx.options = options.dry_run, options
     expected = store.bodies[ctx.version, ctx.subresource]
     obj = decode_body(ctx, expected, store.registry.kinds, request, options.field_validation)
     if expected.subresource is not None or store.resource.create is not None:

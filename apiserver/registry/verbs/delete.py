@@ -45,7 +45,7 @@ _COLLECTED: Final = (ORPHAN, FOREGROUND)
 async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:
     """DELETE of an object. Raises StatusError."""
     options = _options(request)
-    ctx.dry_run = options.dry_run
+    ctx.dry_run, ctx.options = options.dry_run, options
     ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
     store.strategy.check_delete(ctx)
     return await delete_object(store, ctx, options)
@@ -192,7 +192,7 @@ async def delete_collection(store: Store, ctx: Context, request: Request) -> Lis
     """Deletes what a list selects, and answers the list as it was. Raises StatusError."""
     selection = list_options(request.params, watch=False) if request.query else ListOptions()
     options = _options(request)
-    ctx.dry_run = options.dry_run
+    ctx.dry_run, ctx.options = options.dry_run, options
     ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
     listing = await list_entries(store, ctx, selection)
     one_by_one = options.preconditions is not None

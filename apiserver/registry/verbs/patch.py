@@ -28,7 +28,7 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     apply = media == APPLY
     options = patch_options(request, apply=apply)
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
-    ctx.dry_run = options.dry_run
+    ctx.dry_run, ctx.options = options.dry_run, options
     expected = store.bodies[ctx.version, ctx.subresource]
     projector = store.projectors.get((ctx.version, ctx.subresource))
     about = ctx if projector is None else projector.context(ctx)

@@ -49,7 +49,7 @@ async def update(store: Store, ctx: Context, request: Request) -> Result:
     """PUT of the object or of ctx.subresource. Raises StatusError."""
     options = write_options(request, "UpdateOptions")
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
-    ctx.dry_run = options.dry_run
+    ctx.dry_run, ctx.options = options.dry_run, options
     expected = store.bodies[ctx.version, ctx.subresource]
     decoded: list[Hub] = [decode_body(ctx, expected, store.registry.kinds, request, options.field_validation)]
     metadata = decoded[0]["metadata"]

@@ -28,13 +28,14 @@ from apiserver.api.cel.types import (
 )
 from apiserver.api.cel.values import CelError
 
-__all__ = ["MOST_BYTES", "Declared", "declared", "escaped", "value_of"]
+__all__ = ["MOST_BYTES", "RESERVED", "Declared", "declared", "escaped", "value_of"]
 
 Json = dict[str, Any]
 
 #: The largest request, for sizes that no schema bounds.
 MOST_BYTES: Final = 3 * 1024 * 1024
-_RESERVED: Final = frozenset({
+#: Words that are no identifiers of CEL.
+RESERVED: Final = frozenset({
     "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
     "namespace", "null", "package", "return", "true", "var", "void", "while",
 })  # fmt: skip
@@ -70,7 +71,7 @@ class Declared:
 
 def escaped(name: str) -> str | None:
     """A property's name as an identifier; None where there is none."""
-    if name in _RESERVED:
+    if name in RESERVED:
         return f"__{name}__"
     if not _NAME.fullmatch(name):
         return None

@@ -1,0 +1,210 @@
+"""ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding. Rules: pkg/apis/admissionregistration."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import (
+    FieldError,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from apiserver.api.names import dns_subdomain, path_segment
+from apiserver.api.schema import Struct
+from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
+from apiserver.registry.context import Context
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.admissionregistration.matchrules import match_resources_errors
+from apiserver.resources.admissionregistration.names import static_name_warnings
+from apiserver.resources.admissionregistration.paramaccess import reference_errors
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.corerules import validate_label_selector
+from apiserver.resources.workloads import count_generation
+
+__all__ = ["MUTATING_BINDINGS", "VALIDATING_BINDINGS"]
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_ACTIONS: Final = ("Audit", "Deny", "Warn")
+#: What can be asked of mutations; nothing is left to change in what is deleted.
+MUTATING_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
+
+
+def mutating_operation_errors(path: Path, match: Json | None) -> list[FieldError]:
+    """Operations that a mutation cannot be about; `path` is that of the match."""
+    return [
+        not_supported(path / "resourceRules" / "operations", operation, MUTATING_OPERATIONS)
+        for rule in (match or {}).get("resourceRules") or ()
+        for operation in rule.get("operations") or ()
+        if operation not in MUTATING_OPERATIONS
+    ]
+
+
+def _reference_errors(path: Path, ref: Json | None) -> list[FieldError]:
+    """What is wrong with a ParamRef."""
+    if ref is None:
+        return []
+    errors: list[FieldError] = []
+    name, selector = ref.get("name", ""), ref.get("selector")
+    if name:
+        errors += [invalid(path / "name", name, text) for text in path_segment(name)]
+        if selector is not None:
+            errors.append(forbidden(path / "name", "name and selector are mutually exclusive"))
+    if selector is not None:
+        errors += validate_label_selector(path / "selector", selector)
+        if name:
+            errors.append(forbidden(path / "selector", "name and selector are mutually exclusive"))
+    if not name and selector is None:
+        errors.append(required(path, "one of name or selector must be specified"))
+    action = ref.get("parameterNotFoundAction")
+    if not action:
+        errors.append(required(path / "parameterNotFoundAction"))
+    elif action not in ("Deny", "Allow"):
+        errors.append(not_supported(path / "parameterNotFoundAction", action, ("Deny", "Allow")))
+    return errors
+
+
+def _action_errors(path: Path, actions: list[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, action in enumerate(actions):
+        if action not in _ACTIONS:
+            errors.append(not_supported(path[index], action, _ACTIONS))
+        if action in seen:
+            errors.append(duplicate(path[index], action))
+        seen.add(action)
+    if {"Deny", "Warn"} <= seen:
+        text = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API response"
+            " and headers serves no purpose)"
+        )
+        errors.append(invalid(path, actions, text))
+    return errors or ([] if seen else [required(path, "at least one validation action is required")])
+
+
+class BindingStrategy(Strategy):
+    """`spec` is the type of the kind's spec, `policies` the resource that it binds."""
+
+    checks_finalizer_names = False
+
+    def __init__(self, spec: Struct, policies: str) -> None:
+        self._spec, self._policies = spec, policies
+        self._mutating = policies.startswith("mutating")
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        count_generation(self._spec, obj, old)
+
+    def _errors(self, obj: Json) -> list[FieldError]:
+        spec = obj["spec"]
+        name, match = spec.get("policyName", ""), spec.get("matchResources")
+        at = _SPEC / "policyName"
+        errors = [invalid(at, name, text) for text in dns_subdomain(name)] if name else [required(at)]
+        errors += _reference_errors(_SPEC / "paramRef", spec.get("paramRef"))
+        if match is not None:
+            errors += match_resources_errors(_SPEC / "matchResources", match)
+        if self._mutating:
+            return errors + mutating_operation_errors(_SPEC / "matchResources", match)
+        return errors + _action_errors(_SPEC / "validationActions", spec.get("validationActions") or [])
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return self._errors(obj) or reference_errors(ctx, self._policies, obj["spec"], None)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return self._errors(obj) or reference_errors(ctx, self._policies, obj["spec"], old["spec"])
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return static_name_warnings(obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return static_name_warnings(obj)
+
+
+def _policy(obj: Json) -> str:
+    name: str = obj["spec"].get("policyName", "")
+    return name
+
+
+def _params(obj: Json) -> str:
+    ref = obj["spec"].get("paramRef")
+    if ref is None:
+        return "<unset>"
+    if ref.get("name"):
+        return f"{ref.get('namespace') or '*'}/{ref['name']}"
+    return "<unset>" if ref.get("selector") is None else _shown_selector(ref["selector"])
+
+
+def _shown_selector(selector: Json) -> str:
+    """A selector as Go prints one."""
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{item.get('key', '')},Operator:{item.get('operator', '')},"
+        f"Values:[{' '.join(item.get('values') or ())}],}},"
+        for item in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+
+
+_COLUMNS: Final = name_and_age(
+    Column(name="PolicyName", cell=_policy, description="The policy that is put into effect."),
+    Column(name="ParamRef", cell=_params, description="Where the parameters are."),
+)
+
+VALIDATING_BINDINGS: Final = Resource(
+    group="admissionregistration.k8s.io",
+    kind="ValidatingAdmissionPolicyBinding",
+    plural="validatingadmissionpolicybindings",
+    singular="validatingadmissionpolicybinding",
+    namespaced=False,
+    categories=("api-extensions",),
+    versions=(
+        Version(name="v1", schema=V1.ValidatingAdmissionPolicyBinding, introduced=(1, 30)),
+        Version(
+            name="v1beta1",
+            schema=V1BETA1.ValidatingAdmissionPolicyBinding,
+            introduced=(1, 28),
+            deprecated=(1, 31),
+            removed=(1, 34),
+            on_by_default=False,
+        ),
+    ),
+    strategy=BindingStrategy(V1.ValidatingAdmissionPolicyBindingSpec, "validatingadmissionpolicies"),
+    storage_prefix="validatingadmissionpolicybindings",
+    unconditional_update=False,
+    columns=_COLUMNS,
+)
+MUTATING_BINDINGS: Final = Resource(
+    group="admissionregistration.k8s.io",
+    kind="MutatingAdmissionPolicyBinding",
+    plural="mutatingadmissionpolicybindings",
+    singular="mutatingadmissionpolicybinding",
+    namespaced=False,
+    categories=("api-extensions",),
+    versions=(
+        Version(name="v1", schema=V1.MutatingAdmissionPolicyBinding, introduced=(1, 36)),
+        Version(name="v1beta1", schema=V1BETA1.MutatingAdmissionPolicyBinding, introduced=(1, 34), on_by_default=False),
+        Version(
+            name="v1alpha1",
+            schema=V1ALPHA1.MutatingAdmissionPolicyBinding,
+            introduced=(1, 32),
+            deprecated=(1, 35),
+            removed=(1, 38),
+            on_by_default=False,
+        ),
+    ),
+    strategy=BindingStrategy(V1.MutatingAdmissionPolicyBindingSpec, "mutatingadmissionpolicies"),
+    storage_prefix="mutatingadmissionpolicybindings",
+    unconditional_update=False,
+    columns=_COLUMNS,
+)

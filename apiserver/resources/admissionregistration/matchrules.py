@@ -1,0 +1,180 @@
+"""Checks of what says which requests a policy, binding or webhook is about: rules, selectors, match conditions.
+
+Facts: pkg/apis/admissionregistration/validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, duplicate, internal, invalid, not_supported, required, too_many
+from apiserver.api.names import label_key, path_segment
+from apiserver.resources.corerules import validate_label_selector
+
+if TYPE_CHECKING:
+    from apiserver.api.cel.admission import Result
+    from apiserver.api.cel.engine import Compiled, Language
+
+__all__ = [
+    "FAILURE_POLICIES",
+    "MATCH_POLICIES",
+    "REINVOCATION_POLICIES",
+    "choice",
+    "expression_errors",
+    "match_condition_errors",
+    "match_resources_errors",
+    "rule_errors",
+]
+
+Json = dict[str, Any]
+
+FAILURE_POLICIES: Final = ("Fail", "Ignore")
+MATCH_POLICIES: Final = ("Equivalent", "Exact")
+REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
+_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SCOPES: Final = ("*", "Cluster", "Namespaced")
+_MOST_CONDITIONS: Final = 64
+
+
+def choice(path: Path, value: str | None, known: Sequence[str]) -> list[FieldError]:
+    """A value that must be one of some."""
+    if value is None:
+        return [required(path)]
+    return [] if value in known else [not_supported(path, value, tuple(known))]
+
+
+def match_resources_errors(path: Path, match: Json) -> list[FieldError]:
+    """What is wrong with the MatchResources of a policy or binding."""
+    errors = choice(path / "matchPolicy", match.get("matchPolicy"), MATCH_POLICIES)
+    for name in ("namespaceSelector", "objectSelector"):
+        selector = match.get(name)
+        errors += [required(path / name)] if selector is None else validate_label_selector(path / name, selector)
+    for name in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(match.get(name) or ()):
+            errors += _named_rule_errors((path / name)[index], rule)
+    return errors
+
+
+def _named_rule_errors(path: Path, rule: Json) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, name in enumerate(rule.get("resourceNames") or ()):
+        at = (path / "resourceNames")[index]
+        errors += [invalid(at, name, text) for text in path_segment(name)]
+        if name in seen:
+            errors.append(duplicate(at, name))
+        seen.add(name)
+    return errors + rule_errors(path, rule)
+
+
+def rule_errors(path: Path, rule: Json) -> list[FieldError]:
+    """What is wrong with a RuleWithOperations."""
+    operations = rule.get("operations") or []
+    errors = _needed(path / "operations", operations, "operations")
+    errors += [
+        not_supported((path / "operations")[index], operation, _OPERATIONS)
+        for index, operation in enumerate(operations)
+        if operation not in _OPERATIONS
+    ]
+    errors += _needed(path / "apiGroups", rule.get("apiGroups") or [], "API groups")
+    versions = rule.get("apiVersions") or []
+    errors += _needed(path / "apiVersions", versions, "API versions")
+    errors += [required((path / "apiVersions")[index]) for index, version in enumerate(versions) if not version]
+    errors += _resources_errors(path / "resources", rule.get("resources") or [])
+    scope = rule.get("scope")
+    return errors if scope is None else errors + choice(path / "scope", scope, _SCOPES)
+
+
+def _needed(path: Path, values: list[str], what: str) -> list[FieldError]:
+    """At least one, and the asterisk alone."""
+    if not values:
+        return [required(path)]
+    if len(values) > 1 and "*" in values:
+        return [invalid(path, values, f"if '*' is present, must not specify other {what}")]
+    return []
+
+
+def _resources_errors(path: Path, resources: list[str]) -> list[FieldError]:
+    if not resources:
+        return [required(path)]
+    errors: list[FieldError] = []
+    of_resource: set[str] = set()  # x/*
+    of_subresource: set[str] = set()  # */x
+    plain = False
+    for index, text in enumerate(resources):
+        at = path[index]
+        if not text:
+            errors.append(required(at))
+            continue
+        resource, slash, subresource = text.partition("/")
+        if not slash:
+            plain = text != "*"
+            continue
+        if resource in of_resource:
+            errors.append(invalid(at, text, f"if '{resource}/*' is present, must not specify {text}"))
+        if subresource in of_subresource:
+            errors.append(invalid(at, text, f"if '*/{subresource}' is present, must not specify {text}"))
+        if subresource == "*":
+            of_resource.add(resource)
+        if resource == "*":
+            of_subresource.add(subresource)
+    if len(resources) > 1 and "*/*" in resources:
+        errors.append(invalid(path, resources, "if '*/*' is present, must not specify other resources"))
+    if "*" in resources and plain:
+        text = "if '*' is present, must not specify other resources without subresources"
+        errors.append(invalid(path, resources, text))
+    return errors
+
+
+def match_condition_errors(
+    path: Path,
+    conditions: Sequence[Json],
+    release: tuple[int, int],
+    *,
+    params: bool = False,
+    stored: Container[str] = (),
+) -> list[FieldError]:
+    """What is wrong with match conditions. `params`: they may use params; `stored` are expressions that were valid
+    before.
+    """
+    errors: list[FieldError] = []
+    if len(conditions) > _MOST_CONDITIONS:
+        errors.append(too_many(path, len(conditions), _MOST_CONDITIONS))
+    names: set[str] = set()
+    for index, condition in enumerate(conditions):
+        at, name = path[index], condition.get("name", "")
+        errors += _condition_errors(at, condition, release, params=params, stored=stored)
+        if name and name in names:
+            errors.append(duplicate(at / "name", name))
+        names.add(name)
+    return errors
+
+
+def _condition_errors(
+    path: Path, condition: Json, release: tuple[int, int], *, params: bool, stored: Container[str]
+) -> list[FieldError]:
+    from apiserver.api.cel.admission import BOOL_RESULT, Declared, admission_language
+
+    name, expression = condition.get("name", ""), condition.get("expression", "").strip()
+    if expression:
+        language = admission_language(release, Declared(params=params), stored=expression in stored)
+        errors, _ = expression_errors(path / "expression", expression, expression, language, BOOL_RESULT)
+    else:
+        errors = [required(path / "expression")]
+    if not name:
+        return [*errors, required(path / "name")]
+    return errors + [invalid(path / "name", name, text) for text in label_key(name)]
+
+
+def expression_errors(
+    path: Path, shown: str, expression: str, language: Language, result: Result
+) -> tuple[list[FieldError], Compiled | None]:
+    """What is wrong with an expression, which the error shows as `shown`; and what it is compiled to."""
+    from apiserver.api.cel.admission import compile_admission
+    from apiserver.api.cel.engine import NotCompiled
+
+    try:
+        return [], compile_admission(expression, language, result)
+    except NotCompiled as error:
+        return [internal(path, str(error)) if error.internal else invalid(path, shown, str(error))], None

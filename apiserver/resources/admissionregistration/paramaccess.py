@@ -1,0 +1,92 @@
+"""Who names parameters must be allowed to read them, as policies show what is in them.
+
+Facts: pkg/registry/admissionregistration/*/authz.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.api.fielderrors import FieldError, Path, forbidden
+
+if TYPE_CHECKING:
+    from apiserver.messages import User
+    from apiserver.registry.context import Context
+
+__all__ = ["kind_errors", "reference_errors"]
+
+Json = dict[str, Any]
+
+_GROUP: Final = "admissionregistration.k8s.io"
+
+
+class _Params(NamedTuple):
+    """The resource of a kind of parameters; `known`: it is served, else everything is meant."""
+
+    group: str
+    resource: str
+    known: bool
+
+
+_EVERYTHING: Final = _Params("*", "*", False)
+
+
+def _params(ctx: Context, kind: Json) -> _Params:
+    group, _, version = kind.get("apiVersion", "").rpartition("/")
+    found = ctx.resource_of(group, version, kind.get("kind", ""))
+    return _Params(group, "*" if found is None else found.plural, found is not None)
+
+
+def _shown(user: User) -> str:
+    """A user as upstream's texts show one."""
+    extra = " ".join(f"{key}:[{' '.join(values)}]" for key, values in sorted(user.extra.items()))
+    return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
+
+
+def kind_errors(ctx: Context, kind: Json | None, before: Json | None) -> list[FieldError]:
+    """Whoever writes a policy with a new kind of parameters reads all of them."""
+    if kind is None or kind == before:
+        return []
+    params = _params(ctx, kind)
+    if ctx.authorize("get", params.group, params.resource, "", "*", "*"):
+        return []
+    text = (
+        f'user {_shown(ctx.user)} must have "get" permission on all objects of the referenced paramKind'
+        f" (kind={kind.get('kind', '')}, apiVersion={kind.get('apiVersion', '')})"
+    )
+    return [forbidden(Path("spec") / "paramKind", text)]
+
+
+def reference_errors(ctx: Context, policies: str, spec: Json, before: Json | None) -> list[FieldError]:
+    """Whoever writes a binding with a new reference to parameters reads those. `policies` is the resource of its
+    policy.
+    """
+    ref = spec.get("paramRef")
+    if ref is None or (
+        before is not None
+        and before.get("paramRef") == ref
+        and before.get("policyName") == spec["policyName"]
+        and ref.get("selector") is None  # upstream compares addresses of these
+    ):
+        return []
+    policy = ctx.lookup(_GROUP, policies, "", spec["policyName"])
+    kind = None if policy is None else policy["spec"].get("paramKind")
+    params = _EVERYTHING if kind is None else _params(ctx, kind)
+    verb = "get" if ref.get("name") else "list"
+    if ctx.authorize(verb, params.group, params.resource, "", ref.get("namespace", ""), ref.get("name", "")):
+        return []
+    who, needs = _shown(ctx.user), f'does not have "{verb}" permission'
+    if policy is None:
+        text = (
+            f"unable to get policy {spec['policyName']} to determine minimum required permissions and user {who}"
+            f" {needs} for all groups, versions and resources"
+        )
+    elif kind is not None and not params.known:
+        shown = f"&ParamKind{{APIVersion:{kind.get('apiVersion', '')},Kind:{kind.get('kind', '')},}}"
+        text = (
+            f"unable to resolve paramKind {shown} to determine minimum required permissions and user {who} {needs} for"
+            " all groups, versions and resources"
+        )
+    else:
+        text = f"user {who} {needs} on the object referenced by paramRef"
+    return [forbidden(Path("spec") / "paramRef", text)]

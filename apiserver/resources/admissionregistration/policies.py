@@ -1,0 +1,234 @@
+"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy. Rules: pkg/apis/admissionregistration/validation.
+
+Expressions are compiled when a policy is written, in the language that the release before understands as well; those
+that it had before may use what this release knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.names import dns1035_label, dns_subdomain
+from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
+from apiserver.registry.context import Context
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.admissionregistration.bindings import mutating_operation_errors
+from apiserver.resources.admissionregistration.matchrules import (
+    FAILURE_POLICIES,
+    choice,
+    match_condition_errors,
+    match_resources_errors,
+)
+from apiserver.resources.admissionregistration.names import static_name_warnings
+from apiserver.resources.admissionregistration.paramaccess import kind_errors
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.conditions import validate_conditions
+from apiserver.resources.customresources.jsonpaths import JsonPathError, compile_path
+from apiserver.resources.statuses import keep_metadata_for_status
+from apiserver.resources.workloads import count_generation
+
+__all__ = ["MUTATING_POLICIES", "VALIDATING_POLICIES"]
+
+Json = dict[str, Any]
+
+_SPEC: Final = Path("spec")
+_STATUS: Final = Path("status")
+
+
+def _kind_errors(path: Path, kind: Json) -> list[FieldError]:
+    """What is wrong with a ParamKind."""
+    version_text, name = kind.get("apiVersion", ""), kind.get("kind", "")
+    errors: list[FieldError] = []
+    at = path / "apiVersion"
+    if not version_text:
+        errors.append(required(at))
+    elif version_text.count("/") > 1:
+        errors.append(invalid(at, version_text, f"unexpected GroupVersion string: {version_text}"))
+    else:
+        group, _, version = version_text.rpartition("/")
+        if group and (texts := dns_subdomain(group)):
+            errors.append(invalid(at, group, ",".join(texts)))
+        if not version:
+            errors.append(invalid(at, version_text, "version must be specified"))
+        elif texts := dns1035_label(version):
+            errors.append(invalid(at, version, ",".join(texts)))
+    if not name:
+        errors.append(required(path / "kind"))
+    elif texts := dns1035_label(name.lower()):
+        text = f"may have mixed case, but should otherwise match: {','.join(texts)}"
+        errors.append(invalid(path / "kind", name, text))
+    return errors
+
+
+class _PolicyStrategy(Strategy):
+    """What both kinds have in common."""
+
+    checks_finalizer_names = False
+
+    def _expressions(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        raise NotImplementedError
+
+    def _errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        spec, before = obj["spec"], None if old is None else old["spec"]
+        errors = choice(_SPEC / "failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
+        if spec.get("paramKind") is not None:
+            errors += _kind_errors(_SPEC / "paramKind", spec["paramKind"])
+        at, match = _SPEC / "matchConstraints", spec.get("matchConstraints")
+        if match is None:
+            errors.append(required(at))
+        else:
+            errors += match_resources_errors(at, match)
+            if not match.get("resourceRules"):
+                errors.append(required(at / "resourceRules"))
+            errors += self._operation_errors(at, match)
+        shared = ("paramKind", "matchConditions")
+        if before is None or any(spec.get(name) != before.get(name) for name in shared):
+            errors += match_condition_errors(
+                _SPEC / "matchConditions",
+                spec.get("matchConditions") or (),
+                ctx.features.release,
+                params=spec.get("paramKind") is not None,
+                stored={item["expression"] for item in (before or {}).get("matchConditions") or ()},
+            )
+        return errors + self._expressions(ctx, obj, old)
+
+    def _operation_errors(self, path: Path, match: Json) -> list[FieldError]:
+        return []
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return self._errors(ctx, obj, None) or kind_errors(ctx, obj["spec"].get("paramKind"), None)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        kind, before = obj["spec"].get("paramKind"), old["spec"].get("paramKind")
+        return self._errors(ctx, obj, old) or kind_errors(ctx, kind, before)
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return static_name_warnings(obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return static_name_warnings(obj)
+
+
+class ValidatingPolicyStrategy(_PolicyStrategy):
+    reset_fields = ("status",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {}
+        obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {})
+        count_generation(V1.ValidatingAdmissionPolicySpec, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+        keep_metadata_for_status(obj, old)
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        status = obj.get("status") or {}
+        errors: list[FieldError] = []
+        path = _STATUS / "typeChecking" / "expressionWarnings"
+        for index, warning in enumerate((status.get("typeChecking") or {}).get("expressionWarnings") or ()):
+            if not warning.get("warning"):
+                errors.append(required(path[index] / "warning"))
+            errors += _field_errors(path[index] / "fieldRef", warning.get("fieldRef", "").strip())
+        return errors + validate_conditions(_STATUS / "conditions", status.get("conditions"))
+
+    def _expressions(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        from apiserver.resources.admissionregistration.policyexpressions import validating_errors
+
+        return validating_errors(ctx.features.release, obj, old)
+
+
+def _field_errors(path: Path, text: str) -> list[FieldError]:
+    """A reference to a field is a JSONPath."""
+    if not text:
+        return [required(path)]
+    try:
+        compile_path(text)
+    except JsonPathError as error:
+        return [invalid(path, text, f"invalid JSONPath: {error}")]
+    return []
+
+
+class MutatingPolicyStrategy(_PolicyStrategy):
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        count_generation(V1.MutatingAdmissionPolicySpec, obj, old)
+
+    def _operation_errors(self, path: Path, match: Json) -> list[FieldError]:
+        return mutating_operation_errors(path, match)
+
+    def _expressions(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        from apiserver.resources.admissionregistration.policyexpressions import mutating_errors
+
+        return mutating_errors(ctx.features.release, obj, old)
+
+
+def _count(field: str) -> Any:
+    return lambda obj: len(obj["spec"].get(field) or ())
+
+
+def _kind(obj: Json) -> str:
+    kind = obj["spec"].get("paramKind")
+    return "<unset>" if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
+
+
+_KIND: Final = Column(name="ParamKind", cell=_kind, description="The kind of the parameters.")
+
+VALIDATING_POLICIES: Final = Resource(
+    group="admissionregistration.k8s.io",
+    kind="ValidatingAdmissionPolicy",
+    plural="validatingadmissionpolicies",
+    singular="validatingadmissionpolicy",
+    namespaced=False,
+    categories=("api-extensions",),
+    versions=(
+        Version(name="v1", schema=V1.ValidatingAdmissionPolicy, introduced=(1, 30)),
+        Version(
+            name="v1beta1",
+            schema=V1BETA1.ValidatingAdmissionPolicy,
+            introduced=(1, 28),
+            deprecated=(1, 31),
+            removed=(1, 34),
+            on_by_default=False,
+        ),
+    ),
+    strategy=ValidatingPolicyStrategy(),
+    storage_prefix="validatingadmissionpolicies",
+    unconditional_update=False,
+    columns=name_and_age(
+        Column(name="Validations", cell=_count("validations"), type="integer", description="Number of rules."), _KIND
+    ),
+    subresources=(Subresource(name="status"),),
+)
+MUTATING_POLICIES: Final = Resource(
+    group="admissionregistration.k8s.io",
+    kind="MutatingAdmissionPolicy",
+    plural="mutatingadmissionpolicies",
+    singular="mutatingadmissionpolicy",
+    namespaced=False,
+    categories=("api-extensions",),
+    versions=(
+        Version(name="v1", schema=V1.MutatingAdmissionPolicy, introduced=(1, 36)),
+        Version(name="v1beta1", schema=V1BETA1.MutatingAdmissionPolicy, introduced=(1, 34), on_by_default=False),
+        Version(
+            name="v1alpha1",
+            schema=V1ALPHA1.MutatingAdmissionPolicy,
+            introduced=(1, 32),
+            deprecated=(1, 35),
+            removed=(1, 38),
+            on_by_default=False,
+        ),
+    ),
+    strategy=MutatingPolicyStrategy(),
+    storage_prefix="mutatingadmissionpolicies",
+    unconditional_update=False,
+    columns=name_and_age(
+        Column(name="Mutations", cell=_count("mutations"), type="integer", description="Number of changes."), _KIND
+    ),
+)
