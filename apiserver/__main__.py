@@ -291,6 +291,7 @@ class Process:
             nodes=settings.nodes,
             devices=settings.devices,
             profile=settings.profile,
+            storage_class=settings.storage_class,
             plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,
             emulated_version=features.release,
             gates=features.settings,

@@ -20,9 +20,9 @@ class SettingsError(ValueError):
 
 
 _EPILOG = """\
-`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --devices=gpu.example.com,
-and flags given after it win. Both take --detach: they go to the background when all is ready, for
-`kubedra status`, `kubedra logs` and `kubedra down`.
+`kubedra serve` is the API server alone; `kubedra up` adds --controllers=* --nodes=2 --devices=gpu.example.com
+--storage-class=standard, and flags given after it win. Both take --detach: they go to the background when all is
+ready, for `kubedra status`, `kubedra logs` and `kubedra down`.
 
   kubedra up --detach --port=0 --storage=memory
   kubedra serve --emulated-version=1.34 --feature-gates=DRAPartitionableDevices=true
@@ -160,6 +160,12 @@ def parser() -> argparse.ArgumentParser:
         default="",
         metavar="NAME",
         help="in place of --devices: hardware that `kubedra profiles` lists, or a file of `kubedra profiles capture`",
+    )
+    own.add_argument(
+        "--storage-class",
+        default="",
+        metavar="NAME",
+        help="a default StorageClass to begin with, whose volumes are emulated (default none, up: standard)",
     )
     own.add_argument(
         "--plugin-dir",

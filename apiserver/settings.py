@@ -60,6 +60,7 @@ class Settings:
     nodes: int
     devices: str
     profile: str
+    storage_class: str
     plugin_dir: Path | None
     registry_dir: Path | None
     compaction_interval: float
@@ -138,6 +139,7 @@ def read(arguments: Sequence[str]) -> Settings:
         nodes=given.nodes,
         devices=given.devices,
         profile=_profile(given.profile),
+        storage_class=given.storage_class,
         plugin_dir=plugin_dir,
         registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
         compaction_interval=_seconds("--etcd-compaction-interval", given.etcd_compaction_interval),

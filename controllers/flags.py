@@ -96,6 +96,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DRIVER|none",
         help="what each of them publishes: 8 GPUs of this driver, or none",
     )
+    what.add_argument(
+        "--storage-class",
+        default="",
+        metavar="NAME",
+        help="a default StorageClass whose volumes the volume-provisioner emulates (default none)",
+    )
     what.add_argument("--seed", type=int, default=None, metavar="N", help="makes free choices repeatable")
     what.add_argument(
         "--config", type=Path, metavar="FILE", help="the scheduler's: a KubeSchedulerConfiguration, as kube-scheduler's"
@@ -194,6 +200,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             devices=given.devices,
             terminated_pod_gc_threshold=given.terminated_pod_gc_threshold,
             concurrency=_concurrency(given),
+            storage_class=given.storage_class,
         )
         if given.config is not None:
             options = replace(options, scheduler=_scheduler(given.config, names, options))

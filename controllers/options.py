@@ -34,6 +34,7 @@ class Options:
     `nodes` emulated nodes are created at start, each with `devices_per_node` example GPUs of the driver that `devices`
     names ("none": no devices, no class), or with the hardware of a `profile`; the first of them has real drivers where
     `plugin_dirs` is given. `node` instead: the node agent is the kubelet of this one node, whoever else is there.
+    `storage_class` names the default class of the emulated provisioner, which is made at start; "" makes none.
     `sync_frequency` is how often a kubelet looks again at what cannot go on.
     """
 
@@ -43,6 +44,7 @@ class Options:
     profile: str = ""
     node: str = ""
     plugin_dirs: PluginDirs | None = None
+    storage_class: str = ""
     sync_frequency: timedelta = timedelta(seconds=60)
     host: str = "kubedra"
     seed: int | None = None

@@ -6,13 +6,12 @@ informer may not know yet of the pod that was bound a moment ago.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from controllers.options import Options
 from controllers.protection import Protection
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import PODS, VOLUME_CLAIMS, Json
+from controllers.volumes import is_controlled_by, pod_claims
 
 NAME = "persistentvolumeclaim-protection-controller"
 FINALIZER = "kubernetes.io/pvc-protection"
@@ -38,7 +37,7 @@ class VolumeClaimProtection(Protection):
 
     def _gone(self, pod: Json) -> None:
         namespace = pod["metadata"]["namespace"]
-        for name, _ in _claims(pod):
+        for name, _ in pod_claims(pod):
             self._controller.queue.add(f"{namespace}/{name}")
 
     async def in_use(self, key: str, obj: Json) -> bool:
@@ -46,28 +45,16 @@ class VolumeClaimProtection(Protection):
         return any(_uses(pod, obj) for pod in pods["items"])
 
 
-def _claims(pod: Json) -> Iterator[tuple[str, bool]]:
-    """Names of the claims of a pod's volumes, and whether the claim was made for the pod."""
-    for volume in pod["spec"].get("volumes") or ():
-        if source := volume.get("persistentVolumeClaim"):
-            yield source["claimName"], False
-        elif volume.get("ephemeral"):
-            yield f"{pod['metadata']['name']}-{volume['name']}", True
-
-
 def _uses(pod: Json, claim: Json) -> bool:
     """A pod without a node will not start any more with a claim that is deleted, so it does not count."""
     if not pod["spec"].get("nodeName"):
         return False
-    for name, made_for_pod in _claims(pod):
-        if name == claim["metadata"]["name"] and not (made_for_pod and (_is_shut_down(pod) or not _owns(pod, claim))):
+    for name, made_for_pod in pod_claims(pod):
+        if name == claim["metadata"]["name"] and not (
+            made_for_pod and (_is_shut_down(pod) or not is_controlled_by(claim, pod))
+        ):
             return True
     return False
-
-
-def _owns(pod: Json, claim: Json) -> bool:
-    owners = claim["metadata"].get("ownerReferences") or ()
-    return any(owner.get("controller") and owner["uid"] == pod["metadata"]["uid"] for owner in owners)
 
 
 def _is_shut_down(pod: Json) -> bool:

@@ -76,7 +76,8 @@ class ControlPlane:
             "--announce",
             "--attached",
         ]
-        self._flags += ["--controllers=*", f"--nodes={nodes}", f"--devices={devices}"] if controllers else []
+        if controllers:
+            self._flags += ["--controllers=*", f"--nodes={nodes}", f"--devices={devices}", "--storage-class=standard"]
         for flag, value in (
             ("emulated-version", emulated_version),
             ("feature-gates", flag_value(feature_gates)),

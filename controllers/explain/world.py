@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
 
 from controllers.allocator import PodAllocator
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Json, Kind
+from controllers.runtime.transport import NoTransport
 from controllers.scheduler.claims import ClaimWalkError
 from controllers.scheduler.configuration import SCHEDULER_NAME
 from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
@@ -35,19 +35,6 @@ __all__ = ["Edit", "Trial", "World"]
 
 #: A change: the object of this key becomes another, or goes.
 Edit = tuple[Kind, str, Json | None]
-
-
-class _NoTransport:
-    """What the scheduler of a world would write with."""
-
-    async def request(self, method: str, path: str, *_: Any) -> NoReturn:
-        raise AssertionError(f"a world that was only read is not written to: {method} {path}")
-
-    async def stream(self, method: str, path: str, *_: Any) -> NoReturn:
-        raise AssertionError(f"a world that was only read is not watched: {path}")
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
 
 @dataclass(slots=True)
@@ -102,7 +89,7 @@ class World:
 
     def __init__(self, informers: Informers, options: Options) -> None:
         self.options, self._informers = options, informers
-        self.scheduler = Scheduler(Client(_NoTransport(), release=options.emulated_version), informers, options)
+        self.scheduler = Scheduler(Client(NoTransport(), release=options.emulated_version), informers, options)
         self.unread: Mapping[str, str] = {}
 
     @classmethod
@@ -118,7 +105,7 @@ class World:
     @classmethod
     def empty(cls, options: Options) -> World:
         """One without any object."""
-        client = Client(_NoTransport(), release=options.emulated_version)
+        client = Client(NoTransport(), release=options.emulated_version)
         return cls(Informers(client), options)
 
     def of(self, kind: Kind) -> Informer:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Protocol
+from typing import Any, NoReturn, Protocol
 
 Headers = Iterable[tuple[str, str]]
 
@@ -29,3 +29,16 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class NoTransport:
+    """For components that decide about objects they were given, and never ask a server."""
+
+    async def request(self, method: str, path: str, *_: Any) -> NoReturn:
+        raise AssertionError(f"there is no server to send this to: {method} {path}")
+
+    async def stream(self, method: str, path: str, *_: Any) -> NoReturn:
+        raise AssertionError(f"there is no server to watch: {path}")
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -29,6 +29,8 @@ class Arguments:
     filter_timeout: timedelta | None = timedelta(seconds=10)
     """For the devices of one node; None: no limit."""
     binding_timeout: timedelta = timedelta(seconds=600)
+    volume_timeout: timedelta = timedelta(seconds=600)
+    """For volumes to be made and bound."""
     candidates_percentage: int = 10
     candidates_at_least: int = 100
     hard_affinity_weight: int = 1
@@ -145,8 +147,14 @@ def _fit(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> 
     )
 
 
+def _volume_binding(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    fields(args, where, {"bindTimeoutSeconds"})
+    return replace(found, volume_timeout=timedelta(seconds=number(args, "bindTimeoutSeconds", where, 600)))
+
+
 _READERS: dict[str, Callable[[Arguments, Json, str, Callable[[str], bool]], Arguments]] = {
     "DynamicResources": _dynamic_resources,
+    "VolumeBinding": _volume_binding,
     "DefaultPreemption": _preemption,
     "InterPodAffinity": _inter_pod_affinity,
     "PodTopologySpread": _spread,

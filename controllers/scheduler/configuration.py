@@ -23,8 +23,7 @@ POINTS: Final = (
     "preBind", "bind", "postBind",
 )  # fmt: skip
 UNBUILT: Final = frozenset(
-    ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "GangScheduling",
-     "TopologyPlacementGenerator", "PodGroupPodsCount")
+    ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
 )  # fmt: skip
 _ELSEWHERE = {
     "clientConnection": "is given by --kubeconfig or --server",

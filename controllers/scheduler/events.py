@@ -45,6 +45,18 @@ class ClusterEvent(Enum):
     SLICE_ADD = auto()
     SLICE_UPDATE = auto()
     POD_GROUP_ADD = auto()
+    VOLUME_CLAIM_ADD = auto()
+    VOLUME_CLAIM_UPDATE = auto()
+    VOLUME_ADD = auto()
+    VOLUME_UPDATE = auto()
+    STORAGE_CLASS_ADD = auto()
+    STORAGE_CLASS_UPDATE = auto()
+    CSI_NODE_ADD = auto()
+    CSI_NODE_UPDATE = auto()
+    CSI_DRIVER_UPDATE = auto()
+    STORAGE_CAPACITY_ADD = auto()
+    STORAGE_CAPACITY_UPDATE = auto()
+    VOLUME_ATTACHMENT_DELETE = auto()
 
 
 #: Updates of a node; of a pod, whether it is bound or waits.

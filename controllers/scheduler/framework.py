@@ -215,6 +215,8 @@ class Plugin:
     unreserve: Callable[[PodInfo, Any], Awaitable[None]] | None = None
     pre_bind: Callable[[PodInfo, Any, str], Awaitable[None]] | None = None
     """With the name of the node."""
+    writes: Callable[[Any], bool] | None = None
+    """Whether `pre_bind` has something to do (state); None: always."""
     post_filter: Callable[[Cycle, Diagnosis], Awaitable[PostFilterResult]] | None = None
 
     @property

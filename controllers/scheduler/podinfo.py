@@ -8,6 +8,7 @@ from typing import Any
 from apiserver.api.nodeselector import PreferredTerms, RequiredNodeAffinity
 from apiserver.api.podrequests import ASSUMED, Amounts, pod_requests
 from controllers.scheduler.terms import Term, parse_terms
+from controllers.volumes import pod_claims
 
 Json = dict[str, Any]
 Port = tuple[str, str, int]
@@ -115,6 +116,11 @@ class PodInfo:
     @cached_property
     def preferred_anti_affinity(self) -> tuple[Term, ...]:
         return parse_terms(self.pod, "podAntiAffinity", preferred=True)
+
+    @cached_property
+    def volume_claims(self) -> tuple[tuple[str, bool], ...]:
+        """Names of the claims of its volumes, and whether the claim is made for the pod."""
+        return tuple(pod_claims(self.pod))
 
     @property
     def has_claims(self) -> bool:

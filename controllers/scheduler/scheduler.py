@@ -24,7 +24,7 @@ from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.events import EventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS
+from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.arguments import read_arguments
 from controllers.scheduler.claims import ClaimCache
@@ -42,12 +42,14 @@ from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding
 from controllers.scheduler.plugins.preemption import Preemption
+from controllers.scheduler.plugins.volumebinding import VolumeWriter
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.podwrites import PodWriter
 from controllers.scheduler.profiles import Profile, arrange
 from controllers.scheduler.queue import QueuedPod, SchedulingQueue
 from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened
+from controllers.scheduler.volumes import VolumeCache
 from controllers.scheduler.watching import Watching
 from controllers.scheduler.workloads import Workloads
 
@@ -80,6 +82,7 @@ class Scheduler:
         self.classes = ClassNames() if gates.enabled("DRAExtendedResource") else None
         self._pods, self._namespaces = informers.of(PODS), informers.of(NAMESPACES)
         self._workloads = Workloads(informers)
+        self._volumes, self._nodes = VolumeCache(informers), informers.of(NODES)
         self._pod_writer = PodWriter(client)
         configuration = options.scheduler or Configuration()
         self.profiles = {
@@ -99,6 +102,7 @@ class Scheduler:
             devices=gates.enabled("DynamicResourceAllocation"),
             rules=gates.enabled("DRADeviceTaintRules"),
         )
+        self._volumes.follow(self.queue.notify)
         self._group_status = GroupStatus(client, informers, self.profiles) if gates.enabled(GROUPS_GATE) else None
         self._binding: set[asyncio.Task[None]] = set()
         self._reporting: dict[str, asyncio.Task[None]] = {}
@@ -130,6 +134,10 @@ class Scheduler:
         parts = Parts(
             cache=self.cache,
             devices=devices,
+            volumes=self._volumes,
+            volume_writer=VolumeWriter(
+                client, self._volumes, self._pods.get, self._nodes.get, arguments.volume_timeout
+            ),
             namespace_labels=self._namespace_labels,
             default_selector=self._workloads.selector_of,
             binding=ClaimBinding(
@@ -168,6 +176,7 @@ class Scheduler:
 
     async def run(self) -> None:
         await self._workloads.wait_read()
+        await self._volumes.wait_read()
         await self._watching.wait_synced()
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -268,9 +277,7 @@ class Scheduler:
 
     async def _pre_bind(self, cycle: Cycle, node: NodeInfo) -> None:
         """What is written before the binding. Raises SchedulingError."""
-        plugins = [
-            p for p in self._of(cycle.pod).plugins if p.pre_bind is not None and cycle.active(p.name) is not None
-        ]
+        plugins = [p for p in self._of(cycle.pod).plugins if _writes(p, cycle.active(p.name))]
         if plugins and self._expects:
             await self._pod_writer.nominate(cycle.pod.pod, node.name)
         for plugin in plugins:
@@ -363,6 +370,11 @@ class Scheduler:
         assert self._group is not None
         task = self._reporting[uid] = self._group.create_task(report(), name=f"report {uid}")
         task.add_done_callback(lambda done: self._reporting.pop(uid) if self._reporting.get(uid) is done else None)
+
+
+def _writes(plugin: Plugin, state: Any) -> bool:
+    """Whether the plugin has something to write before the binding."""
+    return plugin.pre_bind is not None and state is not None and (plugin.writes is None or plugin.writes(state))
 
 
 def _unexpected(error: Exception) -> str:

@@ -38,9 +38,8 @@ def test_a_claim_for_a_pods_own_volume_does_not_wait_for_a_pod_that_its_node_is_
     kept = pod(
         "a", nodeName="worker", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM["spec"]}}}]
     )
-    (made,) = kube.apply([{**kept, "metadata": {"name": "a", "finalizers": ["example.com/keep"]}}])
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made["metadata"]["uid"], "controller": True}
-    kube.apply([{**CLAIM, "metadata": {"name": "a-v", "ownerReferences": [owner]}}])
+    kube.apply([{**kept, "metadata": {"name": "a", "finalizers": ["example.com/keep"]}}])
+    kube.wait("persistentvolumeclaim/a-v", lambda claim: claim["metadata"]["ownerReferences"])
     kube.delete("persistentvolumeclaim/a-v")
     kube.delete("pod/a")
     kube.wait("persistentvolumeclaim/a-v", "delete")
@@ -48,23 +47,12 @@ def test_a_claim_for_a_pods_own_volume_does_not_wait_for_a_pod_that_its_node_is_
 
 
 def test_a_volume_stays_while_it_is_bound(kube):
-    kube.apply([VOLUME])
-    kube.client().patch("persistentvolume/disk", {"status": {"phase": "Bound"}}, subresource="status")
+    kube.apply([VOLUME, CLAIM])
+    kube.wait("persistentvolume/disk", lambda volume: volume["status"].get("phase") == "Bound")
     kube.delete("persistentvolume/disk")
     kube.apply([{**VOLUME, "metadata": {"name": "free"}}])
     kube.delete("persistentvolume/free")
     kube.wait("persistentvolume/free", "delete")
     assert kube.get("persistentvolume/disk")["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
-    kube.client().patch("persistentvolume/disk", {"status": {"phase": "Released"}}, subresource="status")
+    kube.delete("persistentvolumeclaim/data")
     kube.wait("persistentvolume/disk", "delete")
-
-
-def test_a_namespace_goes_with_its_claims(kube):
-    kube.apply(
-        [
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
-            {**CLAIM, "metadata": {"name": "data", "namespace": "team"}},
-        ]
-    )
-    kube.delete("namespace/team")
-    kube.wait("namespace/team", "delete")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from controllers.runtime.kinds import (
+    CSI_DRIVERS,
+    CSI_NODES,
     DISRUPTION_BUDGETS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICES,
     STATEFUL_SETS,
+    STORAGE_CAPACITIES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
     Kind,
 )
 from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
@@ -20,7 +25,10 @@ from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
 Json = dict[str, Any]
 GPU, NIC = "example.com/gpu", "example.com/nic"
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
-OTHERS = (PRIORITY_CLASSES, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, SERVICES)
+OTHERS = (
+    PRIORITY_CLASSES, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, SERVICES,
+    STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, STORAGE_CAPACITIES, VOLUMES, VOLUME_CLAIMS,
+)  # fmt: skip
 DRIVERS = {"gpu": "gpu.example.com", "nic": "nic.example.com"}
 
 
@@ -33,7 +41,7 @@ class Situation:
     slices: list[Json] = field(default_factory=list)
     claims: list[Json] = field(default_factory=list)
     others: list[Json] = field(default_factory=list)
-    """Services, workload objects, budgets, priority classes."""
+    """Services, workload objects, budgets, priority classes, storage."""
     pods: list[Json] = field(default_factory=list)
 
 
@@ -257,11 +265,3 @@ def neighbours(rng: random.Random) -> Situation:
             one["spec"]["tolerations"] = [{"key": rng.choice(("hard", "soft")), "operator": "Exists"}]
         found.pods.append(one)
     return found
-
-
-KINDS: tuple[Callable[[random.Random], Situation], ...] = (
-    devices_and_resources,
-    priorities_and_budgets,
-    spread_by_default,
-    neighbours,
-)

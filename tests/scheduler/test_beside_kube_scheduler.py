@@ -21,14 +21,18 @@ import yaml
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kubeconfig import load_kubeconfig
-from tests.scheduler.situations import KINDS, Situation, devices_and_resources, spread_by_default
+from tests.scheduler.situationkinds import KINDS
+from tests.scheduler.situations import Situation, devices_and_resources, spread_by_default
 from tests.scheduler.verdicts import Verdicts, played, record, same
 from tests.support.patience import ended
 from tests.support.wire import Child
 
 Json = dict[str, Any]
 KUBE_SCHEDULER = shutil.which("kube-scheduler")
-CONTROLLERS = "resourceclaim-controller,namespace-controller,garbage-collector-controller"
+CONTROLLERS = (
+    "resourceclaim-controller,namespace-controller,garbage-collector-controller,"
+    "persistentvolume-binder-controller,volume-provisioner"
+)
 ROUNDS = int(os.environ.get("KUBEDRA_SITUATIONS", "12"))
 
 pytestmark = [

@@ -10,12 +10,16 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scheduler.situations import KINDS, Situation
+from tests.scheduler.situationkinds import KINDS
+from tests.scheduler.situations import Situation
 from tests.scheduler.verdicts import Verdicts, played, recorded, same
 from tests.scheduler.world import World
 from tests.support.virtual import run
 
-COMPONENTS = ("scheduler", "resourceclaim-controller", "namespace-controller", "garbage-collector-controller")
+COMPONENTS = (
+    "scheduler", "resourceclaim-controller", "namespace-controller", "garbage-collector-controller",
+    "persistentvolume-binder-controller", "volume-provisioner",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

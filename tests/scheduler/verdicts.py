@@ -17,6 +17,8 @@ from controllers.runtime.kinds import (
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    VOLUME_CLAIMS,
+    VOLUMES,
     Kind,
     key_of,
 )
@@ -96,7 +98,28 @@ async def prepare(client: Client, situation: Situation) -> dict[str, str]:
         uids[made["metadata"]["name"]] = made["metadata"]["uid"]
         if "status" in obj:
             await client.update_status(kind, {**made, "status": obj["status"]})
+    await storage_settled(client)
     return uids
+
+
+async def storage_settled(client: Client) -> None:
+    """Until the binder has done what it does before any pod comes: volumes are free or bound, claims that name theirs
+    are bound.
+    """
+    for kind, phase in ((VOLUMES, ("Available", "Bound")), (VOLUME_CLAIMS, ("Bound",))):
+        for obj in await items(client, kind):
+            if kind == VOLUMES or obj["spec"].get("volumeName"):
+                await phased(client, kind, obj, phase)
+
+
+async def phased(client: Client, kind: Kind, obj: Json, phases: tuple[str, ...]) -> None:
+    namespace = obj["metadata"].get("namespace", "")
+    async with patience(30), aclosing(client.watch(kind, namespace, initial_events=True)) as batches:
+        async for batch in batches:
+            for event in batch:
+                same = event.type != "BOOKMARK" and key_of(event.object) == key_of(obj)
+                if same and (event.object.get("status") or {}).get("phase") in phases:
+                    return
 
 
 async def verdict(client: Client, pod: str) -> Json:
@@ -151,6 +174,18 @@ def told_claim(claim: Json) -> Json:
     }
 
 
+def told_volume_claim(claim: Json) -> Json:
+    """Volumes that are made for a claim have its uid in their name."""
+    volume = claim["spec"].get("volumeName", "")
+    annotations = claim["metadata"].get("annotations") or {}
+    return {
+        "name": f"volume {claim['metadata']['name']}",
+        "volume": "made" if volume.startswith("pvc-") else volume,
+        "phase": claim["status"]["phase"],
+        "node": annotations.get("volume.kubernetes.io/selected-node"),
+    }
+
+
 async def played(client: Client, situation: Situation) -> Verdicts:
     """What becomes of the pods, and of the claims, on a server that has none of them."""
     uids = await prepare(client, situation)
@@ -167,4 +202,5 @@ async def played(client: Client, situation: Situation) -> Verdicts:
         found = told(seen)
         verdicts.append({**found, "left": await left(client)})
     claims = [told_claim(claim) for claim in await items(client, RESOURCE_CLAIMS, "ns")]
+    claims += [told_volume_claim(claim) for claim in await items(client, VOLUME_CLAIMS, "ns")]
     return Verdicts(verdicts, sorted(claims, key=lambda claim: str(claim["name"])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apiserver.api.features import Features
 from apiserver.api.selectors import LabelSelector
@@ -25,7 +25,10 @@ from controllers.scheduler.plugins.placement import (
 from controllers.scheduler.plugins.preemption import Preemption, default_preemption
 from controllers.scheduler.plugins.resources import BALANCED_ALLOCATION, image_locality, node_resources_fit
 from controllers.scheduler.plugins.spread import pod_topology_spread
+from controllers.scheduler.plugins.volumebinding import VolumeBinding, VolumeWriter, volume_binding
+from controllers.scheduler.plugins.volumes import node_volume_limits, volume_restrictions, volume_zone
 from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.volumes import VolumeCache
 
 SCHEDULING_GATES = Plugin(
     name="SchedulingGates",
@@ -37,13 +40,15 @@ SCHEDULING_GATES = Plugin(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What plugins are made of. Without `binding` and `preemption` they decide and write nothing."""
+    """What plugins are made of. Without `binding`, `volume_writer` and `preemption` they decide and write nothing."""
 
     cache: Cache
     devices: DynamicResources
+    volumes: VolumeCache = field(default_factory=VolumeCache.empty)
     namespace_labels: NamespaceLabels = lambda _: {}
     default_selector: Callable[[PodInfo], LabelSelector | None] = lambda _: None
     binding: ClaimBinding | None = None
+    volume_writer: VolumeWriter | None = None
     preemption: Preemption | None = None
     arguments: Arguments = DEFAULTS
     enabled: Callable[[str], bool] = Features().enabled
@@ -61,6 +66,13 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         NODE_AFFINITY,
         NODE_PORTS,
         node_resources_fit(parts.devices.classes, parts.arguments),
+        volume_restrictions(parts.cache, parts.volumes),
+        node_volume_limits(parts.volumes, needs_driver=enabled("VolumeLimitScaling")),
+        volume_binding(
+            VolumeBinding(parts.volumes, attributes=enabled("VolumeAttributesClass")),
+            parts.volume_writer,
+        ),
+        volume_zone(parts.volumes),
         pod_topology_spread(parts.cache, parts.default_selector, parts.arguments.spread),
         inter_pod_affinity(parts.cache, parts.namespace_labels, parts.arguments),
         dynamic_resources(parts.devices, parts.binding, scores=enabled("DRAPrioritizedList"))

@@ -1,0 +1,398 @@
+"""VolumeBinding: a node has to reach the volumes of a pod, and claims that wait for their consumer get theirs with it.
+
+    PreFilter   the claims exist; those that do not wait are bound
+    Filter      bound volumes reach the node; each waiting claim finds a volume that does, or can be provisioned there
+    Reserve     what was found is taken, in memory
+    PreBind     volumes and claims are written; then the binder and the provisioner have until the time-out
+
+Facts: Kubernetes 1.36, plugin volumebinding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from apiserver.api.nodeselector import InvalidNodeSelector
+from apiserver.api.quantity import Quantity
+from apiserver.api.selectors import SelectorError, from_object
+from apiserver.api.status import StatusError
+from controllers.runtime.client import Client
+from controllers.runtime.kinds import VOLUME_CLAIMS, VOLUMES, key_of
+from controllers.runtime.transport import TransportError
+from controllers.scheduler.events import ClusterEvent, Event, Hints
+from controllers.scheduler.framework import SKIP, Plugin, PluginError, Skip
+from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.plugins.volumes import READS_VOLUMES, names_claim, not_found
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.status import Rejection
+from controllers.scheduler.volumes import VolumeCache
+from controllers.volumes import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    VolumeError,
+    annotated,
+    annotations_of,
+    bound,
+    class_name,
+    find_volume,
+    in_topologies,
+    is_fully_bound,
+    not_for_pod,
+    reaches,
+    requested,
+    waits,
+)
+
+Json = dict[str, Any]
+NAME: Final = "VolumeBinding"
+OUT_OF_REACH = Rejection(NAME, ("node(s) didn't match PersistentVolume's node affinity",))
+NO_VOLUME = Rejection(NAME, ("node(s) didn't find available persistent volumes to bind",))
+NO_SPACE = Rejection(NAME, ("node(s) did not have enough free storage",))
+LOST = Rejection(NAME, ("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",))
+UNBOUND = Rejection(NAME, ("pod has unbound immediate PersistentVolumeClaims",))
+BIND_TIMEOUT: Final = timedelta(seconds=600)
+
+
+@dataclass(slots=True)
+class Found:
+    """What the pod's waiting claims get on one node."""
+
+    bindings: list[tuple[Json, Json]] = field(default_factory=list)
+    """Volumes with their claims."""
+    provisions: list[Json] = field(default_factory=list)
+    """Claims whose volumes are to be made."""
+
+
+@dataclass(slots=True)
+class VolumeState:
+    """One attempt for one pod with claims on volumes."""
+
+    bound: list[Json] = field(default_factory=list)
+    waiting: list[Json] = field(default_factory=list)
+    found: dict[str, Found] = field(default_factory=dict)
+    """By node."""
+    chosen: Found | None = None
+    """That of the node, since Reserve; None: there is nothing to do."""
+
+
+class VolumeBinding:
+    """The plugin's decisions. `attributes`: VolumeAttributesClasses count."""
+
+    def __init__(self, volumes: VolumeCache, *, attributes: bool) -> None:
+        self._volumes, self._attributes = volumes, attributes
+
+    def prefilter(self, pod: PodInfo) -> VolumeState | Rejection | Skip:
+        """Raises PluginError."""
+        if not pod.volume_claims:
+            return SKIP
+        state, unbound = VolumeState(), False
+        for name, made_for_pod in pod.volume_claims:
+            claim = self._volumes.claims.get(f"{pod.namespace}/{name}")
+            if claim is None or (problem := _unusable(pod, claim, made_for_pod)):
+                return Rejection(NAME, (_missing(name, made_for_pod) if claim is None else problem,))
+            if is_fully_bound(claim):
+                state.bound.append(claim)
+            elif self._waits(claim) and not claim["spec"].get("volumeName"):
+                state.waiting.append(claim)
+            else:
+                unbound = True
+        # Small claims first, so that each gets the smallest volume that fits.
+        state.waiting.sort(key=_Size)
+        return UNBOUND if unbound else state
+
+    def _waits(self, claim: Json) -> bool:
+        try:
+            return waits(claim, self._volumes.storage_class(class_name(claim)))
+        except VolumeError as error:
+            raise PluginError(str(error)) from error
+
+    def rejection(self, _: PodInfo, state: VolumeState, node: NodeInfo) -> Rejection | None:
+        """Filter. Raises PluginError."""
+        raw = node.node or {}
+        refused = self._bound_elsewhere(state, raw)
+        found = Found()
+        waiting = self._provide(state, raw, node, found) if state.waiting else None
+        if refused is not None or waiting is not None:
+            return Rejection(NAME, tuple(r.reasons[0] for r in (refused, waiting) if r is not None))
+        state.found[node.name] = found
+        return None
+
+    def _bound_elsewhere(self, state: VolumeState, node: Json) -> Rejection | None:
+        for claim in state.bound:
+            volume = self._volumes.volumes.get(claim["spec"]["volumeName"])
+            if volume is None:
+                return LOST
+            if not _reaches(volume, node):
+                return OUT_OF_REACH
+        return None
+
+    def _provide(self, state: VolumeState, raw: Json, node: NodeInfo, found: Found) -> Rejection | None:
+        """Volumes for the claims that wait."""
+        to_make, taken = [], set[str]()
+        selected = [(annotations_of(claim).get(SELECTED_NODE), claim) for claim in state.waiting]
+        if any(name not in (None, node.name) for name, _ in selected):
+            return NO_VOLUME
+        to_make += [claim for name, claim in selected if name is not None]
+        for name, claim in selected:
+            if name is not None:
+                continue
+            volume = self._find(claim, raw, taken)
+            if volume is None:
+                to_make.append(claim)
+            else:
+                taken.add(volume["metadata"]["name"])
+                found.bindings.append((volume, claim))
+        for claim in to_make:
+            if (refused := self._cannot_make(claim, node)) is not None:
+                return refused
+        found.provisions = to_make
+        return None
+
+    def _find(self, claim: Json, node: Json, taken: set[str]) -> Json | None:
+        candidates = self._volumes.of_class(class_name(claim))
+        try:
+            return find_volume(claim, candidates, attributes=self._attributes, node=node, taken=taken)
+        except VolumeError as error:
+            raise PluginError(str(error)) from error
+
+    def _cannot_make(self, claim: Json, node: NodeInfo) -> Rejection | None:
+        name = class_name(claim)
+        storage_class = self._volumes.storage_class(name)
+        if storage_class is None:
+            raise PluginError(f'failed to find storage class "{name}"')
+        provisioner = storage_class.get("provisioner")
+        if not provisioner or provisioner == NO_PROVISIONER:
+            return NO_VOLUME
+        if not in_topologies(storage_class.get("allowedTopologies") or (), node.labels):
+            return NO_VOLUME
+        driver = self._volumes.csi_driver(provisioner)
+        if driver is None or not driver["spec"].get("storageCapacity") or requested(claim).is_zero:
+            return None
+        size = requested(claim)
+        for capacity in self._volumes.capacities():
+            limit = room(capacity)
+            enough = limit is not None and limit.compare(size) >= 0
+            if enough and capacity.get("storageClassName") == name and _has_access(capacity, node):
+                return None
+        return NO_SPACE
+
+    def reserve(self, pod: PodInfo, state: VolumeState, node: NodeInfo) -> None:
+        """Takes what was found for the node."""
+        if not state.waiting:
+            return
+        found = state.found[node.name]
+        bindings = []
+        for volume, claim in found.bindings:
+            wanted = bound(volume, claim)
+            if wanted is not volume:
+                self._volumes.volumes.assume(wanted)
+            bindings.append((wanted, claim))
+        provisions = [annotated(claim, {SELECTED_NODE: node.name}) for claim in found.provisions]
+        for claim in provisions:
+            self._volumes.claims.assume(claim)
+        state.chosen = Found(bindings, provisions)
+
+    def unreserve(self, state: VolumeState) -> None:
+        """Gives it back."""
+        if state.chosen is not None:
+            for volume, _ in state.chosen.bindings:
+                self._volumes.volumes.restore(volume)
+            for claim in state.chosen.provisions:
+                self._volumes.claims.restore(claim)
+
+
+class _Size:
+    """Sorts claims by what they ask for."""
+
+    def __init__(self, claim: Json) -> None:
+        self._size = requested(claim)
+
+    def __lt__(self, other: _Size) -> bool:
+        return self._size < other._size
+
+
+def _missing(name: str, made_for_pod: bool) -> str:
+    if made_for_pod:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    return not_found(name)
+
+
+def _unusable(pod: PodInfo, claim: Json, made_for_pod: bool) -> str:
+    """Why a claim cannot be used; "" if it can."""
+    metadata = claim["metadata"]
+    if (claim.get("status") or {}).get("phase") == "Lost":
+        volume = claim["spec"].get("volumeName", "")
+        return f'persistentvolumeclaim "{metadata["name"]}" bound to non-existent persistentvolume "{volume}"'
+    if metadata.get("deletionTimestamp"):
+        return f'persistentvolumeclaim "{metadata["name"]}" is being deleted'
+    return (not_for_pod(pod.pod, claim) or "") if made_for_pod else ""
+
+
+def _reaches(volume: Json, node: Json) -> bool:
+    try:
+        return reaches(volume, node)
+    except InvalidNodeSelector:
+        return False
+
+
+def room(capacity: Json) -> Quantity | None:
+    """How large a volume may be; None where that is not known."""
+    said = capacity.get("maximumVolumeSize") or capacity.get("capacity")
+    return Quantity.parse(said) if said is not None else None
+
+
+def _has_access(capacity: Json, node: NodeInfo) -> bool:
+    topology = capacity.get("nodeTopology")
+    if topology is None:
+        return False
+    try:
+        return from_object(topology).matches(dict(node.labels))
+    except SelectorError:
+        return False
+
+
+class VolumeWriter:
+    """The writes of one scheduler. `pods` and `nodes` say what there still is, by key."""
+
+    def __init__(
+        self,
+        client: Client,
+        volumes: VolumeCache,
+        pods: Callable[[str], Json | None],
+        nodes: Callable[[str], Json | None],
+        timeout: timedelta = BIND_TIMEOUT,
+    ) -> None:
+        self._client, self._volumes, self._timeout = client, volumes, timeout
+        self._pods, self._nodes = pods, nodes
+
+    async def pre_bind(self, pod: PodInfo, state: VolumeState, node: str) -> None:
+        """Writes what was chosen and waits until all of it is bound. Raises PluginError."""
+        chosen = state.chosen
+        if chosen is None:
+            return
+        try:
+            for position, (volume, claim) in enumerate(chosen.bindings):
+                chosen.bindings[position] = await self._client.update(VOLUMES, volume), claim
+            for position, claim in enumerate(chosen.provisions):
+                chosen.provisions[position] = await self._client.update(VOLUME_CLAIMS, claim)
+        except (StatusError, TransportError) as error:
+            raise PluginError(str(error)) from error
+        try:
+            async with asyncio.timeout(self._timeout.total_seconds()):
+                while not self._is_bound(pod, chosen, node):
+                    await self._volumes.change()
+        except TimeoutError as error:
+            raise PluginError("binding volumes: context deadline exceeded") from error
+
+    def _is_bound(self, pod: PodInfo, chosen: Found, node: str) -> bool:
+        """Whether all is bound. Raises PluginError for what will not be any more."""
+        raw = self._nodes(node)
+        if raw is None:
+            raise PluginError(f'binding volumes: failed to get node "{node}": node "{node}" not found')
+        if self._pods(pod.key) is None:
+            raise PluginError(f'binding volumes: pod does not exist any more: pod "{pod.name}" not found')
+        everything = True
+        for volume, claim in chosen.bindings:
+            everything &= self._volume_is_bound(volume, claim, raw)
+        for claim in chosen.provisions:
+            everything &= self._claim_is_bound(claim, raw)
+        return everything
+
+    def _volume_is_bound(self, written: Json, claim: Json, node: Json) -> bool:
+        volume = self._volumes.volumes.informer.get(key_of(written))
+        newest = self._volumes.claims.informer.get(key_of(claim))
+        if volume is None or newest is None:
+            gone = key_of(written) if volume is None else key_of(claim)
+            raise PluginError(f'binding volumes: failed to check binding: "{gone}" not found')
+        if _version(volume) < _version(written):
+            return False
+        _check_reach(volume, node)
+        if not (volume["spec"].get("claimRef") or {}).get("uid"):
+            raise PluginError(f'binding volumes: ClaimRef got reset for pv "{volume["metadata"]["name"]}"')
+        return is_fully_bound(newest)
+
+    def _claim_is_bound(self, written: Json, node: Json) -> bool:
+        claim = self._volumes.claims.informer.get(key_of(written))
+        if claim is None:
+            raise PluginError(f'binding volumes: failed to check provisioning pvc: "{key_of(written)}" not found')
+        if _version(claim) < _version(written):
+            return False
+        name = claim["metadata"]["name"]
+        if annotations_of(claim).get(SELECTED_NODE) != node["metadata"]["name"]:
+            # The provisioner could not, and says so by taking the annotation off.
+            raise PluginError(f'binding volumes: provisioning failed for PVC "{name}"')
+        if volume_name := claim["spec"].get("volumeName"):
+            volume = self._volumes.volumes.informer.get(volume_name)
+            if volume is None:
+                return False
+            _check_reach(volume, node)
+        return is_fully_bound(claim)
+
+
+def _check_reach(volume: Json, node: Json) -> None:
+    if not _reaches(volume, node):
+        names = volume["metadata"]["name"], node["metadata"]["name"]
+        raise PluginError(
+            'binding volumes: pv "{}" node affinity doesn\'t match node "{}": no matching NodeSelectorTerms'.format(
+                *names
+            )
+        )
+
+
+def _version(obj: Json) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+def volume_binding(decisions: VolumeBinding, writer: VolumeWriter | None = None) -> Plugin:
+    """The plugin; without `writer` it decides and writes nothing."""
+
+    async def unreserve(_: PodInfo, state: VolumeState) -> None:
+        decisions.unreserve(state)
+
+    return Plugin(
+        name=NAME,
+        reads=READS_VOLUMES,
+        pre_filter=decisions.prefilter,
+        filter=decisions.rejection,
+        reserve=decisions.reserve,
+        unreserve=unreserve,
+        pre_bind=writer.pre_bind if writer is not None else None,
+        writes=lambda state: state.chosen is not None,
+        hints=_HINTS,
+    )
+
+
+def _topologies_differ(_: PodInfo, event: Event) -> bool:
+    old, new = event.old or {}, event.new or {}
+    return bool(old.get("allowedTopologies") != new.get("allowedTopologies"))
+
+
+def _has_more_room(_: PodInfo, event: Event) -> bool:
+    before, now = room(event.old or {}), room(event.new or {})
+    return now is not None and (before is None or now.compare(before) > 0)
+
+
+def _counts_no_more(_: PodInfo, event: Event) -> bool:
+    def counts(driver: Json | None) -> bool:
+        return bool(((driver or {}).get("spec") or {}).get("storageCapacity"))
+
+    return counts(event.old) and not counts(event.new)
+
+
+_HINTS: Hints = {
+    ClusterEvent.NODE_ADD: None,
+    ClusterEvent.NODE_LABEL: None,
+    ClusterEvent.STORAGE_CLASS_ADD: None,
+    ClusterEvent.STORAGE_CLASS_UPDATE: _topologies_differ,
+    ClusterEvent.VOLUME_CLAIM_ADD: names_claim,
+    ClusterEvent.VOLUME_CLAIM_UPDATE: names_claim,
+    ClusterEvent.VOLUME_ADD: None,
+    ClusterEvent.VOLUME_UPDATE: None,
+    ClusterEvent.CSI_DRIVER_UPDATE: _counts_no_more,
+    ClusterEvent.STORAGE_CAPACITY_ADD: None,
+    ClusterEvent.STORAGE_CAPACITY_UPDATE: _has_more_room,
+}

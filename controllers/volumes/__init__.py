@@ -1,0 +1,238 @@
+"""Persistent volumes and claims on them: what the binder, the provisioner, protection and the scheduler share.
+
+A claim and a volume are bound when each names the other and the claim says that it is completed. A class that waits for
+the first consumer leaves the choice of volume and place to the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector
+from apiserver.api.quantity import Quantity
+from apiserver.api.selectors import SelectorError, from_object
+from apiserver.api.storageclasses import class_of
+
+Json = dict[str, Any]
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+#: Who is to make the volume of a claim, under the annotation's two names.
+PROVISIONER: Final = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+#: The provisioner of classes whose volumes are made by hand.
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+WAITS: Final = "WaitForFirstConsumer"
+
+
+class VolumeError(Exception):
+    """A claim or class that cannot be followed; the text says why."""
+
+
+def annotations_of(obj: Json) -> Mapping[str, str]:
+    """Never None."""
+    return obj["metadata"].get("annotations") or {}
+
+
+def class_name(obj: Json) -> str:
+    """The storage class of a claim or volume, "" for none."""
+    return class_of(obj) or ""
+
+
+def pod_claims(pod: Json) -> Iterator[tuple[str, bool]]:
+    """Names of the claims of a pod's volumes, and whether the claim is made for the pod."""
+    for volume in pod["spec"].get("volumes") or ():
+        if source := volume.get("persistentVolumeClaim"):
+            yield source["claimName"], False
+        elif volume.get("ephemeral"):
+            yield f"{pod['metadata']['name']}-{volume['name']}", True
+
+
+def is_controlled_by(claim: Json, pod: Json) -> bool:
+    """Whether the claim was made for the pod."""
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner["uid"] == pod["metadata"]["uid"] for owner in owners)
+
+
+def not_for_pod(pod: Json, claim: Json) -> str | None:
+    """Why the claim is not the one of the pod's ephemeral volume."""
+    if is_controlled_by(claim, pod):
+        return None
+    mine, its = pod["metadata"], claim["metadata"]
+    return (
+        f"PVC {its['namespace']}/{its['name']} was not created for pod {mine['namespace']}/{mine['name']}"
+        " (pod is not owner)"
+    )
+
+
+def storage(amounts: Mapping[str, str] | None) -> Quantity:
+    """The amount of storage in a list of resources; 0 where none is said."""
+    return Quantity.parse((amounts or {}).get("storage", "0"))
+
+
+def requested(claim: Json) -> Quantity:
+    """How large the claim's volume has to be."""
+    return storage((claim["spec"].get("resources") or {}).get("requests"))
+
+
+def is_fully_bound(claim: Json) -> bool:
+    """Whether the binder has finished with the claim."""
+    return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in annotations_of(claim)
+
+
+def is_bound_to(volume: Json, claim: Json) -> bool:
+    """Whether the volume names the claim, with its uid or without any."""
+    ref = volume["spec"].get("claimRef")
+    metadata = claim["metadata"]
+    if ref is None or (ref.get("namespace"), ref.get("name")) != (metadata["namespace"], metadata["name"]):
+        return False
+    return ref.get("uid", "") in ("", metadata["uid"])
+
+
+def bound(volume: Json, claim: Json) -> Json:
+    """The volume as it is once it names the claim; the same object where nothing is to change. The annotation tells
+    volumes that were bound for a claim from those that name one from the beginning.
+    """
+    metadata, ref = claim["metadata"], volume["spec"].get("claimRef") or {}
+    named = tuple(ref.get(field) for field in ("namespace", "name", "uid"))
+    changed = volume
+    if named != (metadata["namespace"], metadata["name"], metadata["uid"]):
+        reference = {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        }
+        changed = {**volume, "spec": {**volume["spec"], "claimRef": reference}}
+    if not is_bound_to(volume, claim) and BOUND_BY_CONTROLLER not in annotations_of(volume):
+        changed = annotated(changed, {BOUND_BY_CONTROLLER: "yes"})
+    return changed
+
+
+def annotated(obj: Json, added: Mapping[str, str]) -> Json:
+    """The object with further annotations."""
+    return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations_of(obj), **added}}}
+
+
+def without_annotation(obj: Json, name: str) -> Json:
+    """The object without one annotation."""
+    rest = {key: value for key, value in annotations_of(obj).items() if key != name}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": rest}}
+
+
+def mode(obj: Json) -> str:
+    """Whether a claim or volume is a file system or a block device."""
+    return str(obj["spec"].get("volumeMode") or "Filesystem")
+
+
+def attributes_class(obj: Json) -> str:
+    """The VolumeAttributesClass of a claim or volume, "" for none."""
+    return obj["spec"].get("volumeAttributesClassName") or ""
+
+
+def has_access_modes(volume: Json, claim: Json) -> bool:
+    """Whether the volume has all the access modes that the claim wants."""
+    return set(claim["spec"].get("accessModes") or ()) <= set(volume["spec"].get("accessModes") or ())
+
+
+def reaches(volume: Json, node: Json) -> bool:
+    """Whether the volume can be used on the node: its node affinity, which sees labels alone. Raises
+    InvalidNodeSelector.
+    """
+    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
+    if required is None:
+        return True
+    return NodeSelector.parse(required).match({"metadata": {"labels": node["metadata"].get("labels") or {}}})
+
+
+def in_topologies(terms: Iterable[Json], labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels is in one of the topologies that a class allows."""
+    terms = list(terms)
+    if not terms:
+        return True
+    return any(
+        expressions and all(labels.get(one["key"]) in (one.get("values") or ()) for one in expressions)
+        for expressions in (term.get("matchLabelExpressions") for term in terms)
+    )
+
+
+def waits(claim: Json, storage_class: Json | None) -> bool:
+    """Whether the claim waits for a consumer before it is bound. Raises VolumeError."""
+    if not class_name(claim) or storage_class is None:
+        return False
+    binding = storage_class.get("volumeBindingMode")
+    if binding is None:
+        raise VolumeError(f'VolumeBindingMode not set for StorageClass "{class_name(claim)}"')
+    return bool(binding == WAITS)
+
+
+def find_volume(
+    claim: Json,
+    volumes: Iterable[Json],
+    *,
+    attributes: bool,
+    named_only: bool = False,
+    node: Json | None = None,
+    taken: Iterable[str] = (),
+) -> Json | None:
+    """The volume for a claim: the one that names it already, else (not with `named_only`) the smallest that is
+    available and fits.
+
+    With a `node` the volume has to reach it; `taken` names volumes that are spoken for; `attributes` says whether
+    VolumeAttributesClasses count (the gate). Raises VolumeError.
+    """
+    if attributes_class(claim) and not attributes:
+        raise VolumeError(
+            f"unsupported volumeAttributesClassName is set on claim {claim['metadata']['namespace']}/"
+            f"{claim['metadata']['name']} when the feature-gate VolumeAttributesClass is disabled"
+        )
+    size, labels, best, best_size = requested(claim), _selector(claim), None, Quantity.of(0)
+    for volume in volumes:
+        if volume["metadata"]["name"] in taken or not _comes_into_question(volume, claim, size, attributes):
+            continue
+        reachable = node is None or _reaches(volume, node)
+        if is_bound_to(volume, claim):
+            return volume if reachable else None
+        if named_only or (volume.get("status") or {}).get("phase") != "Available" or not reachable:
+            continue
+        if class_name(volume) != class_name(claim) or not has_access_modes(volume, claim):
+            continue
+        if labels is not None and not labels.matches(volume["metadata"].get("labels") or {}):
+            continue
+        capacity = storage(volume["spec"].get("capacity"))
+        if best is None or capacity < best_size:
+            best, best_size = volume, capacity
+    return best
+
+
+def _selector(claim: Json) -> Any:
+    selector = claim["spec"].get("selector")
+    if selector is None:
+        return None
+    try:
+        return from_object(selector)
+    except SelectorError as error:
+        metadata = claim["metadata"]
+        where = f"{metadata['namespace']}/{metadata['name']}"
+        raise VolumeError(f"error creating internal label selector for claim: {where}: {error}") from error
+
+
+def _comes_into_question(volume: Json, claim: Json, size: Quantity, attributes: bool) -> bool:
+    spec = volume["spec"]
+    return (
+        (spec.get("claimRef") is None or is_bound_to(volume, claim))
+        and storage(spec.get("capacity")).compare(size) >= 0
+        and mode(volume) == mode(claim)
+        and attributes_class(volume) == (attributes_class(claim) if attributes else "")
+        and not volume["metadata"].get("deletionTimestamp")
+    )
+
+
+def _reaches(volume: Json, node: Json) -> bool:
+    try:
+        return reaches(volume, node)
+    except InvalidNodeSelector:
+        return False
