@@ -187,7 +187,7 @@ class Methods:
         return sorted(found, key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
 
     def logs(self, target: str, *, container: str = "", namespace: str | None = None) -> Steps[str]:
-        """What a pod's container wrote, from clusters that run containers: `logs("pod/web")`."""
+        """What a pod's container wrote: `logs("pod/web")`. Of an emulated one: what it would have done."""
         path = yield from self._object(target, namespace, "log")
         code, text = yield Call(method="GET", path=path, params={"container": container} if container else {})
         if code >= 400:

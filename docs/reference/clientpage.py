@@ -56,7 +56,7 @@ kube.apply(
 kube.scale("replicaset/set", 3)
 """,
     "events": 'assert any(event["reason"] == "Scheduled" for event in kube.events("pod/web"))',
-    "logs": 'kube.logs("pod/web", container="c")  # ApiError here: emulated nodes run no containers',
+    "logs": 'print(kube.logs("pod/web", container="c"))  # of an emulated container: what it would have done',
     "explain": 'assert kube.explain("pod/web")["verdict"] == "scheduled"\nprint(kube.explain("node/worker")["report"])',
     "requests": 'for request in kube.requests(verb="create", resource="pods/binding"):\n    print(request["userAgent"], request["code"], request["seconds"])',
     "watch": 'for event in kube.client().watch("/api/v1/namespaces/default/pods", timeout=1, timeoutSeconds="1"):\n    print(event["type"], event["object"]["metadata"]["name"])',
