@@ -27,7 +27,6 @@ from controllers.workloads.podcontrol import in_terminating_namespace
 from controllers.workloads.references import controller_reference, is_controlled_by
 
 NAME = "cronjob-controller"
-_WORKERS = 5
 _SCHEDULED_FOR = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _TIMES_IN_SCHEDULE = (
     "CRON_TZ or TZ used in schedule {} is not officially supported, see "
@@ -39,7 +38,7 @@ _MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeco
 
 def build(client: Client, informers: Informers, options: Options) -> CronJobs:
     """The component, for the manager."""
-    return CronJobs(client, informers)
+    return CronJobs(client, informers, options)
 
 
 def finished(job: Json) -> str:
@@ -53,12 +52,12 @@ class CronJobs(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named(NAME)
         self._crons, self._jobs = informers.of(CRON_JOBS), informers.of(JOBS)
         self._of_cron = self._jobs.index("name of the controller", _controllers)
         self._recorder = CoreEventRecorder(self._client, NAME)
-        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="cronjob")
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="cronjob")
         self._controller.alongside(self._recorder.run)
         self._controller.require(self._crons)
         self._controller.follow(self._jobs, self._owner)

@@ -36,6 +36,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "pod-garbage-collector-controller": "controllers.podgarbage",
         "disruption-controller": "controllers.disruption",
         "cronjob-controller": "controllers.cronjob",
+        "job-controller": "controllers.jobs",
         "resourceclaim-controller": "controllers.resourceclaim",
         "device-taint-eviction-controller": "controllers.devicetainteviction",
         "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",

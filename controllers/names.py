@@ -15,6 +15,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "nodelifecycle": "node-lifecycle-controller",
         "cronjob": "cronjob-controller",
         "disruption": "disruption-controller",
+        "job": "job-controller",
         "podgc": "pod-garbage-collector-controller",
         "resource-claim-controller": "resourceclaim-controller",
         "resourceclaim": "resourceclaim-controller",
@@ -41,6 +42,8 @@ CONCURRENT: Mapping[str, tuple[str, int]] = MappingProxyType(
         "deployment-controller": ("concurrent-deployment-syncs", 5),
         "daemonset-controller": ("concurrent-daemonset-syncs", 2),
         "statefulset-controller": ("concurrent-statefulset-syncs", 5),
+        "job-controller": ("concurrent-job-syncs", 5),
+        "cronjob-controller": ("concurrent-cron-job-syncs", 5),
     }
 )
 #: Controllers of kube-controller-manager that are not built here: leaving one out changes nothing, asking for one is a
@@ -58,7 +61,6 @@ UNBUILT = frozenset(
         "endpointslice",
         "endpointslice-mirroring",
         "horizontal-pod-autoscaler",
-        "job",
         "kube-apiserver-serving-clustertrustbundle-publisher",
         "legacy-serviceaccount-token-cleaner",
         "node-ipam",

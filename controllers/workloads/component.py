@@ -36,7 +36,7 @@ class Workload(ControllerComponent, ABC):
         self._needed: dict[Kind, Informer] = {}
         self._written: dict[str, dict[Kind, int]] = {}
         self.owners = self.need(informers.of(kind))
-        self._controller.follow(self.owners)
+        self.owners.on(self._owner_changed, self.owner_updated, self._owner_changed)
         self._controller.alongside(self.recorder.run)
 
     def need(self, informer: Informer) -> Informer:
@@ -48,6 +48,13 @@ class Workload(ControllerComponent, ABC):
     def queue(self, key: str) -> None:
         """Looks at an owner soon."""
         self._controller.queue.add(key)
+
+    def _owner_changed(self, owner: Json) -> None:
+        self.queue(key_of(owner))
+
+    def owner_updated(self, before: Json, owner: Json) -> None:
+        """An owner has changed, by somebody else's hand or by ours."""
+        self.queue(key_of(owner))
 
     async def reconcile(self, key: str) -> timedelta | None:
         if self._is_behind(key):

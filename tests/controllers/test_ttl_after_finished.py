@@ -10,7 +10,8 @@ TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "ima
 
 
 def job(name: str, seconds: int | None) -> dict[str, Any]:
-    spec: dict[str, Any] = {"template": TEMPLATE}
+    # Suspended: no pods keep it from ending when a test says so.
+    spec: dict[str, Any] = {"template": TEMPLATE, "suspend": True}
     if seconds is not None:
         spec["ttlSecondsAfterFinished"] = seconds
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}

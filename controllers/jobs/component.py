@@ -1,0 +1,200 @@
+"""Follows Jobs and their pods, and leads through one look at a Job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from apiserver import clock
+from apiserver.api.metrics import Family
+from controllers.jobs.backoff import Record
+from controllers.jobs.look import OURSELVES, Gates, Look
+from controllers.jobs.manager import Pods
+from controllers.jobs.metrics import JobMetrics
+from controllers.jobs.orphans import Orphans
+from controllers.jobs.template import FINALIZER, has_finalizer
+from controllers.jobs.tracking import Tracker
+from controllers.jobs.verdict import condition, deadline_in, ended, is_over, judge, with_status
+from controllers.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import JOBS, PODS, Json, key_of
+from controllers.runtime.times import go_time
+from controllers.workloads.component import Workload
+from controllers.workloads.expectations import Expectations
+from controllers.workloads.owned import Owned, selector_of
+from controllers.workloads.podcontrol import PodControl
+from controllers.workloads.references import Claimer, is_controlled_by
+
+NAME = "job-controller"
+#: What happens to pods within this time is looked at together (upstream: 1 s).
+BATCH: Final = timedelta(milliseconds=100)
+_UNKNOWN_MODE: Final = "Skipped Job sync because completion mode is unknown"
+
+
+def build(client: Client, informers: Informers, options: Options) -> Jobs:
+    """The component, for the manager."""
+    return Jobs(client, informers, options)
+
+
+class Jobs(Workload):
+    """The component. Keys are those of Jobs."""
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        super().__init__(NAME, client, informers, options, JOBS, source=NAME, queue="job")
+        self._gates = Gates.of(options.features)
+        self._job_metrics = JobMetrics()
+        self._expectations = Expectations()
+        #: Failures by key, and uids of pods whose finalizer we have taken.
+        self._records: dict[str, Record] = {}
+        self._removing: set[str] = set()
+        pods = self.need(informers.of(PODS))
+        self._orphans = Orphans(self.client, NAME, self.owners, pods, managed_by=self._gates.managed_by)
+        self._control = Pods(
+            self.client, PodControl(self.client, self.recorder, JOBS), self._expectations, self._job_metrics
+        )
+        self._tracker = Tracker(
+            self.client, self.recorder, self._job_metrics, self._records, self._removing, self.wrote
+        )
+        self._controller.alongside(self._orphans.controller.run)
+        self._pods = Owned(self.owners, pods, self._soon, self._expectations)
+        pods.on(self._orphans.check, lambda _, pod: self._pod_updated(pod), self._pod_gone)
+        self.owners.on(self._job_added, deleted=self._job_ended)
+
+    @property
+    def idle(self) -> bool:
+        return super().idle and self._orphans.controller.idle
+
+    @property
+    def due(self) -> float | None:
+        times = (super().due, self._orphans.controller.queue.due)
+        return min((time for time in times if time is not None), default=None)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, *self._orphans.controller.metrics, *self._job_metrics.families)
+
+    # What happened.
+
+    def _soon(self, key: str) -> None:
+        self._controller.queue.add_after(key, BATCH)
+
+    def owner_updated(self, before: Json, owner: Json) -> None:
+        if is_over(owner):
+            self._job_ended(owner)
+        if before["metadata"].get("generation") == owner["metadata"].get("generation"):
+            self._soon(key_of(owner))
+        else:
+            self.queue(key_of(owner))
+
+    def _job_added(self, job: Json) -> None:
+        if self._is_others(job):
+            self._job_metrics.external.inc(job["spec"]["managedBy"])
+
+    def _job_ended(self, job: Json) -> None:
+        for pod in self._pods.of(job, orphans=False):
+            self._orphans.check(pod)
+
+    def _pod_updated(self, pod: Json) -> None:
+        if has_finalizer(pod):
+            self._orphans.check(pod)
+        else:
+            self._removing.discard(pod["metadata"]["uid"])
+
+    def _pod_gone(self, pod: Json) -> None:
+        self._removing.discard(pod["metadata"]["uid"])
+
+    def gone(self, key: str) -> None:
+        self._expectations.forget(key)
+        self._records.pop(key, None)
+
+    def _is_others(self, job: Json) -> bool:
+        return self._gates.managed_by and job["spec"].get("managedBy") not in (None, OURSELVES)
+
+    # One look.
+
+    async def sync(self, key: str, owner: Json) -> timedelta | None:
+        if self._is_others(owner):
+            return None
+        if is_over(owner):
+            self._records.pop(key, None)
+            return None
+        if owner["spec"].get("completionMode") not in (None, "Indexed", "NonIndexed"):
+            self.recorder.record(owner, "Warning", "UnknownCompletionMode", _UNKNOWN_MODE)
+            return None
+        began, action, result = clock.now(), "reconciling", "error"
+        satisfied = self._expectations.satisfied(key)
+        pods = await self._claimed(owner)
+        look = Look.at(owner, pods, self._removing, self._gates, clock.now(), self._records.get(key, Record()))
+        try:
+            action, failure, again = await self._look(look, satisfied)
+            if failure is not None:
+                raise failure
+            result = "success"
+        finally:
+            self._job_metrics.looks.inc(look.mode, result, action)
+            self._job_metrics.duration.observe((clock.now() - began).total_seconds(), look.mode, result, action)
+        left = deadline_in(look)
+        waits = [max(wait, BATCH) for wait in (again, left) if wait is not None and look.finished is None]
+        return min(waits, default=None)
+
+    async def _claimed(self, job: Json) -> list[Json]:
+        """The Job's pods; those that it adopts are counted from now on."""
+        claimer = Claimer(self.client, job, JOBS, selector_of(job), PODS, finalizers=[FINALIZER])
+        claimed = await claimer.claim(self._pods.of(job))
+        return [pod if is_controlled_by(pod, job) or has_finalizer(pod) else _with_finalizer(pod) for pod in claimed]
+
+    async def _look(self, look: Look, satisfied: bool) -> tuple[str, Exception | None, timedelta | None]:
+        """What was done, what failed of it, and when to look again."""
+        before = {name: look.status.get(name) for name in ("ready", "terminating")}
+        active, suspension, again = look.status.get("active", 0), False, None
+        if look.status.get("startTime") is None and not look.suspended:
+            look.status["startTime"] = go_time(look.now)
+        look.finished, action = judge(look), "reconciling"
+        if look.finished is not None:
+            number = look.active
+            deleted, failure = await self._control.delete_active(look)
+            if deleted != number or not satisfied:
+                # Pods are left, or are on their way: it has not ended yet.
+                look.finished = None
+        else:
+            failure, managed = None, satisfied and not look.job["metadata"].get("deletionTimestamp")
+            if managed:
+                action, failure, again = await self._control.manage(look)
+            look.finished = ended(look)
+            if managed and look.finished is None:
+                suspension = self._suspended_or_resumed(look)
+        look.status |= {"active": look.active, "ready": look.ready}
+        if self._gates.replacement:
+            look.status["terminating"] = look.terminating
+        else:
+            look.status.pop("terminating", None)
+        after = {name: look.status.get(name) for name in before}
+        await self._tracker.track(look, suspension or look.active != active or after != before)
+        return action, failure, again
+
+    def _suspended_or_resumed(self, look: Look) -> bool:
+        """Whether the Job stands still since now, or goes on."""
+        wanted = (
+            condition("Suspended", "True", "JobSuspended", "Job suspended", look.now)
+            if look.suspended
+            else condition("Suspended", "False", "JobResumed", "Job resumed", look.now)
+        )
+        conditions = with_status(look.status.get("conditions") or [], wanted)
+        if conditions is None:
+            return False
+        look.status["conditions"] = conditions
+        if look.suspended:
+            self.recorder.record(look.job, "Normal", "Suspended", "Job suspended")
+            if self._gates.resets_start:
+                look.status.pop("startTime", None)
+        else:
+            self.recorder.record(look.job, "Normal", "Resumed", "Job resumed")
+            look.status["startTime"] = go_time(look.now)
+        return True
+
+
+def _with_finalizer(pod: Json) -> Json:
+    metadata = pod["metadata"]
+    return {**pod, "metadata": {**metadata, "finalizers": [*(metadata.get("finalizers") or ()), FINALIZER]}}

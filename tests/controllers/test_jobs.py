@@ -1,0 +1,340 @@
+"""Jobs run their pods to the end and count each once. The server is real, time is virtual, and the pods end as a test
+says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apiserver.clock import now
+from controllers.jobs.indexes import first_pending, format_indexes, parse_indexes
+from controllers.runtime.kinds import CORE_EVENTS, JOBS, PODS
+from controllers.runtime.times import go_time
+from tests.scheduler.world import World
+from tests.support.virtual import passes, run
+
+Json = dict[str, Any]
+COMPONENT = "job-controller"
+FINALIZER = "batch.kubernetes.io/job-tracking"
+
+
+def a_job(name: str = "j", **spec: Any) -> Json:
+    restart = spec.pop("restartPolicy", "Never")
+    template = {"spec": {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}}
+    return {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"template": template, **spec},
+    }  # fmt: skip
+
+
+async def the_job(world: World, name: str = "j") -> Json:
+    await passes(0.5)
+    return await world.client.get(JOBS, name, "ns")
+
+
+async def the_pods(world: World, *, counted: bool = False) -> list[Json]:
+    """By age and index; those that were counted only if asked for."""
+    await passes(0.5)
+    items = (await world.client.list(PODS, "ns"))["items"]
+    found = [pod for pod in items if counted or FINALIZER in pod["metadata"].get("finalizers", ())]
+    return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], index(pod), pod["metadata"]["name"]))
+
+
+def index(pod: Json) -> int:
+    return int(pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index", -1))
+
+
+async def set_phase(world: World, pod: Json, phase: str, code: int = 0, **more: Any) -> None:
+    ended = {"exitCode": code, "finishedAt": go_time(now()), "startedAt": go_time(now())}
+    container = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
+    state = {"running": {}} if phase == "Running" else {"terminated": ended}
+    fresh = await world.client.get(PODS, pod["metadata"]["name"], "ns")
+    status = {**fresh["status"], "phase": phase, "containerStatuses": [{**container, "state": state}], **more}
+    await world.client.update_status(PODS, {**fresh, "status": status})
+
+
+async def end(world: World, phase: str, count: int = 1, code: int = 0) -> None:
+    """Ends the oldest pods that go on."""
+    going = [pod for pod in await the_pods(world) if pod["status"]["phase"] in ("Pending", "Running")]
+    for pod in going[:count]:
+        await set_phase(world, pod, phase, code or int(phase == "Failed"))
+    await passes(0.5)
+
+
+def conditions(job: Json) -> list[tuple[str, str, str]]:
+    return [(c["type"], c["status"], c.get("reason", "")) for c in job["status"].get("conditions", ())]
+
+
+def numbers(job: Json) -> tuple[int, int, int]:
+    """Active, succeeded, failed."""
+    return tuple(job["status"].get(name, 0) for name in ("active", "succeeded", "failed"))  # type: ignore[return-value]
+
+
+async def reasons(world: World) -> set[str]:
+    return {event["reason"] for event in (await world.client.list(CORE_EVENTS, "ns"))["items"]}
+
+
+def test_as_many_pods_as_may_run_at_once_until_enough_have_succeeded() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(completions=3, parallelism=2))
+            assert numbers(await the_job(world)) == (2, 0, 0)
+            await end(world, "Succeeded", 2)
+            job = await the_job(world)
+            assert (numbers(job), job["status"]["uncountedTerminatedPods"]) == ((1, 2, 0), {})
+            await end(world, "Succeeded")
+            job = await the_job(world)
+            assert conditions(job) == [
+                ("SuccessCriteriaMet", "True", "CompletionsReached"), ("Complete", "True", "CompletionsReached"),
+            ]  # fmt: skip
+            assert (numbers(job), job["status"]["ready"], job["status"]["terminating"]) == ((0, 3, 0), 0, 0)
+            assert job["status"]["completionTime"] >= job["status"]["startTime"]
+            assert await the_pods(world) == []
+            assert {"SuccessfulCreate", "Completed"} == await reasons(world)
+
+    run(scenario)
+
+
+def test_without_completions_one_success_is_enough_and_the_others_may_end() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            job = a_job(parallelism=2)
+            await world.create(JOBS, job)
+            await end(world, "Succeeded")
+            assert numbers(await the_job(world)) == (1, 1, 0)
+            await end(world, "Failed")
+            assert conditions(await the_job(world))[-1][0] == "Complete"
+
+    run(scenario)
+
+
+def test_failed_pods_are_replaced_later_and_later_until_the_limit() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(backoffLimit=2))
+            for wait in (10, 20):
+                await end(world, "Failed")
+                await passes(wait - 3)
+                assert await the_pods(world) == []
+                await passes(4)
+                assert len(await the_pods(world)) == 1
+            await end(world, "Failed")
+            job = await the_job(world)
+            assert conditions(job) == [
+                ("FailureTarget", "True", "BackoffLimitExceeded"), ("Failed", "True", "BackoffLimitExceeded"),
+            ]  # fmt: skip
+            assert numbers(job) == (0, 0, 3)
+            assert "BackoffLimitExceeded" in await reasons(world)
+
+    run(scenario)
+
+
+def test_the_pods_of_a_job_that_fails_go_and_count_as_failed() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(completions=3, parallelism=3, backoffLimit=0))
+            await end(world, "Failed")
+            job = await the_job(world)
+            assert (conditions(job)[-1][0], numbers(job)) == ("Failed", (0, 0, 3))
+            assert len(await the_pods(world, counted=True)) == 1
+
+    run(scenario)
+
+
+def test_a_job_may_be_active_for_so_long_only() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(activeDeadlineSeconds=30))
+            await passes(29)
+            assert numbers(await the_job(world)) == (1, 0, 0)
+            await passes(2)
+            assert conditions(await the_job(world))[-1] == ("Failed", "True", "DeadlineExceeded")
+
+    run(scenario)
+
+
+def test_restarts_in_a_pod_count_as_failures() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(restartPolicy="OnFailure", backoffLimit=2))
+            (pod,) = await the_pods(world)
+            for count, ended in ((1, 0), (2, 2)):
+                container = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": count}
+                fresh = await world.client.get(PODS, pod["metadata"]["name"], "ns")
+                status = {**fresh["status"], "phase": "Running", "containerStatuses": [{**container, "state": {}}]}
+                await world.client.update_status(PODS, {**fresh, "status": status})
+                assert len(conditions(await the_job(world))) == ended
+
+    run(scenario)
+
+
+def test_a_suspended_job_has_no_pods_and_starts_anew() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(suspend=True))
+            job = await the_job(world)
+            assert (conditions(job), numbers(job)) == ([("Suspended", "True", "JobSuspended")], (0, 0, 0))
+            assert "startTime" not in job["status"]
+            for suspend, active in ((False, 1), (True, 0)):
+                await world.client.patch(JOBS, "j", {"spec": {"suspend": suspend}}, "ns")
+                job = await the_job(world)
+                assert (numbers(job), "startTime" in job["status"]) == ((active, 0, 0), not suspend)
+            assert await the_pods(world, counted=True) == []
+            assert {"Suspended", "Resumed"} <= await reasons(world)
+
+    run(scenario)
+
+
+def test_indexed_pods_have_an_index_each_and_the_job_lists_those_that_succeeded() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(completions=4, parallelism=4, completionMode="Indexed"))
+            pods = await the_pods(world)
+            assert [index(pod) for pod in pods] == [0, 1, 2, 3]
+            assert [pod["spec"]["hostname"] for pod in pods] == ["j-0", "j-1", "j-2", "j-3"]
+            assert pods[2]["metadata"]["name"].startswith("j-2-")
+            assert pods[2]["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
+            for pod in (pods[0], pods[1], pods[3]):
+                await set_phase(world, pod, "Succeeded")
+            job = await the_job(world)
+            assert (job["status"]["completedIndexes"], numbers(job)) == ("0,1,3", (1, 3, 0))
+            # An elastic Job: fewer indexes than there were.
+            await world.client.patch(JOBS, "j", {"spec": {"completions": 2, "parallelism": 2}}, "ns")
+            job = await the_job(world)
+            assert (job["status"]["completedIndexes"], conditions(job)[-1][0]) == ("0,1", "Complete")
+
+    run(scenario)
+
+
+def test_an_index_that_failed_too_often_fails_alone() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
+            await world.create(JOBS, a_job(**spec))
+            await end(world, "Failed")
+            await passes(12)
+            first, second = sorted((p for p in await the_pods(world) if p["status"]["phase"] == "Pending"), key=index)
+            assert first["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "1"
+            await set_phase(world, first, "Failed", 1)
+            job = await the_job(world)
+            assert (job["status"]["failedIndexes"], conditions(job)) == ("0", [])
+            await set_phase(world, second, "Succeeded")
+            job = await the_job(world)
+            assert (job["status"]["completedIndexes"], conditions(job)[-1]) == (
+                "1",
+                ("Failed", "True", "FailedIndexes"),
+            )
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "failed", "ended"),
+    [
+        ("FailJob", 42, 1, "PodFailurePolicy"),
+        ("Ignore", 42, 0, ""),
+        ("Count", 42, 1, "BackoffLimitExceeded"),
+        ("Ignore", 1, 1, "BackoffLimitExceeded"),
+    ],
+)
+def test_a_failure_policy_says_what_a_failure_means(action: str, code: int, failed: int, ended: str) -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            rule = {"action": action, "onExitCodes": {"operator": "In", "values": [42]}}
+            limit = 3 if action == "FailJob" else 0
+            await world.create(JOBS, a_job(podFailurePolicy={"rules": [rule]}, backoffLimit=limit))
+            (pod,) = await the_pods(world)
+            await set_phase(world, pod, "Failed", code)
+            job = await the_job(world)
+            assert numbers(job)[2] == failed
+            assert {reason for _, _, reason in conditions(job)} == ({ended} if ended else set())
+            if action == "FailJob":
+                name = pod["metadata"]["name"]
+                text = f"Container c for pod ns/{name} failed with exit code 42 matching FailJob rule at index 0"
+                assert job["status"]["conditions"][-1]["message"] == text
+
+    run(scenario)
+
+
+def test_a_success_policy_ends_the_job_before_all_have_succeeded() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            rules = [{"succeededIndexes": "2"}, {"succeededIndexes": "0-1", "succeededCount": 1}]
+            policy = {"successPolicy": {"rules": rules}, "completionMode": "Indexed"}
+            await world.create(JOBS, a_job(completions=3, parallelism=3, **policy))
+            await end(world, "Succeeded")
+            job = await the_job(world)
+            assert conditions(job) == [
+                ("SuccessCriteriaMet", "True", "SuccessPolicy"),
+                ("Complete", "True", "SuccessPolicy"),
+            ]
+            assert job["status"]["conditions"][0]["message"] == "Matched rules at index 1"
+            assert numbers(job) == (0, 1, 0)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("policy", ["TerminatingOrFailed", "Failed"])
+def test_a_pod_that_is_going_is_replaced_at_once_or_when_it_has_gone(policy: str) -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(podReplacementPolicy=policy))
+            (pod,) = await the_pods(world)
+            await world.client.bind("ns", pod["metadata"]["name"], pod["metadata"]["uid"], "n1")
+            await set_phase(world, pod, "Running")
+            await world.client.delete(PODS, pod["metadata"]["name"], "ns")
+            job = await the_job(world)
+            waits = policy == "Failed"
+            assert (job["status"]["terminating"], numbers(job)) == (1, (0, 0, 0 if waits else 1))
+            await passes(12)
+            assert numbers(await the_job(world)) == ((0, 0, 0) if waits else (1, 0, 1))
+            await set_phase(world, pod, "Failed", 137)
+            await passes(12)
+            assert numbers(await the_job(world)) == (1, 0, 1)
+
+    run(scenario)
+
+
+def test_a_job_of_another_controller_is_left_alone() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(managedBy="example.com/queue"))
+            job = await the_job(world)
+            assert (job["status"], await the_pods(world)) == ({}, [])
+
+    run(scenario)
+
+
+def test_pods_that_no_job_counts_are_let_go() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(parallelism=2, completions=2))
+            one, other = await the_pods(world)
+            await set_phase(world, one, "Running")
+            await world.client.patch(PODS, one["metadata"]["name"], {"metadata": {"labels": None}}, "ns", type="merge")
+            await passes(1)
+            assert [pod["metadata"]["name"] for pod in await the_pods(world)].count(one["metadata"]["name"]) == 0
+            await world.client.delete(JOBS, "j", "ns", propagation="Orphan")
+            await passes(1)
+            left = [pod for pod in await the_pods(world, counted=True) if pod["metadata"].get("finalizers")]
+            assert left == [] or all(FINALIZER not in pod["metadata"]["finalizers"] for pod in left)
+            assert other is not None
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("text", "completions", "indexes", "shown"),
+    [
+        ("", 5, [], ""),
+        ("0-2,5,7-8", 9, [0, 1, 2, 5, 7, 8], "0-2,5,7,8"),
+        ("0-2,5,7-8", 8, [0, 1, 2, 5, 7], "0-2,5,7"),
+        ("1,2,3,x,4-y,6", 9, [1, 2, 3, 6], "1-3,6"),
+    ],
+)
+def test_indexes_are_lists_of_ranges(text: str, completions: int, indexes: list[int], shown: str) -> None:
+    found = parse_indexes(text, completions)
+    assert (sorted(found), format_indexes(found)) == (indexes, shown)
+    assert first_pending(2, completions, found) == [i for i in range(completions) if i not in indexes][:2]
