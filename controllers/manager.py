@@ -52,6 +52,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "replicaset-controller": "controllers.replicaset",
         "deployment-controller": "controllers.deployment",
         "statefulset-controller": "controllers.statefulset",
+        "daemonset-controller": "controllers.daemonset",
         "scheduler": "controllers.scheduler",
         "node-agent": "controllers.node",
     }

@@ -29,6 +29,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "replicationcontroller": "replicationcontroller-controller",
         "replicaset": "replicaset-controller",
         "deployment": "deployment-controller",
+        "daemonset": "daemonset-controller",
         "statefulset": "statefulset-controller",
         "kube-scheduler": "scheduler",
     }
@@ -56,7 +57,6 @@ UNBUILT = frozenset(
         "certificatesigningrequest-cleaner",
         "certificatesigningrequest-signing",
         "cloud-node-lifecycle",
-        "daemonset",
         "endpoints",
         "endpointslice",
         "endpointslice-mirroring",
