@@ -38,6 +38,7 @@ class Peer:
 
 
 _NOT_PARSED: Final = RequestInfo("")
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Request:
@@ -45,12 +46,13 @@ class Request:
     maps to all its values in order).
 
     `user` is set by whoever knows it without credentials (clients in this process), else by authentication; `info` by
-    the chain of handlers; `warnings`, for Warning headers, by what answers; `fault` is the injected one; `time` is
-    when a resource's verb began.
+    the chain of handlers; `warnings`, for Warning headers, and `annotations`, for the record of the request, by what
+    answers; `fault` is the injected one; `time` is when a resource's verb began.
     """
 
     __slots__ = (
         "_params",
+        "annotations",
         "body",
         "fault",
         "headers",
@@ -73,6 +75,7 @@ class Request:
         #: who is at the other end of the connection, where it showed a certificate.
         self.peer: Peer | None = None
         self.warnings: Sequence[str] = ()
+        self.annotations: Mapping[str, str] = _NOTHING
         self.fault = ""
         self.time: datetime | None = None
         self._params: dict[str, list[str]] | None = None

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONDITIONS_BUDGET",
+    "POLICY_BUDGET",
     "Bindings",
     "Budget",
     "Expression",
@@ -176,7 +177,7 @@ class Bindings:
             resource.plural,
             attributes.subresource,
             namespace_of(attributes),
-            view.name,
+            attributes.name,
         )
         return authorizer, check
 
@@ -212,7 +213,7 @@ class MatchConditions:
         decided = False
         for condition in self._conditions:
             try:
-                decided = decided or condition.expression.value(variables, budget) is False
+                decided = condition.expression.value(variables, budget) is False or decided
             except OutOfBudget:
                 raise
             except ExpressionError as error:

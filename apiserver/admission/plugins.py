@@ -17,7 +17,6 @@ from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
 from apiserver.admission.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
-from apiserver.admission.podsecurity import PodSecurity
 from apiserver.admission.priority import Priority
 from apiserver.admission.resource_quota import ResourceQuota
 from apiserver.admission.runtime_class import RuntimeClass
@@ -25,6 +24,7 @@ from apiserver.admission.service_accounts import ServiceAccount
 from apiserver.admission.storage_classes import DefaultStorageClass, PersistentVolumeClaimResize
 from apiserver.admission.storage_objects import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.admission.validating_policy import ValidatingAdmissionPolicy
 from apiserver.registry.admission import Chain, Plugin
 
 __all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Selected", "build", "select"]
@@ -112,7 +112,6 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "ServiceAccount": ServiceAccount,
     "NodeRestriction": NodeRestriction,
     "TaintNodesByCondition": TaintNodesByCondition,
-    "PodSecurity": PodSecurity,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
     "DefaultStorageClass": DefaultStorageClass,
@@ -125,6 +124,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
     "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
     "PodResizeValidator": PodResizeValidator,
+    "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
     "ResourceQuota": ResourceQuota,
 }
 

@@ -146,14 +146,20 @@ class View:
             return {**header, **sub.projection.show(Hub(copy_of(obj)))}
         if sub is not None and sub.schema is not None and sub.kind:
             return {**header, **copy_of(obj)}
+        if resource.custom:
+            return {**self._converted(resource, copy_of(obj)), **header}
         version = resource.version(place.version)
         assert version is not None, "places are in versions that there are"
         return to_version(resource, version, Hub(copy_of(written(resource.hub_schema, obj))))
 
-    @property
-    def name(self) -> str:
-        """The name; none of an object whose name is still to be made, and of one of many that are deleted."""
-        return "" if self.attributes.ctx.verb == "deletecollection" else self.attributes.name
+    def _converted(self, resource: Resource, obj: Json) -> Json:
+        """A custom object, which rules see in the version of the request, in that of the place. Without a webhook only
+        the name of its version changes.
+        """
+        own = self.attributes.ctx.version
+        if resource.conversion is None or own == self.place.version:
+            return obj
+        return resource.conversion.between(obj, own, self.place.version)
 
     @cached_property
     def request(self) -> Json:
@@ -165,8 +171,8 @@ class View:
         made |= {"requestKind": self._kind_in(own)._asdict(), "requestResource": _resource(own)}
         if own.subresource:
             made["requestSubResource"] = own.subresource
-        if self.name:
-            made["name"] = self.name
+        if attributes.name:
+            made["name"] = attributes.name
         if namespace := namespace_of(attributes):
             made["namespace"] = namespace
         made |= {"operation": attributes.operation, "userInfo": _user(ctx.user), "dryRun": ctx.dry_run}

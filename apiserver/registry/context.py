@@ -28,8 +28,8 @@ class Context:
     or None, `all_of(group, plural)` all of a kind; `authorize(verb, group, resource, subresource, namespace, name)`
     asks the authorizer about the user; `resource_of(group, version, kind)` gives what is served of a kind, or None;
     `rewrite(group, plural, namespace, name, func)` stores what a function makes of another object; `options` are those
-    of a write or deletion; `warnings` become Warning headers, `dropped` is what disabled feature gates took from the
-    object. `namespace` is empty for a cluster-wide kind."""
+    of a write or deletion; `warnings` become Warning headers, `annotations` go into the record of the request,
+    `dropped` is what disabled feature gates took from the object. `namespace` is empty for a cluster-wide kind."""
 
     now: datetime
     user: User
@@ -49,6 +49,7 @@ class Context:
     resource_of: Callable[[str, str, str], Resource | None] = lambda *_: None
     rewrite: Rewrite | None = None
     warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
     dropped: list[DroppedField] = field(default_factory=list)
 
     def report_dropped(self, memory: DroppedFields, name: str) -> None:

@@ -74,6 +74,9 @@ class Strategy:
     def canonicalize(self, ctx: Context, obj: Json) -> None:
         """Last change in place after validation, on create and update (upstream's Canonicalize)."""
 
+    def before_storing(self, ctx: Context, obj: Json) -> None:
+        """Last change of all in place, once admission has accepted the object: what its stored form cannot hold."""
+
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return []
 

@@ -48,6 +48,8 @@ Messages = Callable[[str], "Message | None"]
 
 OBJECT: Final = struct("Object")
 JSON_PATCH: Final = struct("JSONPatch")
+#: The type of fields that there are not, to which nothing but a value of any type can be assigned.
+_NOTHING: Final = struct("")
 _PATCH_TEXTS: Final = ("op", "path", "from")
 
 
@@ -64,7 +66,7 @@ class _JsonPatch(Message):
     """One operation of a JSON patch."""
 
     def field(self, name: str) -> Type | None:
-        return STRING if name in _PATCH_TEXTS else DYN
+        return STRING if name in _PATCH_TEXTS else DYN if name == "value" else _NOTHING
 
     def make(self, fields: dict[str, Any]) -> Any:
         for name, value in fields.items():

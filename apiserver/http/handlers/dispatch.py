@@ -90,7 +90,7 @@ class Dispatch:
         )
         request.time = ctx.now
         ctx.warnings += request.warnings
-        request.warnings = ctx.warnings
+        request.warnings, request.annotations = ctx.warnings, ctx.annotations
         if endpoint.connect is not None:
             answer = await _connect(endpoint, ctx, request)
             return self._kept(answer, request) if isinstance(answer, Stream) else answer

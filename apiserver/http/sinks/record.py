@@ -19,13 +19,14 @@ class RequestRecord:
 
     `time` is when the server took up the request, in the record of a watch's end when it ended; `seconds` passed from
     the request's coming to the stage; `code` 0 means that the connection was closed instead of an answer; `size` is
-    the answer's body in bytes, of a watch all its events.
+    the answer's body in bytes, of a watch all its events; `annotations` are what rules noted of the request.
 
     Many are kept, so it holds little: what the request is about is read from its path again by whoever asks.
     """
 
     __slots__ = (
-        "code", "fault", "method", "path", "query", "seconds", "size", "stage", "time", "user", "user_agent",
+        "annotations", "code", "fault", "method", "path", "query", "seconds", "size", "stage", "time", "user",
+        "user_agent",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +41,7 @@ class RequestRecord:
         self.path = request.path
         self.query = request.query
         self.fault = request.fault
+        self.annotations = request.annotations or None
         self.user = request.user.name if request.user is not None else ""
         self.user_agent = intern(request.headers.get("user-agent", ""))
 
@@ -72,4 +74,5 @@ class RequestRecord:
             "bytes": self.size,
             "userAgent": self.user_agent,
             **({"fault": self.fault} if self.fault else {}),
+            **({"annotations": dict(self.annotations)} if self.annotations else {}),
         }

@@ -114,6 +114,8 @@ async def _insert(store: Store, ctx: Context, obj: Hub, options: WriteOptions) -
     name = metadata["name"]
     if store.on_create.validating:
         await validate(store.on_create, Attributes("CREATE", ctx, name, obj))
+    if store.before_storing is not None:
+        store.before_storing(ctx, obj)
     key = store.resource.key(metadata.get("namespace", ""), name)
     if key in registry.busy:
         await registry.free(key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from apiserver.api.codec import DecodeError, decode, interpret
@@ -150,9 +151,13 @@ def _dry(store: Store, entry: Entry, step: _Step) -> DeleteResult:
 
 
 async def _admit(store: Store, ctx: Context, entry: Entry) -> None:
-    attributes = Attributes("DELETE", ctx, ctx.name, None, read(entry))
-    await admit(store.on_delete, attributes)
-    await validate(store.on_delete, attributes)
+    attributes = Attributes(
+        "DELETE", ctx, "" if ctx.verb == "deletecollection" else ctx.name, None, partial(read, entry)
+    )
+    if store.on_delete.admitting:
+        await admit(store.on_delete, attributes)
+    if store.on_delete.validating:
+        await validate(store.on_delete, attributes)
 
 
 async def _write(store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, dry_run: bool) -> Entry | None:

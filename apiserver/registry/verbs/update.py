@@ -151,6 +151,8 @@ async def _update(
         _keep_times(new, old)
         if store.on_update.validating:
             await validate(store.on_update, Attributes("UPDATE", ctx, name, new, old))
+        if store.before_storing is not None:
+            store.before_storing(ctx, new)
         result = await _write(store, ctx, key, entry, new, old, dry_run=options.dry_run, keep_managers=tracked)
         if result is not None:
             return Result(result)
@@ -190,6 +192,8 @@ async def _create(
         raise forbidden_status(resource.plural, resource.group, name, cause)
     if store.on_create.validating:
         await validate(store.on_create, Attributes("CREATE", ctx, name, obj))
+    if store.before_storing is not None:
+        store.before_storing(ctx, obj)
     metadata.pop("resourceVersion", None)
     if options.dry_run:
         return Unsaved(key, obj, 0)
@@ -348,7 +352,7 @@ async def replace_object(
     dry_run: bool = False,
 ) -> Entry:
     """What subresources do that write the stored object ctx.name themselves (binding): preconditions in the storage's
-    words, no strategy, no managed fields. Raises StatusError.
+    words, no strategy, no admission (that was asked about the subresource), no managed fields. Raises StatusError.
     """
     resource = store.resource
     key = resource.key(ctx.namespace, ctx.name)
@@ -365,8 +369,6 @@ async def replace_object(
         if resource_version and resource_version != metadata["resourceVersion"]:
             raise _precondition(store, ctx, key, "ResourceVersion", resource_version, metadata["resourceVersion"])
         new = Hub(func(read(entry)))
-        if store.on_update.validating:
-            await validate(store.on_update, Attributes("UPDATE", ctx, ctx.name, new, old))
         new["metadata"].pop("resourceVersion", None)
         metadata.pop("resourceVersion", None)
         if new == old:

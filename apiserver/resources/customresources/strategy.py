@@ -149,7 +149,7 @@ class CustomStrategy(Strategy):
     def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
         return _finalizer_warnings(obj["metadata"].get("finalizers"), old["metadata"].get("finalizers"))
 
-    def canonicalize(self, ctx: Context, obj: Json) -> None:
+    def before_storing(self, ctx: Context, obj: Json) -> None:
         """What the storage version does not have is not stored."""
         if self._differs(ctx):
             kept, _ = self._rules[self._storage].coercion.pruned(obj)

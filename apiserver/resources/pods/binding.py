@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apiserver.api.fielderrors import FieldError, Path, aggregate, not_supported, required
 from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.api.times import timestamp
-from apiserver.registry.admission import Attributes, admit
+from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.verbs.update import replace_object
 from apiserver.resources.pods.conditions import set_condition
 
@@ -69,6 +69,7 @@ async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) ->
     metadata = body.get("metadata") or {}
     if ctx.name != metadata.get("name", ""):
         raise bad_request("name in URL does not match name in Binding object")
+    await validate(store.on_create, Attributes("CREATE", ctx, ctx.name, body))
     return await _bound(store, ctx, body, options, metadata.get("uid") or "")
 
 

@@ -23,7 +23,7 @@ from apiserver.api.status import StatusError, bad_request, conflict, forbidden, 
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.times import timestamp
 from apiserver.messages import User
-from apiserver.registry.admission import Attributes, admit
+from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.update import replace_object, update_object
@@ -58,7 +58,9 @@ async def evict(store: Store, ctx: Context, body: Json, options: WriteOptions) -
         )
         raise invalid_status("Eviction", "policy", name, [error])
     deletion, dry_run = _options(body, options.dry_run)
-    await admit(store.on_create, Attributes("CREATE", ctx, ctx.name, body))
+    attributes = Attributes("CREATE", ctx, ctx.name, body)
+    await admit(store.on_create, attributes)
+    await validate(store.on_create, attributes)
     await store.registry.consistent()
     entry = store.cache.get(store.resource.key(ctx.namespace, name))
     if entry is None:

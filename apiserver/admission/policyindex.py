@@ -1,0 +1,187 @@
+"""The policies that are in effect: each with its bindings, ready to be matched.
+
+A policy is in effect from the moment on at which it and a binding of it are in the watch cache. What rules say of a
+kind of requests is found out once and kept until a policy or binding changes, so that requests that no policy is about
+cost a look-up. Nothing here brings in CEL: `evaluator` of a policy does, when the first request matches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.admission.matching import Covered, Matcher
+from apiserver.admission.requests import Place, equivalents, place_of
+from apiserver.registry.resource import Resource
+from apiserver.storage.types import Expired
+from apiserver.turns import call_on_loop
+
+if TYPE_CHECKING:
+    from apiserver.registry.admission import Attributes, Operation
+    from apiserver.registry.store import Registry, Store
+    from apiserver.storage.window import Cursor
+
+__all__ = ["Active", "Binding", "Policy", "PolicyIndex", "is_policy_kind"]
+
+Json = dict[str, Any]
+
+GROUP: Final = "admissionregistration.k8s.io"
+#: Kinds that no policy is about, so that a wrong one can be taken back, and reviews, which store nothing.
+_POLICY_KINDS: Final = frozenset(
+    f"{kind}AdmissionPolicy{what}" for kind in ("Validating", "Mutating") for what in ("", "Binding")
+)
+_REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+
+def is_policy_kind(resource: Resource) -> bool:
+    """Whether no policy is ever asked about a resource."""
+    if resource.group == GROUP:
+        return resource.kind in _POLICY_KINDS
+    return resource.group in _REVIEWS
+
+
+class Binding:
+    """A binding of a policy. `matcher` is None where it is about whatever its policy is about."""
+
+    def __init__(self, obj: Json) -> None:
+        self.name: str = obj["metadata"]["name"]
+        self.spec: Json = obj["spec"]
+        match = self.spec.get("matchResources")
+        self.matcher = None if match is None else Matcher.of_resources(match)
+
+
+class Policy:
+    """A policy with its bindings. `compile` makes its evaluator of it."""
+
+    def __init__(self, obj: Json, compile: Callable[[Json], Any]) -> None:
+        self.name: str = obj["metadata"]["name"]
+        self.revision: str = obj["metadata"]["resourceVersion"]
+        self.obj, self.spec = obj, obj["spec"]
+        self.matcher = Matcher.of_resources(self.spec.get("matchConstraints"))
+        self.bindings: tuple[Binding, ...] = ()
+        self._compile = compile
+
+    @cached_property
+    def evaluator(self) -> Any:
+        return self._compile(self.obj)
+
+    @property
+    def fails_closed(self) -> bool:
+        """Whether a request is refused where the policy cannot be evaluated."""
+        return bool(self.spec.get("failurePolicy") != "Ignore")
+
+
+class Active(NamedTuple):
+    """A policy that may be about requests of a kind, and those of its bindings that may be, too; a binding without
+    rules of its own covers whatever its policy does (None).
+    """
+
+    policy: Policy
+    covered: Covered
+    bindings: tuple[tuple[Binding, Covered | None], ...]
+
+
+class _Kept(NamedTuple):
+    """`resource` is kept so that nothing else can have its identity."""
+
+    resource: Resource
+    active: tuple[Active, ...]
+
+
+class PolicyIndex:
+    """The policies of one of the two kinds, by the plurals of policies and bindings."""
+
+    def __init__(self, registry: Registry, policies: str, bindings: str, compile: Callable[[Json], Any]) -> None:
+        self._registry, self._plurals, self._compile = registry, (policies, bindings), compile
+        self._cursors: tuple[Cursor, ...] = ()
+        self._policies: dict[str, Policy] = {}
+        self._by_kind: dict[tuple[int, str, str, str], _Kept] = {}
+
+    def active(self, attributes: Attributes) -> tuple[Active, ...]:
+        """The policies that may be about a request, in the order of their names."""
+        for cursor in self._cursors:
+            if cursor.pending:
+                call_on_loop(self._read_on)
+                break
+        else:
+            if not self._cursors:
+                call_on_loop(self._load)
+        if not self._policies:
+            return ()
+        resource = attributes.resource
+        key = (id(resource), attributes.ctx.version, attributes.subresource, attributes.operation)
+        kept = self._by_kind.get(key)
+        if kept is None:
+            kept = self._by_kind[key] = _Kept(resource, self._found(attributes))
+        return kept.active
+
+    def _stores(self) -> list[Store]:
+        found = (self._registry.stores.get((GROUP, plural)) for plural in self._plurals)
+        return [store for store in found if store is not None]
+
+    def _load(self) -> None:
+        stores = self._stores()
+        if len(stores) < len(self._plurals):
+            return
+        self._cursors = tuple(store.cache.cursor(store.cache.revision) for store in stores)
+        self._put()
+
+    def _read_on(self) -> None:
+        try:
+            for cursor in self._cursors:
+                while cursor.next_batch():
+                    pass
+        except Expired:
+            self._load()
+            return
+        self._put()
+
+    def _put(self) -> None:
+        """Takes what the caches show; a policy that did not change stays as it was compiled."""
+        policies, bindings = ([entry.obj for entry in store.cache.list().entries] for store in self._stores())
+        bound: dict[str, list[Binding]] = {}
+        for obj in bindings:
+            bound.setdefault(obj["spec"].get("policyName", ""), []).append(Binding(obj))
+        made: dict[str, Policy] = {}
+        for obj in policies:
+            metadata = obj["metadata"]
+            if metadata["name"] not in bound:
+                continue
+            policy = self._policies.get(metadata["name"])
+            if policy is None or policy.revision != metadata["resourceVersion"]:
+                policy = Policy(obj, self._compile)
+            policy.bindings = tuple(bound[policy.name])
+            made[policy.name] = policy
+        self._policies = made
+        self._by_kind.clear()
+
+    def _found(self, attributes: Attributes) -> tuple[Active, ...]:
+        resource, operation = attributes.resource, attributes.operation
+        if is_policy_kind(resource):
+            return ()
+        own = place_of(attributes)
+        places = (own, *equivalents(self._registry, own))
+        found = []
+        for policy in self._policies.values():
+            covered = policy.matcher.covers(operation, places, in_namespace=resource.namespaced)
+            if covered is None:
+                continue
+            bindings = _bindings(policy, operation, places, in_namespace=resource.namespaced)
+            if bindings:
+                found.append(Active(policy, covered, bindings))
+        return tuple(found)
+
+
+def _bindings(
+    policy: Policy, operation: Operation, places: tuple[Place, ...], *, in_namespace: bool
+) -> tuple[tuple[Binding, Covered | None], ...]:
+    found: list[tuple[Binding, Covered | None]] = []
+    for binding in policy.bindings:
+        if binding.matcher is None:
+            found.append((binding, None))
+            continue
+        covered = binding.matcher.covers(operation, places, in_namespace=in_namespace)
+        if covered is not None:
+            found.append((binding, covered))
+    return tuple(found)

@@ -1,0 +1,51 @@
+"""ValidatingAdmissionPolicy: objects are refused, or their writers warned, by expressions that are objects themselves.
+
+Facts: apiserver, pkg/admission/plugin/policy/validating.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apiserver.admission.policyindex import PolicyIndex, is_policy_kind
+from apiserver.registry.admission import Attributes, Operation, Plugin
+
+if TYPE_CHECKING:
+    from apiserver.registry.resource import Resource
+    from apiserver.registry.store import Registry
+
+__all__ = ["ValidatingAdmissionPolicy"]
+
+Json = dict[str, Any]
+
+
+class ValidatingAdmissionPolicy(Plugin):
+    name = "ValidatingAdmissionPolicy"
+    operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+
+    def __init__(self) -> None:
+        self._registry: Registry | None = None
+        self._index: PolicyIndex | None = None
+
+    def use(self, registry: Registry) -> None:
+        def compiled(policy: Json) -> Any:
+            from apiserver.admission.validating import Evaluator
+
+            return Evaluator(policy, registry.features.release)
+
+        self._registry = registry
+        self._index = PolicyIndex(
+            registry, "validatingadmissionpolicies", "validatingadmissionpolicybindings", compiled
+        )
+
+    def wants(self, resource: Resource, operation: Operation) -> bool:
+        return super().wants(resource, operation) and not is_policy_kind(resource)
+
+    def validate(self, attributes: Attributes) -> None:
+        if self._index is None or self._registry is None:
+            return
+        active = self._index.active(attributes)
+        if active:
+            from apiserver.admission.validating import judge
+
+            judge(self._registry, attributes, active)
