@@ -22,7 +22,7 @@ if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]  # a loopback address for each container
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """All services that start without a profile."""
     running = Stack(tmp_path_factory.mktemp("compose"))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 import yaml
@@ -16,50 +19,77 @@ from tests.support.wire import Child, Wire, command, environment, refused
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--nope"], ["--nope"]),
-        (["--port=99999"], ["--port", "99999"]),
-        (["--port=many"], ["--port", "many"]),
-        (["--durability=maybe"], ["--durability", "maybe"]),
-        (["--storage=mysql://x"], ["--storage", "mysql"]),
-        (["--emulated-version=1.20"], ["--emulated-version", "1.20"]),
-        (["--feature-gates=DRAAdminAccess"], ["--feature-gates", "missing bool value for DRAAdminAccess"]),
-        (["--feature-gates=DRAPartitionableDevices=maybe"], ["DRAPartitionableDevices=maybe"]),
-        (
-            ["--feature-gates=DynamicResourceAllocation=false"],
-            ["cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"],
-        ),
-        (
-            ["--feature-gates=DRADeviceTaintRules=true,DRADeviceTaints=false"],
-            ["DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]"],
-        ),
-        (["--authorization-mode=RBAC,Nope"], ["--authorization-mode", "Nope"]),
-        (["--enable-admission-plugins=Nope"], ["admission plugin", "Nope"]),
-        (["--runtime-config=nope"], ["invalid key nope"]),
-        (["--runtime-config=nope/v1=true"], ["unknown api groups nope/v1"]),
-        (
-            ["--runtime-config=resource.k8s.io/v9=true"],
-            ["group version resource.k8s.io/v9 that has not been registered"],
-        ),
-        (["--runtime-config=api/all=maybe"], ["invalid value api/all=maybe"]),
-        (
-            ["--runtime-config=resource.k8s.io/v1=true", "--emulated-version=1.33"],
-            ["cannot enable version resource.k8s.io/v1 in runtime-config"],
-        ),
-        (["--token-auth-file=/nowhere/tokens.csv"], ["--token-auth-file", "/nowhere/tokens.csv"]),
-        (["--tls-cert-file=/nowhere/tls.crt"], ["--tls-private-key-file"]),
-        (["--bind-address=0.0.0.0"], ["0.0.0.0", "--token-auth-file"]),
-        (["--bind-address=localhost"], ["--bind-address", "localhost"]),
-        (["--controllers=nope"], ["--controllers", "nope"]),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else None,
-)
-def test_a_mistake_is_one_line_that_names_it(flags: list[str], words: list[str], tmp_path: Path) -> None:
-    code, line = refused(f"--data-dir={tmp_path}", "--storage=memory", "--port=0", *flags)
+MISTAKES: Final = [
+    (["--nope"], ["--nope"]),
+    (["--port=99999"], ["--port", "99999"]),
+    (["--port=many"], ["--port", "many"]),
+    (["--durability=maybe"], ["--durability", "maybe"]),
+    (["--storage=mysql://x"], ["--storage", "mysql"]),
+    (["--emulated-version=1.20"], ["--emulated-version", "1.20"]),
+    (["--feature-gates=DRAAdminAccess"], ["--feature-gates", "missing bool value for DRAAdminAccess"]),
+    (["--feature-gates=DRAPartitionableDevices=maybe"], ["DRAPartitionableDevices=maybe"]),
+    (
+        ["--feature-gates=DynamicResourceAllocation=false"],
+        ["cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"],
+    ),
+    (
+        ["--feature-gates=DRADeviceTaintRules=true,DRADeviceTaints=false"],
+        ["DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]"],
+    ),
+    (["--authorization-mode=RBAC,Nope"], ["--authorization-mode", "Nope"]),
+    (["--enable-admission-plugins=Nope"], ["admission plugin", "Nope"]),
+    (["--runtime-config=nope"], ["invalid key nope"]),
+    (["--runtime-config=nope/v1=true"], ["unknown api groups nope/v1"]),
+    (
+        ["--runtime-config=resource.k8s.io/v9=true"],
+        ["group version resource.k8s.io/v9 that has not been registered"],
+    ),
+    (["--runtime-config=api/all=maybe"], ["invalid value api/all=maybe"]),
+    (
+        ["--runtime-config=resource.k8s.io/v1=true", "--emulated-version=1.33"],
+        ["cannot enable version resource.k8s.io/v1 in runtime-config"],
+    ),
+    (["--token-auth-file=/nowhere/tokens.csv"], ["--token-auth-file", "/nowhere/tokens.csv"]),
+    (["--tls-cert-file=/nowhere/tls.crt"], ["--tls-private-key-file"]),
+    (["--bind-address=0.0.0.0"], ["0.0.0.0", "--token-auth-file"]),
+    (["--bind-address=localhost"], ["--bind-address", "localhost"]),
+    (["--controllers=nope"], ["--controllers", "nope"]),
+]
+#: Starts servers that all are expected to fail, one after the other: their flags come in as JSON, what became of each
+#: goes out.
+START_EACH: Final = """
+import contextlib, io, json, sys
+from apiserver.__main__ import main
+outcomes = []
+for flags in json.load(sys.stdin):
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors):
+        try:
+            code = main(flags)
+        except SystemExit as end:
+            code = end.code
+    outcomes.append([code, errors.getvalue()])
+json.dump(outcomes, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str]]:
+    """What becomes of a start with each of the mistakes."""
+    common = [f"--data-dir={tmp_path_factory.mktemp('data')}", "--storage=memory", "--port=0"]
+    each = tmp_path_factory.mktemp("mistakes") / "flags"
+    each.write_text(json.dumps([[*common, *flags] for flags, _ in MISTAKES]))
+    with each.open() as given:
+        done = run_command([sys.executable, "-P", "-c", START_EACH], env=environment(), text=True, stdin=given)
+    assert done.returncode == 0, done.stderr
+    return [(code, text) for code, text in json.loads(done.stdout)]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)), ids=lambda number: MISTAKES[number][0][0])
+def test_a_mistake_is_one_line_that_names_it(number: int, refusals: list[tuple[int, str]]) -> None:
+    code, line = refusals[number]
     assert (code, line.count("\n")) == (2, 1), line
-    for word in words:
+    for word in MISTAKES[number][1]:
         assert word in line
 
 

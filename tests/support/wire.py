@@ -29,7 +29,7 @@ Json = dict[str, Any]
 def environment() -> dict[str, str]:
     """A child's environment: this repository's packages come first."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, "PYTHONPATH": path}
 
 
 def command(*flags: str) -> list[str]:
