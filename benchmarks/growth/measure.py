@@ -127,6 +127,8 @@ def measured(cases: Sequence[Case], enough: float = ENOUGH) -> Iterator[Growth]:
     with asyncio.Runner() as runner:
         context = opened()
         server = runner.run(context.__aenter__())
+        gc.collect()
+        gc.freeze()  # what is there stays: each round before a measurement looks at what the last ones made alone
         try:
             for case in cases:
                 found = runner.run(grown(server, case, enough))
