@@ -18,6 +18,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,9 +131,11 @@ class Process:
     """One run of the server."""
 
     def __init__(self, settings: Settings, listener: socket.socket, components: list[str]) -> None:
-        self._settings, self._listener, self._components = settings, listener, components
+        self._listener, self._components = listener, components
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
+        # The service `kubernetes` leads to the port that is really listened on.
+        self._settings = replace(settings, port=port)
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
         self._stopping = asyncio.Event()
         #: When virtual time begins; None for real time.

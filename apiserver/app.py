@@ -12,13 +12,12 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from apiserver.admission.plugins import build
 from apiserver.api.features import RELEASES, Features
 from apiserver.api.nesting import loads_stored
 from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
+from apiserver.builtin import BUILT_IN, BuiltIn
 from apiserver.clock import now
 from apiserver.compaction import compact_regularly
 from apiserver.expiry import Expiry
@@ -47,16 +46,15 @@ from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
 from apiserver.messages import Peer, Request
-from apiserver.registry.body.convert import api_version
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
 from apiserver.registry.store import Registry
-from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.update import replace_object
 from apiserver.requestinfo import RequestInfo
 from apiserver.resources import CATALOG
 from apiserver.resources.events import CORE_EVENTS
-from apiserver.resources.priorityclasses import SYSTEM_CLASSES
+from apiserver.resources.services.network import ServiceNetwork
+from apiserver.resources.services.ranges import PortRange
 from apiserver.serving import deprecation, known, served
 from apiserver.settings import Settings
 from apiserver.storage import (
@@ -76,11 +74,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-#: What /-/reset leaves: the namespaces that every server has.
-BUILT_IN = ("default", "kube-system", "kube-public", "kube-node-lease")
 #: Under this name the database keeps the key that signs the tokens of service accounts.
 _TOKEN_KEY = "service-account-key"  # noqa: S105 - a name, no secret
-_AS_SERVER = {"content-type": "application/json", "user-agent": "kube-apiserver"}
 
 
 class Server:
@@ -114,6 +109,11 @@ class Server:
             warn_dropped=settings.warn_dropped_fields,
         )
         self.registry.rewrite = self._rewrite
+        network = ServiceNetwork(
+            self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
+        )
+        self.registry.reservations["", "services"] = network
+        self._built_in = BuiltIn(self.registry, settings, network)
         self.catalog = self._make_catalog()
         self.webhooks = Webhooks(
             settings.service_addresses,
@@ -210,7 +210,7 @@ class Server:
             if any(hides_of(version, cache[resource.prefix()]) for resource, version in server.catalog.served()):
                 server._dispatch.routes = server._routes()
             server._accounts.keys = await server._account_keys()
-            await server.ensure_built_in()
+            await server._built_in.ensure()
             await server._custom.start()
         except DamagedRow as error:
             await server.close()
@@ -253,42 +253,10 @@ class Server:
         if self._faults is not None:
             self._faults.clear()
         self.requests.clear()
-        await self.ensure_built_in()
+        await self._built_in.ensure()
         if self.after_reset is not None:
             await self.after_reset()
         return deleted, self.log.revision
-
-    async def ensure_built_in(self) -> None:
-        """Create what every server has and is missing: namespaces, the system's priority classes and, with RBAC, roles
-        and bindings.
-        """
-        for name in BUILT_IN:
-            await self._ensure("", "namespaces", {"metadata": {"name": name}})
-        for name, (value, about) in SYSTEM_CLASSES.items():
-            await self._ensure(
-                "scheduling.k8s.io",
-                "priorityclasses",
-                {"metadata": {"name": name}, "value": value, "description": about},
-            )
-        if "RBAC" in self.settings.authorization_modes:
-            from apiserver.authorization.bootstrap import ensure_policy
-
-            await ensure_policy(self.registry, self.settings.features, ADMIN)
-
-    async def _ensure(self, group: str, plural: str, obj: Json) -> None:
-        """Create an object of the whole cluster if it is missing. Another server may be at it, too: one of them makes
-        it.
-        """
-        store = self.registry.stores[group, plural]
-        if store.cache.get(store.resource.key("", obj["metadata"]["name"])) is not None:
-            return
-        body = orjson.dumps({"apiVersion": api_version(group, "v1"), "kind": store.resource.kind, **obj})
-        ctx = store.context(user=ADMIN, version="v1", verb="create")
-        try:
-            await create(store, ctx, Request("POST", "", "", _AS_SERVER, body))
-        except StatusError as error:
-            if error.reason != "AlreadyExists":
-                raise
 
     async def _rewrite(self, group: str, plural: str, namespace: str, name: str, func: Callable[[Any], Any]) -> None:
         """Stores what a function makes of an object, on the server's own account. An object that is gone is no

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from apiserver import identityflags
+from apiserver import identityflags, networkflags
 from apiserver.admission.plugins import BUILT
 from apiserver.authorization.authorizer import MODES
 from apiserver.logs import FORMATS
@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
         help='lines of token,user,uid,"groups"; without it access is open, on loopback only',
     )
     identityflags.add_flags(kube)
+    networkflags.add_flags(kube)
     kube.add_argument(
         "--authorization-mode", default="", metavar="MODES", help=f"of {', '.join(MODES)} (default AlwaysAllow)"
     )

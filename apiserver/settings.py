@@ -23,6 +23,7 @@ from apiserver.flags import SettingsError, parser
 from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
 from apiserver.identityflags import IdentitySettings, read_identity
 from apiserver.messages import User
+from apiserver.networkflags import NetworkSettings, read_network
 from apiserver.serving import parse_runtime_config
 from apiserver.virtualloop import START
 from apiserver.webhooks.services import Services, parse_service_addresses
@@ -41,6 +42,7 @@ class Settings:
     runtime_config: Mapping[str, str]
     tokens: Mapping[str, User] | None
     identity: IdentitySettings
+    network: NetworkSettings
     authorization_modes: tuple[str, ...]
     enable_plugins: tuple[str, ...]
     disable_plugins: tuple[str, ...]
@@ -101,6 +103,7 @@ def read(arguments: Sequence[str]) -> Settings:
         raise SettingsError(str(error)) from error
     try:
         identity = read_identity(given, tls=given.tls or given.tls_cert_file is not None)
+        network = read_network(given)
     except ValueError as error:
         raise SettingsError(str(error)) from error
     if tokens is None and identity.certificates:
@@ -121,6 +124,7 @@ def read(arguments: Sequence[str]) -> Settings:
         runtime_config=parse_runtime_config(",".join(given.runtime_config)),
         tokens=tokens,
         identity=identity,
+        network=network,
         authorization_modes=modes,
         enable_plugins=enable,
         disable_plugins=disable,

@@ -97,6 +97,8 @@ GATES: Final[Mapping[str, Gate]] = {
     "EnvFiles": _gate("34:a- 35:b+"),
     "GangScheduling": _gate("35:a-", "GenericWorkload"),
     "GenericWorkload": _gate("35:a-"),
+    "HPAConfigurableTolerance": _gate("33:a- 35:b+"),
+    "HPAScaleToZero": _gate("16:a-"),
     "HostnameOverride": _gate("34:a- 35:b+"),
     "ImageVolume": _gate("31:a- 33:b- 35:b+ 36:gL"),
     "ImageVolumeWithDigest": _gate("35:a-", "ImageVolume"),

@@ -23,6 +23,10 @@ class Chance:
         """A uid, as a UUID of version 4."""
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
+    def below(self, limit: int) -> int:
+        """A number of 0 … limit-1, for a free choice."""
+        return self._random.randrange(limit)
+
     def suffix(self) -> str:
         """Five letters for a generated name."""
         return "".join(self._random.choices(_ALPHABET, k=5))

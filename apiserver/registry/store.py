@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from apiserver.messages import User
     from apiserver.registry.admission import Chain
     from apiserver.registry.authority import Authority, Identity
+    from apiserver.registry.reservations import Reservations
     from apiserver.storage.cache import Cache, WatchCache
     from apiserver.storage.types import RevisionLog
 
@@ -79,11 +80,13 @@ class Registry:
         self.log, self.cache, self.admission, self.features, self.shared = log, cache, admission, features, shared
         self.clock, self.authorize = clock, authorize
         chance = chance or Chance()
-        self.new_uid, self.new_suffix = chance.uid, chance.suffix
+        self.new_uid, self.new_suffix, self.choose = chance.uid, chance.suffix, chance.below
         self.dropped = DroppedFields(warns=warn_dropped)
         #: who answers more than yes or no; set by whoever wires the server.
         self.authority: Authority | None = None
         self.identity: Identity | None = None
+        #: what objects of a resource take of what its objects share, by (group, plural); filled before the stores.
+        self.reservations: dict[tuple[str, str], Reservations] = {}
         #: stores what a function makes of an object, for rules; set by whoever wires the server.
         self.rewrite: Rewrite | None = None
         self.kinds = Kinds()
@@ -167,6 +170,7 @@ class Store:
     ) -> None:
         self.registry, self.resource, self.cache, self.strategy = registry, resource, cache, resource.strategy
         self.forms, self.kind_group = forms, kind_group
+        self.reservations = registry.reservations.get((resource.group, resource.plural))
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
         chain = registry.admission
         self.on_create, self.on_update = chain.of(resource, "CREATE"), chain.of(resource, "UPDATE")

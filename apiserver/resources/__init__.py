@@ -10,6 +10,7 @@ from apiserver.resources.apps.daemonsets import DAEMON_SETS
 from apiserver.resources.apps.deployments import DEPLOYMENTS, REPLICA_SETS
 from apiserver.resources.apps.revisions import CONTROLLER_REVISIONS
 from apiserver.resources.apps.statefulsets import STATEFUL_SETS
+from apiserver.resources.autoscaling import HORIZONTAL_POD_AUTOSCALERS
 from apiserver.resources.batch.cronjobs import CRON_JOBS
 from apiserver.resources.batch.jobs import JOBS
 from apiserver.resources.configmaps import CONFIG_MAPS
@@ -75,6 +76,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     STATEFUL_SETS,
     *AUTHENTICATION_REVIEWS,
     *AUTHORIZATION_REVIEWS,
+    HORIZONTAL_POD_AUTOSCALERS,
     CRON_JOBS,
     JOBS,
     LEASES,

@@ -122,26 +122,6 @@ def test_a_secrets_type_does_not_change(judge: Any) -> None:
     ]
 
 
-def test_a_service_has_ports_and_no_address_of_its_own(judge: Any) -> None:
-    stored, wrong = judge.create("services", {"spec": {"ports": [{"port": 80}]}})
-    assert wrong == []
-    assert stored["spec"]["ports"] == [{"protocol": "TCP", "port": 80, "targetPort": 80}]
-    assert "clusterIP" not in stored["spec"]
-    assert stored["spec"]["ipFamilies"] == ["IPv4"]
-    assert judge.create("services", {"spec": {}})[1] == ["spec.ports: Required value"]
-
-
-def test_a_headless_service_needs_no_ports(judge: Any) -> None:
-    stored, wrong = judge.create("services", {"spec": {"clusterIP": "None"}})
-    assert wrong == []
-    assert stored["spec"]["clusterIPs"] == ["None"]
-
-
-def test_an_external_name_has_a_name_and_no_address(judge: Any) -> None:
-    assert judge.create("services", {"spec": {"type": "ExternalName", "externalName": "example.com"}})[1] == []
-    assert judge.create("services", {"spec": {"type": "ExternalName"}})[1] == ["spec.externalName: Required value"]
-
-
 def test_a_lease_has_a_positive_duration(judge: Any) -> None:
     assert judge.create("leases", {"spec": {"leaseDurationSeconds": 1}})[1] == []
     assert judge.create("leases", {"spec": {"leaseDurationSeconds": 0}})[1] == [

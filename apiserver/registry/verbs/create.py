@@ -1,8 +1,8 @@
 """POST.
 
     options → decoded, defaulted, in hub form → system fields wiped → managed fields → admit → [uid, time, name →
-    prepare → validate → normalized → validating admission → append]; the part in brackets again, with another name,
-    when a generated name is taken
+    reserved → prepare → validate → normalized → validating admission → append]; the part in brackets again, with
+    another name, when a generated name is taken
 
 What a body names that is not stored (a review, a binding, an eviction, a token) is answered by its own function.
 """
@@ -110,6 +110,20 @@ async def _insert(store: Store, ctx: Context, obj: Hub, options: WriteOptions) -
     generated = bool(metadata.get("generateName"))
     if generated and not metadata.get("name"):
         metadata["name"] = generate_name(metadata["generateName"], registry.new_suffix())
+    if store.reservations is None:
+        return await _insert_named(store, ctx, obj, options, generated=generated)
+    held = await store.reservations.reserve(ctx, obj, None)
+    try:
+        entry = await _insert_named(store, ctx, obj, options, generated=generated)
+    except BaseException:
+        await held.settle(stored=False)
+        raise
+    await held.settle(stored=True)
+    return entry
+
+
+async def _insert_named(store: Store, ctx: Context, obj: Hub, options: WriteOptions, *, generated: bool) -> Entry:
+    metadata, registry = obj["metadata"], store.registry
     prepare_new(store, ctx, obj)
     name = metadata["name"]
     if store.on_create.validating:

@@ -138,7 +138,10 @@ async def _step(
         return DeleteResult(current, gone=False, code=_code(options))
     if options.dry_run:
         return _dry(store, current, step)
-    return await _remove(store, key, current, written=step.obj is not None)
+    result = await _remove(store, key, current, written=step.obj is not None)
+    if result is not None and store.reservations is not None:
+        await store.reservations.release(ctx, current.obj)
+    return result
 
 
 def _code(options: DeleteOptions) -> int:

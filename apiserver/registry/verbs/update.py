@@ -1,7 +1,7 @@
 """PUT, and the writing of every change of a stored object: what PATCH computes is stored from here on, too.
 
-    read → the request's change → managed fields → admit → version check → prepare → validate → normalized → validating
-    admission → append; all of it again when another writer was first and the request names no version
+    read → the request's change → managed fields → admit → version check → reserved → prepare → validate → normalized →
+    validating admission → append; all of it again when another writer was first and the request names no version
 
 Between reading and appending nothing waits (unless a plugin does), and a write of a key waits for the one before it.
 """
@@ -147,15 +147,48 @@ async def _update(
         if resource.guard is not None:
             resource.guard(store, ctx, new, old)
         _check_version(store, name, new["metadata"], entry.revision)
-        _prepare(store, ctx, new, old, subresource)
-        _keep_times(new, old)
-        if store.on_update.validating:
-            await validate(store.on_update, Attributes("UPDATE", ctx, name, new, old))
-        if store.before_storing is not None:
-            store.before_storing(ctx, new)
-        result = await _write(store, ctx, key, entry, new, old, dry_run=options.dry_run, keep_managers=tracked)
+        if store.reservations is None or subresource:
+            result = await _replace(store, ctx, key, entry, new, old, options, tracked=tracked, subresource=subresource)
+        else:
+            held = await store.reservations.reserve(ctx, new, old)
+            result = None
+            try:
+                result = await _replace(store, ctx, key, entry, new, old, options, tracked=tracked)
+            finally:
+                await held.settle(stored=result is not None)
         if result is not None:
             return Result(result)
+
+
+async def _replace(
+    store: Store,
+    ctx: Context,
+    key: str,
+    entry: Entry,
+    new: Hub,
+    old: Hub,
+    options: WriteOptions,
+    *,
+    tracked: bool,
+    subresource: str = "",
+) -> Entry | None:
+    """The new state, prepared, checked and stored. None: another writer was first."""
+    _prepare(store, ctx, new, old, subresource)
+    _keep_times(new, old)
+    if store.on_update.validating:
+        await validate(store.on_update, Attributes("UPDATE", ctx, ctx.name, new, old))
+    if store.before_storing is not None:
+        store.before_storing(ctx, new)
+    result = await _write(store, ctx, key, entry, new, old, dry_run=options.dry_run, keep_managers=tracked)
+    if (
+        store.reservations is not None
+        and result is not None
+        and not options.dry_run
+        and "deletionTimestamp" in old["metadata"]
+        and removable(store.resource, new, old)
+    ):
+        await store.reservations.release(ctx, new)
+    return result
 
 
 def _precondition(store: Store, ctx: Context, key: str, what: str, wanted: str, found: str) -> StatusError:
@@ -183,6 +216,21 @@ async def _create(
     if resource.guard is not None:
         resource.guard(store, ctx, obj, None)
     fill_system_fields(metadata, store.registry.new_uid(), ctx.now)
+    if store.reservations is None:
+        return await _create_reserved(store, ctx, key, obj, options, keep_managers=writer is None)
+    held = await store.reservations.reserve(ctx, obj, None)
+    made = None
+    try:
+        made = await _create_reserved(store, ctx, key, obj, options, keep_managers=writer is None)
+    finally:
+        await held.settle(stored=made is not None)
+    return made
+
+
+async def _create_reserved(
+    store: Store, ctx: Context, key: str, obj: Hub, options: WriteOptions, *, keep_managers: bool
+) -> Entry | None:
+    resource, name, metadata = store.resource, ctx.name, obj["metadata"]
     prepare_new(store, ctx, obj)
     if not ctx.authorize("create", resource.group, resource.plural, ctx.subresource, ctx.namespace, name):
         where = f' in the namespace "{ctx.namespace}"' if ctx.namespace else " at the cluster scope"
@@ -199,7 +247,7 @@ async def _create(
         return Unsaved(key, obj, 0)
     obj = await stored(store, ctx, obj)
     try:
-        made = await store.append(Write(key, store.encode(key, obj, keep_managers=writer is None), 0))
+        made = await store.append(Write(key, store.encode(key, obj, keep_managers=keep_managers), 0))
         return await shown(store, ctx, made)
     except KeyExists as refused:
         await store.registry.catch_up(refused)

@@ -1,0 +1,167 @@
+"""What every server has, and makes at its start where it is missing: namespaces, priority classes, roles, the range of
+services' addresses, and the service `kubernetes`, which leads to the server itself.
+
+Facts: pkg/controlplane (controller/kubernetesservice, controller/defaultservicecidr, reconcilers).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.networks import ip_family
+from apiserver.api.times import timestamp
+from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.registry.own import create_own, delete_own
+from apiserver.resources.priorityclasses import SYSTEM_CLASSES
+from apiserver.resources.services.network import ADDRESSES, ServiceNetwork, address_object
+from apiserver.resources.services.shape import has_addresses, is_headless
+
+if TYPE_CHECKING:
+    from apiserver.registry.store import Registry
+    from apiserver.settings import Settings
+
+__all__ = ["BUILT_IN", "BuiltIn"]
+
+Json = dict[str, Any]
+
+#: The namespaces that every server has; /-/reset leaves them.
+BUILT_IN: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_KUBERNETES: Final = "kubernetes"
+_RANGES: Final = ("networking.k8s.io", "servicecidrs")
+#: An address that is nobody's (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
+_NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
+#: Where the port is not known: nothing listens.
+_ANY_PORT: Final = 443
+
+
+class BuiltIn:
+    """The objects of one server."""
+
+    def __init__(self, registry: Registry, settings: Settings, network: ServiceNetwork) -> None:
+        self._registry, self._settings, self._network = registry, settings, network
+
+    async def ensure(self) -> None:
+        """Creates what is missing."""
+        for name in BUILT_IN:
+            await self._ensure("", "namespaces", {"metadata": {"name": name}})
+        for name, (value, about) in SYSTEM_CLASSES.items():
+            body = {"metadata": {"name": name}, "value": value, "description": about}
+            await self._ensure("scheduling.k8s.io", "priorityclasses", body)
+        if "RBAC" in self._settings.authorization_modes:
+            from apiserver.authorization.bootstrap import ensure_policy
+
+            await ensure_policy(self._registry, self._settings.features, ADMIN)
+        await self._range()
+        await self._repair()
+        await self._kubernetes()
+
+    async def _ensure(self, group: str, plural: str, obj: Json) -> None:
+        """Creates an object if it is missing. Another server may be at it, too: one of them makes it."""
+        metadata = obj["metadata"]
+        if self._registry.lookup(group, plural, metadata.get("namespace", ""), metadata["name"]) is None:
+            await create_own(self._registry, ADMIN, group, plural, obj)
+
+    async def _range(self) -> None:
+        """The range that the flags name; a second family joins one that is there already."""
+        cidrs = list(self._network.cidrs)
+        await self._ensure(*_RANGES, {"metadata": {"name": _KUBERNETES}, "spec": {"cidrs": cidrs}})
+        found = self._registry.lookup(*_RANGES, "", _KUBERNETES)
+        if found is None or "deletionTimestamp" in found["metadata"]:
+            return
+        ready = any(item["type"] == "Ready" for item in (found.get("status") or {}).get("conditions") or ())
+        joins = found["spec"]["cidrs"] == cidrs[:1] and len(cidrs) == 2
+        if ready and not joins:
+            return
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "",
+            "message": "Kubernetes default Service CIDR is ready",
+            "lastTransitionTime": timestamp(self._registry.clock()),
+        }
+
+        def mark(obj: Json) -> Json:
+            if joins:
+                obj["spec"] = {"cidrs": cidrs}
+            if obj["spec"]["cidrs"] == cidrs and not ready:
+                obj["status"] = {"conditions": [condition]}
+            return obj
+
+        assert self._registry.rewrite is not None, "a server can write its own objects"
+        await self._registry.rewrite(*_RANGES, "", _KUBERNETES, mark)
+
+    async def _repair(self) -> None:
+        """Each address of a service is held by an IPAddress, and no other one is that services' addresses are."""
+        wanted: dict[str, tuple[str, str]] = {}
+        for service in self._registry.all_of("", "services"):
+            spec, metadata = service["spec"], service["metadata"]
+            if has_addresses(spec) and not is_headless(spec):
+                for address in spec.get("clusterIPs") or ():
+                    wanted.setdefault(address, (metadata["namespace"], metadata["name"]))
+        for address in self._registry.all_of(*ADDRESSES):
+            metadata, parent = address["metadata"], address["spec"]["parentRef"]
+            ours = (metadata.get("labels") or {}).get("ipaddress.kubernetes.io/managed-by") == "ipallocator.k8s.io"
+            holder = parent.get("namespace", ""), parent.get("name", "")
+            if ours and wanted.get(metadata["name"]) != holder:
+                await delete_own(self._registry, ADMIN, *ADDRESSES, "", metadata["name"])
+        for name, holder in wanted.items():
+            if self._registry.lookup(*ADDRESSES, "", name) is None:
+                await create_own(self._registry, ADMIN, *ADDRESSES, address_object(name, *holder))
+
+    async def _kubernetes(self) -> None:
+        port = self._settings.port or _ANY_PORT
+        labels = {"component": "apiserver", "provider": _KUBERNETES}
+        metadata: Json = {"name": _KUBERNETES, "namespace": "default", "labels": labels}
+        spec = {
+            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
+            "clusterIP": self._network.own_address,
+            "ipFamilyPolicy": "SingleStack",
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        }
+        await self._ensure("", "services", {"metadata": metadata, "spec": spec})
+        await self._endpoints(self._address(), port)
+
+    def _address(self) -> str:
+        """Where others reach the server."""
+        told = self._settings.network.advertise or self._settings.bind_address
+        address = ipaddress.ip_address(told)
+        return _NOBODY[address.version] if address.is_loopback or address.is_unspecified else told
+
+    async def _endpoints(self, address: str, port: int) -> None:
+        """The addresses of all servers of a database, each of which adds its own."""
+        name = {"name": _KUBERNETES, "namespace": "default"}
+        ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+        found: Any = self._registry.lookup("", "endpoints", "default", _KUBERNETES) or {}
+        known = [
+            item["ip"]
+            for subset in found.get("subsets") or ()
+            if subset.get("ports") == ports
+            for item in subset.get("addresses") or ()
+        ]
+        addresses = sorted({address, *(known if self._registry.shared else ())})
+        family = ip_family(address)
+        slices = {
+            "metadata": {**name, "labels": {"kubernetes.io/service-name": _KUBERNETES}},
+            "addressType": f"IPv{family}",
+            "endpoints": [
+                {"addresses": [ip], "conditions": {"ready": True}} for ip in addresses if ip_family(ip) == family
+            ],
+            "ports": ports,
+        }
+        mirror = {
+            "metadata": {**name, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+            "subsets": [{"addresses": [{"ip": ip} for ip in addresses], "ports": ports}],
+        }
+        await self._put("", "endpoints", mirror, "subsets")
+        await self._put("discovery.k8s.io", "endpointslices", slices, "addressType", "endpoints", "ports")
+
+    async def _put(self, group: str, plural: str, obj: Json, *fields: str) -> None:
+        """Creates an object, or brings these of its fields up to date."""
+        if self._registry.lookup(group, plural, "default", _KUBERNETES) is None:
+            await create_own(self._registry, ADMIN, group, plural, obj)
+            return
+        assert self._registry.rewrite is not None, "a server can write its own objects"
+        changed = {field: obj[field] for field in fields}
+        await self._registry.rewrite(group, plural, "default", _KUBERNETES, lambda stored: {**stored, **changed})

@@ -1,0 +1,83 @@
+"""kube-apiserver's flags on the network of services, and what they say."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+from dataclasses import dataclass
+
+__all__ = ["NetworkSettings", "add_flags", "read_network"]
+
+_MOST_IPV6 = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """`cidrs`: one range of addresses, or one of each family; `ports`: the first and the last node port; `advertise`:
+    where the Endpoints of the service `kubernetes` lead to.
+    """
+
+    cidrs: tuple[str, ...] = ("10.0.0.0/24",)
+    ports: tuple[int, int] = (30000, 32767)
+    advertise: str = ""
+
+
+def add_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--service-cluster-ip-range", default="10.0.0.0/24", metavar="CIDR,…",
+        help="where services get their addresses: one range, or one of each IP family (default 10.0.0.0/24)",
+    )  # fmt: skip
+    group.add_argument(
+        "--service-node-port-range", default="30000-32767", metavar="FIRST-LAST",
+        help="where services get their node ports (default 30000-32767)",
+    )  # fmt: skip
+    group.add_argument(
+        "--advertise-address", default="", metavar="IP",
+        help="where the service kubernetes leads to (default the bind address; 192.0.2.1, where nobody is, for a"
+        " loopback one)",
+    )  # fmt: skip
+
+
+def read_network(given: argparse.Namespace) -> NetworkSettings:
+    """What the flags say. Raises ValueError, in one line that names the flag."""
+    advertise = given.advertise_address
+    if advertise:
+        try:
+            ipaddress.ip_address(advertise)
+        except ValueError:
+            raise ValueError(f"--advertise-address {advertise}: not an IP address") from None
+    return NetworkSettings(_ranges(given.service_cluster_ip_range), _ports(given.service_node_port_range), advertise)
+
+
+def _ranges(text: str) -> tuple[str, ...]:
+    flag = "--service-cluster-ip-range"
+    networks = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            networks.append(ipaddress.ip_interface(part).network)
+        except ValueError:
+            raise ValueError(f"{flag} {part}: not a range in CIDR notation, such as 10.0.0.0/24") from None
+    if not networks:
+        raise ValueError(f"{flag} must contain at least one valid cidr")
+    if len(networks) > 2:
+        raise ValueError(f"{flag} must not contain more than two entries")
+    if len({network.version for network in networks}) < len(networks):
+        raise ValueError(f"{flag}[0] and {flag}[1] must be of different IP family")
+    for network in networks:
+        if network.version == 6 and network.prefixlen < _MOST_IPV6:
+            raise ValueError(f"{flag} {network}: an IPv6 range has a prefix of at least {_MOST_IPV6} bits")
+        if network.num_addresses < 4:
+            raise ValueError(f"{flag} {network}: there is no room for services")
+    return tuple(map(str, networks))
+
+
+def _ports(text: str) -> tuple[int, int]:
+    flag = f"--service-node-port-range {text}"
+    first, dash, last = text.strip().partition("-" if "-" in text else "+")
+    if not first.isdigit() or (dash and not last.isdigit()):
+        raise ValueError(f"{flag}: not a range of ports, such as 30000-32767 or 30000+2767")
+    low = int(first)
+    high = low if not dash else int(last) if "-" in text else low + int(last)
+    if not 0 < low <= high <= 65535:
+        raise ValueError(f"{flag}: ports are between 1 and 65535, the first one not after the last one")
+    return low, high

@@ -1,0 +1,51 @@
+"""Objects that the server writes on its own account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from apiserver.api.status import StatusError
+from apiserver.messages import Request
+from apiserver.registry.body.convert import api_version
+from apiserver.registry.body.options import delete_options
+from apiserver.registry.verbs.create import create
+from apiserver.registry.verbs.delete import delete_object
+
+if TYPE_CHECKING:
+    from apiserver.messages import User
+    from apiserver.registry.store import Registry
+
+__all__ = ["create_own", "delete_own"]
+
+Json = dict[str, Any]
+
+_HEADERS: Final = {"content-type": "application/json", "user-agent": "kube-apiserver"}
+
+
+async def create_own(registry: Registry, user: User, group: str, plural: str, obj: Json) -> bool:
+    """Creates an object; False where there is one of that name. Raises StatusError."""
+    store = registry.stores[group, plural]
+    version = store.resource.versions[0].name
+    body = orjson.dumps({"apiVersion": api_version(group, version), "kind": store.resource.kind, **obj})
+    ctx = store.context(user=user, version=version, verb="create", namespace=obj["metadata"].get("namespace", ""))
+    try:
+        await create(store, ctx, Request("POST", "", "", _HEADERS, body))
+    except StatusError as error:
+        if error.reason != "AlreadyExists":
+            raise
+        return False
+    return True
+
+
+async def delete_own(registry: Registry, user: User, group: str, plural: str, namespace: str, name: str) -> None:
+    """Deletes an object; one that is gone is no error. Raises StatusError."""
+    store = registry.stores[group, plural]
+    version = store.resource.versions[0].name
+    ctx = store.context(user=user, version=version, verb="delete", namespace=namespace, name=name)
+    try:
+        await delete_object(store, ctx, delete_options())
+    except StatusError as error:
+        if error.reason != "NotFound":
+            raise

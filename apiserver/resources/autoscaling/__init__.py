@@ -1,0 +1,113 @@
+"""HorizontalPodAutoscalers (autoscaling). Rules: pkg/apis/autoscaling, pkg/registry/autoscaling."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError
+from apiserver.api.types import autoscaling as v1
+from apiserver.api.types import autoscaling_v2 as v2
+from apiserver.registry.context import Context
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.autoscaling.conversion import from_hub, to_hub
+from apiserver.resources.autoscaling.defaults import default
+from apiserver.resources.autoscaling.validation import validate_spec, validate_status
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.gating import drop_disabled
+
+__all__ = ["HORIZONTAL_POD_AUTOSCALERS"]
+
+Json = dict[str, Any]
+
+_SHOWN: Final = 2
+_UNKNOWN: Final = "<unknown>"
+#: By the type of a metric, the field of its source.
+_SOURCES: Final = {
+    "External": "external", "Pods": "pods", "Object": "object", "Resource": "resource",
+    "ContainerResource": "containerResource",
+}  # fmt: skip
+
+
+class AutoscalerStrategy(Strategy):
+    revalidates_metadata = False
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {"desiredReplicas": 0, "currentMetrics": None}
+        drop_disabled(ctx, obj, None)
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old["status"]
+        drop_disabled(ctx, obj, old)
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return validate_spec(obj["spec"], None, ctx.features)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return validate_spec(obj["spec"], old["spec"], ctx.features)
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return validate_status(obj["status"])
+
+
+def _percent(value: int | None, otherwise: str) -> str:
+    return otherwise if value is None else f"{value}%"
+
+
+def _metric(spec: Json, status: Json) -> str:
+    """A metric as it is, and as it should be."""
+    field = _SOURCES.get(spec.get("type", ""))
+    if field is None:
+        return "<unknown type>"
+    source = spec.get(field) or {}
+    target, current = source.get("target") or {}, (status.get(field) or {}).get("current") or {}
+    average = target.get("averageValue")
+    if field in ("resource", "containerResource"):
+        if average is not None:
+            shown = f"{current.get('averageValue', _UNKNOWN)}/{average}"
+        else:
+            used, wanted = current.get("averageUtilization"), target.get("averageUtilization")
+            shown = f"{_percent(used, _UNKNOWN)}/{_percent(wanted, '<auto>')}"
+        return f"{source.get('name', '')}: {shown}"
+    if average is None:
+        return f"{current.get('value', _UNKNOWN)}/{target.get('value', '0')}"
+    return f"{current.get('averageValue', _UNKNOWN)}/{average}" + ("" if field == "pods" else " (avg)")
+
+
+def _targets(obj: Json) -> str:
+    specs, found = obj["spec"].get("metrics") or [], (obj.get("status") or {}).get("currentMetrics") or []
+    if not specs:
+        return "<none>"
+    shown = [_metric(spec, found[index] if index < len(found) else {}) for index, spec in enumerate(specs)]
+    return ", ".join(shown[:_SHOWN]) + (f" + {len(shown) - _SHOWN} more..." if len(shown) > _SHOWN else "")
+
+
+def _reference(obj: Json) -> str:
+    target = obj["spec"].get("scaleTargetRef") or {}
+    return f"{target.get('kind', '')}/{target.get('name', '')}"
+
+
+HORIZONTAL_POD_AUTOSCALERS: Final = Resource(
+    group="autoscaling", kind="HorizontalPodAutoscaler", plural="horizontalpodautoscalers",
+    singular="horizontalpodautoscaler", namespaced=True, short_names=("hpa",), categories=("all",),
+    versions=(
+        Version(name="v2", schema=v2.HorizontalPodAutoscaler, default=default),
+        Version(name="v1", schema=v1.HorizontalPodAutoscaler, to_hub=to_hub, from_hub=from_hub),
+    ),
+    strategy=AutoscalerStrategy(), storage_prefix="horizontalpodautoscalers",
+    columns=name_and_age(
+        Column(name="Reference", cell=_reference, description="What is scaled."),
+        Column(name="Targets", cell=_targets, description="The first metrics: what they are and should be."),
+        Column(name="MinPods", cell=lambda obj: str(obj["spec"].get("minReplicas", "<unset>")),
+            description="Smallest size."),
+        Column(name="MaxPods", cell=lambda obj: obj["spec"].get("maxReplicas", 0), description="Largest size."),
+        Column(name="Replicas", cell=lambda obj: (obj.get("status") or {}).get("currentReplicas", 0),
+            description="Size that was last seen."),
+    ),
+    subresources=(Subresource(name="status"),),
+)  # fmt: skip

@@ -1,0 +1,175 @@
+"""Services. What they share, addresses and node ports, is in `network.py`. Nothing carries their traffic.
+
+Rules: pkg/registry/core/service.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError
+from apiserver.api.types.core.services import Service
+from apiserver.registry.context import Context
+from apiserver.registry.resource import Column, Resource, Subresource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.services.proxy import proxy
+from apiserver.resources.services.shape import (
+    default,
+    externally_accessible,
+    has_addresses,
+    needs_health_check,
+    node_ports,
+    same_fields,
+)
+from apiserver.resources.services.validation import validate_change, validate_service, validate_status
+from apiserver.resources.services.warnings import warnings_of
+
+__all__ = ["SERVICES"]
+
+Json = dict[str, Any]
+
+
+class ServiceStrategy(Strategy):
+    name_rule = "dns1035-label"
+    revalidates_metadata = False
+    reset_fields = ("status",)
+    status_reset_fields = ("spec",)
+
+    def name_rule_of(self, ctx: Context) -> str:
+        return "label" if ctx.features.enabled("RelaxedServiceNameValidation") else self.name_rule
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["status"] = {"loadBalancer": {}}
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["status"] = old.get("status", {"loadBalancer": {}})
+        _drop_what_the_type_had(obj["spec"], old["spec"])
+        if obj["spec"].get("type") != "LoadBalancer":
+            obj["status"] = {**obj["status"], "loadBalancer": {}}
+
+    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return validate_service(obj, None, ctx.features)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return validate_change(obj, old) + validate_service(obj, old, ctx.features)
+
+    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return validate_status(obj, old, ctx.features)
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return warnings_of(obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return warnings_of(obj)
+
+
+def _drop_what_the_type_had(spec: Json, old: Json) -> None:
+    """What an update repeats although the service is now of a type that has no use for it."""
+    if has_addresses(old) and not has_addresses(spec):
+        if same_fields(spec, old, "clusterIP", "clusterIPs"):
+            _drop(spec, "clusterIP", "clusterIPs")
+        for name in ("ipFamilies", "ipFamilyPolicy"):
+            if same_fields(spec, old, name):
+                _drop(spec, name)
+    kinds = "NodePort", "LoadBalancer"
+    if old.get("type") in kinds and spec.get("type") not in kinds and set(node_ports(spec)) <= set(node_ports(old)):
+        for port in spec.get("ports") or ():
+            port.pop("nodePort", None)
+    if needs_health_check(old) and not needs_health_check(spec) and same_fields(spec, old, "healthCheckNodePort"):
+        _drop(spec, "healthCheckNodePort")
+    if old.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer":
+        for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if spec.get(name) == old.get(name):
+                _drop(spec, name)
+    if (
+        externally_accessible(old)
+        and not externally_accessible(spec)
+        and same_fields(spec, old, "externalTrafficPolicy")
+    ):
+        _drop(spec, "externalTrafficPolicy")
+
+
+def _drop(spec: Json, *names: str) -> None:
+    for name in names:
+        spec.pop(name, None)
+
+
+# --- columns
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _external(obj: Json) -> str:
+    spec = obj["spec"]
+    kind, listed = spec.get("type"), list(spec.get("externalIPs") or ())
+    if kind == "ExternalName":
+        return spec.get("externalName", "") or ""
+    if kind == "LoadBalancer":
+        ingress = (obj.get("status", {}).get("loadBalancer") or {}).get("ingress") or ()
+        listed = sorted({item.get("ip") or item.get("hostname", "") for item in ingress} - {""}) + listed
+        return ",".join(listed) or "<pending>"
+    return ",".join(listed) or "<none>" if kind in ("ClusterIP", "NodePort") else "<unknown>"
+
+
+def _port_list(obj: Json) -> str:
+    shown = [
+        (
+            f"{port.get('port', 0)}:{port['nodePort']}/{port.get('protocol', '')}"
+            if port.get("nodePort")
+            else f"{port.get('port', 0)}/{port.get('protocol', '')}"
+        )
+        for port in obj["spec"].get("ports") or ()
+    ]
+    return ",".join(shown) or "<none>"
+
+
+def _selector(obj: Json) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((obj["spec"].get("selector") or {}).items())) or "<none>"
+
+
+_COLUMNS: Final = (
+    NAME,
+    Column(name="Type", cell=lambda obj: obj["spec"].get("type", ""), description="How the service is exposed."),
+    Column(
+        name="Cluster-IP",
+        cell=lambda obj: (obj["spec"].get("clusterIPs") or ["<none>"])[0],
+        description="Address inside the cluster.",
+    ),
+    Column(name="External-IP", cell=_external, description="Address outside the cluster."),
+    Column(name="Port(s)", cell=_port_list, description="Ports of the service."),
+    AGE,
+    Column(name="Selector", cell=_selector, priority=1, description="Labels of the pods behind the service."),
+)
+
+SERVICES = Resource(
+    group="",
+    kind="Service",
+    plural="services",
+    singular="service",
+    namespaced=True,
+    short_names=("svc",),
+    categories=("all",),
+    versions=(Version(name="v1", schema=Service, default=default),),
+    strategy=ServiceStrategy(),
+    storage_prefix="services/specs",
+    columns=_COLUMNS,
+    subresources=(
+        Subresource(
+            name="proxy",
+            verbs=("create", "delete", "get", "patch", "update"),
+            kind="ServiceProxyOptions",
+            connect=proxy,
+        ),
+        Subresource(name="status"),
+    ),
+    field_labels={
+        "spec.clusterIP": lambda obj: obj["spec"].get("clusterIP", ""),
+        "spec.type": lambda obj: obj["spec"].get("type", ""),
+    },
+    field_error_style="plain",
+    create_on_update=True,
+    delete_returns_object=True,
+)

@@ -1,0 +1,313 @@
+"""What services of one server share: addresses, each held by an IPAddress, and node ports, which are held by the
+services themselves. Facts: pkg/registry/core/service/storage, ipallocator, portallocator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, invalid
+from apiserver.api.networks import parse_address
+from apiserver.api.status import internal_error, server_error
+from apiserver.api.status import invalid as invalid_status
+from apiserver.registry.own import create_own, delete_own
+from apiserver.resources.services.familyrules import (
+    choose_families,
+    complete_new,
+    family_of,
+    keep_allocated,
+    unchanged_dual_stack,
+)
+from apiserver.resources.services.ranges import AddressRange, PortRange
+from apiserver.resources.services.shape import has_addresses, is_headless, needs_health_check, node_ports
+from apiserver.turns import on_loop
+
+if TYPE_CHECKING:
+    from apiserver.messages import User
+    from apiserver.registry.context import Context
+    from apiserver.registry.store import Registry
+
+__all__ = ["ADDRESSES", "Held", "ServiceNetwork", "address_object"]
+
+Json = dict[str, Any]
+
+ADDRESSES: Final = ("networking.k8s.io", "ipaddresses")
+_RANGES: Final = ("networking.k8s.io", "servicecidrs")
+_CLUSTER_IPS: Final = Path("spec") / "clusterIPs"
+_PORTS: Final = Path("spec") / "ports"
+_FULL: Final = "range is full"
+_TAKEN: Final = "provided port is already allocated"
+
+
+def address_object(address: str, namespace: str, name: str) -> Json:
+    """The IPAddress that says that a service has an address."""
+    labels = {
+        "ipaddress.kubernetes.io/ip-family": family_of(address),
+        "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+    }
+    parent = {"group": "", "resource": "services", "namespace": namespace, "name": name}
+    return {"metadata": {"name": address, "labels": labels}, "spec": {"parentRef": parent}}
+
+
+class Held:
+    """What one write holds until it is over."""
+
+    def __init__(self, network: ServiceNetwork) -> None:
+        self._network = network
+        self.ports: set[int] = set()
+        #: addresses that were taken, and those that the service gives back when it is stored.
+        self.taken: list[str] = []
+        self.leaving: list[str] = []
+
+    async def settle(self, *, stored: bool) -> None:
+        await self._network.settle(self, self.leaving if stored else self.taken)
+
+
+class ServiceNetwork:
+    """`families` are those of the cluster, the default one first; `choose(n)` gives one of 0 … n-1."""
+
+    def __init__(
+        self, registry: Registry, user: User, cidrs: tuple[str, ...], ports: PortRange, choose: Callable[[int], int]
+    ) -> None:
+        self._registry, self._user, self._choose = registry, user, choose
+        self.cidrs, self.ports = cidrs, ports
+        self._parsed: dict[str, AddressRange] = {cidr: AddressRange(cidr) for cidr in cidrs}
+        self.families = tuple(self._parsed[cidr].family for cidr in cidrs)
+        #: node ports of writes that are under way.
+        self._held: set[int] = set()
+
+    @property
+    def own_address(self) -> str:
+        """That of the API server's own service."""
+        return self._parsed[self.cidrs[0]].first()
+
+    @on_loop
+    async def reserve(self, ctx: Context, obj: Json, old: Json | None) -> Held:
+        """As `apiserver.registry.reservations` says."""
+        held = Held(self)
+        try:
+            if self._registry.shared:
+                await self._registry.consistent()
+            await self._reserve(ctx, obj, None if old is None else old["spec"], held)
+        except BaseException:
+            await held.settle(stored=False)
+            raise
+        if ctx.dry_run:
+            self._held -= held.ports
+            held.ports.clear()
+        return held
+
+    async def _reserve(self, ctx: Context, obj: Json, old: Json | None, held: Held) -> None:
+        spec = obj["spec"]
+        if old is None:
+            complete_new(spec)
+        else:
+            keep_allocated(spec, old)
+        strict = ctx.features.enabled("StrictIPCIDRValidation")
+        _refuse(obj, choose_families(spec, old, self.families, strict))
+        if old is None:
+            await self._take_all(ctx, obj, held)
+            self._new_ports(obj, held)
+        else:
+            await self._change_addresses(ctx, obj, old, held)
+            self._change_ports(obj, old, held)
+
+    @on_loop
+    async def release(self, ctx: Context, obj: Json) -> None:
+        """A service is gone: its addresses are free, and so are its Endpoints, which go with it."""
+        namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        await delete_own(self._registry, self._user, "", "endpoints", namespace, name)
+        if has_addresses(obj["spec"]) and not is_headless(obj["spec"]):
+            await self._free(obj["spec"].get("clusterIPs") or [])
+
+    async def settle(self, held: Held, leaving: list[str]) -> None:
+        """A write is over; these addresses are free."""
+        self._held -= held.ports
+        await self._free(leaving)
+
+    async def _free(self, addresses: list[str]) -> None:
+        for address in addresses:
+            await delete_own(self._registry, self._user, *ADDRESSES, "", _canonical(address))
+
+    # --- addresses
+
+    def _ranges(self) -> Iterator[AddressRange]:
+        """Those that addresses are chosen from: of each ServiceCIDR that is ready and stays."""
+        for found in self._registry.all_of(*_RANGES):
+            conditions = (found.get("status") or {}).get("conditions") or ()
+            unready = any(item["type"] == "Ready" and item["status"] != "True" for item in conditions)
+            if "deletionTimestamp" in found["metadata"] or unready:
+                continue
+            for cidr in found["spec"].get("cidrs") or ():
+                if cidr not in self._parsed:
+                    self._parsed[cidr] = AddressRange(cidr)
+                yield self._parsed[cidr]
+
+    async def _take_all(self, ctx: Context, obj: Json, held: Held) -> None:
+        """An address of each family, those that the service asks for or others."""
+        spec = obj["spec"]
+        if not has_addresses(spec) or is_headless(spec):
+            return
+        addresses = list(spec.get("clusterIPs") or ())
+        addresses += [""] * (len(spec["ipFamilies"]) - len(addresses))
+        spec["clusterIPs"] = addresses
+        for index, family in enumerate(spec["ipFamilies"]):
+            addresses[index] = await self._take(ctx, obj, family, addresses[index], held)
+        spec["clusterIP"] = addresses[0]
+
+    async def _change_addresses(self, ctx: Context, obj: Json, old: Json, held: Held) -> None:
+        spec = obj["spec"]
+        if unchanged_dual_stack(spec, old):
+            return
+        if not has_addresses(old):
+            await self._take_all(ctx, obj, held)
+            return
+        if is_headless(old):
+            return
+        had = old.get("clusterIPs") or []
+        if not has_addresses(spec):
+            held.leaving += [] if ctx.dry_run else had
+        elif len(old.get("ipFamilies") or ()) == 1 and len(spec["ipFamilies"]) == 2:
+            addresses = [*(spec.get("clusterIPs") or ()), ""][:2]
+            spec["clusterIPs"] = addresses
+            addresses[1] = await self._take(ctx, obj, spec["ipFamilies"][1], addresses[1], held)
+        elif len(old.get("ipFamilies") or ()) == 2 and len(spec["ipFamilies"]) == 1:
+            held.leaving += [] if ctx.dry_run else had[1:]
+
+    async def _take(self, ctx: Context, obj: Json, family: str, address: str, held: Held) -> str:
+        if address:
+            problem = await self._take_certain(ctx, obj, _canonical(address), held)
+            if problem:
+                text = f"failed to allocate IP {address}: {problem}"
+                _refuse(obj, [invalid(_CLUSTER_IPS, obj["spec"]["clusterIPs"], text)])
+            return address
+        for found in self._ranges():
+            if found.family != family:
+                continue
+            if ctx.dry_run:  # nothing is taken, so nothing is chosen
+                return found.network_address
+            for candidate in found.candidates(self._choose):
+                if self._registry.lookup(*ADDRESSES, "", candidate) is None and await self._hold(obj, candidate, held):
+                    return candidate
+        name = obj["metadata"].get("name", "")
+        raise internal_error(f'failed to allocate a serviceIP for Service "{name}": {_FULL}')
+
+    async def _take_certain(self, ctx: Context, obj: Json, address: str, held: Held) -> str:
+        """What keeps the service from an address, "" when it has it."""
+        ranges = list(self._ranges())
+        if not any(address in found for found in ranges):
+            if ctx.dry_run and ranges:
+                valid = f"The range of valid IPs is {ranges[0].cidr}"
+                return f"the provided IP ({address}) is not in the valid range. {valid}"
+            return "the provided network does not match the current range"
+        if ctx.dry_run or await self._hold(obj, address, held):
+            return ""
+        return "provided IP is already allocated"
+
+    async def _hold(self, obj: Json, address: str, held: Held) -> bool:
+        metadata = obj["metadata"]
+        made = address_object(address, metadata["namespace"], metadata["name"])
+        if not await create_own(self._registry, self._user, *ADDRESSES, made):
+            return False
+        held.taken.append(address)
+        return True
+
+    # --- node ports
+
+    def _used(self) -> set[int]:
+        used = set(self._held)
+        for service in self._registry.all_of("", "services"):
+            used.update(node_ports(service["spec"]))
+            used.add(service["spec"].get("healthCheckNodePort", 0))
+        return used
+
+    def _hold_port(self, port: int, held: Held, used: set[int]) -> str:
+        """What keeps the service from a port, "" when it has it."""
+        if port not in self.ports:
+            return f"provided port is not in the valid range. The range of valid ports is {self.ports}"
+        if port in used:
+            return _TAKEN
+        for ports in (held.ports, self._held, used):
+            ports.add(port)
+        return ""
+
+    def _any_port(self, held: Held, used: set[int], what: str) -> int:
+        for port in self.ports.numbers.candidates(self._choose):
+            if not self._hold_port(port, held, used):
+                return port
+        raise internal_error(f"failed to allocate a {what}: {_FULL}")
+
+    def _asked_port(self, obj: Json, index: int, port: int, held: Held, used: set[int]) -> None:
+        problem = self._hold_port(port, held, used)
+        if problem:
+            _refuse(obj, [invalid(_PORTS[index] / "nodePort", port, problem)])
+
+    def _new_ports(self, obj: Json, held: Held) -> None:
+        """Ports of one number get one node port, whatever their protocols, unless they ask for several."""
+        spec = obj["spec"]
+        if spec.get("type") in ("NodePort", "LoadBalancer"):
+            used, ports = self._used(), spec.get("ports") or []
+            chosen: dict[int, int] = {}
+            for index, port in enumerate(ports):
+                number, asked = port.get("port", 0), port.get("nodePort", 0)
+                if not asked and not _chooses(spec):
+                    continue
+                if number not in chosen:
+                    same = (
+                        item["nodePort"] for item in ports if item.get("port", 0) == number and item.get("nodePort")
+                    )
+                    first = next(same, 0)
+                    if first:
+                        self._asked_port(obj, index, first, held, used)
+                    chosen[number] = port["nodePort"] = first or self._any_port(held, used, "nodePort")
+                elif not asked:
+                    port["nodePort"] = chosen[number]
+                elif asked != chosen[number]:
+                    self._asked_port(obj, index, asked, held, used)
+        if needs_health_check(spec):
+            self._health_port(spec, held)
+
+    def _change_ports(self, obj: Json, old: Json, held: Held) -> None:
+        spec = obj["spec"]
+        if spec.get("type") in ("NodePort", "LoadBalancer"):
+            used, before, mine = self._used(), set(node_ports(old)), set[tuple[str, int]]()
+            for index, port in enumerate(spec.get("ports") or ()):
+                asked = port.get("nodePort", 0)
+                if asked:
+                    if asked not in before and asked not in held.ports:
+                        self._asked_port(obj, index, asked, held, used)
+                elif _chooses(spec):
+                    port["nodePort"] = self._any_port(held, used, "nodePort")
+                else:
+                    continue
+                key = port.get("protocol", ""), port["nodePort"]
+                if key in mine:
+                    raise server_error(f"duplicate nodePort: {{{key[0]} {key[1]}}}")
+                mine.add(key)
+        if needs_health_check(spec) and not needs_health_check(old):
+            self._health_port(spec, held)
+
+    def _health_port(self, spec: Json, held: Held) -> None:
+        asked = spec.get("healthCheckNodePort", 0)
+        used = self._used()
+        if not asked:
+            spec["healthCheckNodePort"] = self._any_port(held, used, "HealthCheck NodePort 0")
+            return
+        problem = self._hold_port(asked, held, used)
+        if problem:
+            raise internal_error(f"failed to allocate requested HealthCheck NodePort {asked}: {problem}")
+
+
+def _chooses(spec: Json) -> bool:
+    """Whether ports get node ports that they do not ask for."""
+    return spec.get("type") == "NodePort" or bool(spec.get("allocateLoadBalancerNodePorts"))
+
+
+def _canonical(address: str) -> str:
+    return str(parse_address(address) or address)
+
+
+def _refuse(obj: Json, errors: list[FieldError]) -> None:
+    if errors:
+        raise invalid_status("Service", "", obj["metadata"].get("name", ""), errors)

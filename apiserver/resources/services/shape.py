@@ -1,0 +1,85 @@
+"""What the parts of a service's spec mean, and its defaults."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+__all__ = [
+    "default",
+    "externally_accessible",
+    "has_addresses",
+    "is_headless",
+    "needs_health_check",
+    "node_ports",
+    "same_fields",
+    "takes_node_ports",
+]
+
+Json = dict[str, Any]
+
+_AFFINITY_SECONDS: Final = 10800
+
+
+def externally_accessible(spec: Json) -> bool:
+    kind = spec.get("type")
+    return kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
+
+
+def needs_health_check(spec: Json) -> bool:
+    """Whether a load balancer asks the nodes where the pods are."""
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def has_addresses(spec: Json) -> bool:
+    return spec.get("type") != "ExternalName"
+
+
+def takes_node_ports(spec: Json) -> bool:
+    """Whether its ports get node ports without asking for them."""
+    kind = spec.get("type")
+    return kind == "NodePort" or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False)
+
+
+def is_headless(spec: Json) -> bool:
+    addresses: list[str] | None = spec.get("clusterIPs")
+    return addresses == ["None"]
+
+
+def node_ports(spec: Json) -> list[int]:
+    return [port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")]
+
+
+def same_fields(left: Json, right: Json, *names: str) -> bool:
+    """Whether two specs say the same in these fields; empty and absent are one."""
+    return all((left.get(name) or None) == (right.get(name) or None) for name in names)
+
+
+def default(obj: Json, now: datetime) -> None:
+    spec = obj["spec"]
+    _default_affinity(spec)
+    kind = spec.setdefault("type", "ClusterIP")
+    for port in spec.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        if port.get("targetPort") in (None, 0, ""):
+            port["targetPort"] = port.get("port", 0)
+    if externally_accessible(spec):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for ingress in ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+            if ingress.get("ip"):
+                ingress.setdefault("ipMode", "VIP")
+
+
+def _default_affinity(spec: Json) -> None:
+    affinity = spec.setdefault("sessionAffinity", "None")
+    if affinity == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif (
+        affinity == "ClientIP"
+        and ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds") is None
+    ):
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
