@@ -76,6 +76,7 @@ UNBUILT = frozenset(
         "serviceaccount-token",
         "storage-version-migrator",
         "storageversion-garbage-collector",
+        "taint-eviction",
         "token-cleaner",
         "ttl",
         "validatingadmissionpolicy-status",

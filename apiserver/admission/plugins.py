@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from apiserver.admission.default_ingress_class import DefaultIngressClass
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.limit_ranger import LimitRanger
+from apiserver.admission.mutating_policy import MutatingAdmissionPolicy
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
@@ -124,6 +125,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
     "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
     "PodResizeValidator": PodResizeValidator,
+    "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
     "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
     "ResourceQuota": ResourceQuota,
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Registry, Store
     from apiserver.storage.window import Cursor
 
-__all__ = ["Active", "Binding", "Policy", "PolicyIndex", "is_policy_kind"]
+__all__ = ["Active", "Binding", "Policy", "PolicyIndex", "is_bound", "is_policy_kind"]
 
 Json = dict[str, Any]
 
@@ -96,17 +96,17 @@ class PolicyIndex:
         self._registry, self._plurals, self._compile = registry, (policies, bindings), compile
         self._cursors: tuple[Cursor, ...] = ()
         self._policies: dict[str, Policy] = {}
+        self._bound = False
         self._by_kind: dict[tuple[int, str, str, str], _Kept] = {}
 
     def active(self, attributes: Attributes) -> tuple[Active, ...]:
         """The policies that may be about a request, in the order of their names."""
-        for cursor in self._cursors:
-            if cursor.pending:
-                call_on_loop(self._read_on)
-                break
-        else:
-            if not self._cursors:
-                call_on_loop(self._load)
+        cursors = self._cursors
+        if not cursors:
+            call_on_loop(self._load)
+        # Without any binding no policy has an effect, however many are written.
+        elif cursors[1].pending or (self._bound and cursors[0].pending):
+            call_on_loop(self._read_on)
         if not self._policies:
             return ()
         resource = attributes.resource
@@ -153,7 +153,7 @@ class PolicyIndex:
                 policy = Policy(obj, self._compile)
             policy.bindings = tuple(bound[policy.name])
             made[policy.name] = policy
-        self._policies = made
+        self._policies, self._bound = made, bool(bound)
         self._by_kind.clear()
 
     def _found(self, attributes: Attributes) -> tuple[Active, ...]:
@@ -185,3 +185,10 @@ def _bindings(
         if covered is not None:
             found.append((binding, covered))
     return tuple(found)
+
+
+def is_bound(binding: Binding, covered: Covered | None, attributes: Attributes) -> bool:
+    """Whether a binding is about a request that its policy is about. Raises StatusError."""
+    if binding.matcher is None or covered is None:
+        return True
+    return binding.matcher.match(covered, attributes) is not None

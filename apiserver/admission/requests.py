@@ -15,6 +15,7 @@ from apiserver.registry.body.convert import api_version, copy_of, to_version, wr
 from apiserver.registry.body.options import DeleteOptions, WriteOptions
 
 if TYPE_CHECKING:
+    from apiserver.api.schema import Struct
     from apiserver.registry.admission import Attributes
     from apiserver.registry.resource import Resource, Subresource
     from apiserver.registry.store import Registry
@@ -125,6 +126,19 @@ class View:
     def kind(self) -> GroupVersionKind:
         """The kind of its objects."""
         return self._kind_in(self.place)
+
+    @property
+    def schema(self) -> Struct:
+        """The type of its objects."""
+        place = self.place
+        sub = _subresource(self._registry, place) if place.subresource else None
+        if sub is not None and sub.projection is not None:
+            return sub.projection.version.schema
+        if sub is not None and sub.schema is not None and sub.kind:
+            return sub.schema
+        version = self._registry.stores[place.group, place.resource].resource.version(place.version)
+        assert version is not None, "places are in versions that there are"
+        return version.schema
 
     @cached_property
     def object(self) -> Json | None:

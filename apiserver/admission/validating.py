@@ -19,9 +19,8 @@ from apiserver.admission.expressions import (
     MatchConditions,
     OutOfBudget,
 )
-from apiserver.admission.matching import Covered
 from apiserver.admission.params import ParamError, ParamKind, params_of
-from apiserver.admission.policyindex import Active, Binding, Policy
+from apiserver.admission.policyindex import Active, Binding, Policy, is_bound
 from apiserver.admission.requests import Place, View, namespace_of
 from apiserver.api.cel.admission import ANNOTATION_RESULT, BOOL_RESULT, STRING_RESULT, Declared
 from apiserver.api.status import StatusError
@@ -177,7 +176,7 @@ class _Judgement:
         noted: dict[str, list[str]] = {}
         for binding, covered in active.bindings:
             try:
-                if not _bound(binding, covered, attributes):
+                if not is_bound(binding, covered, attributes):
                     continue
                 found = params_of(kind, binding.spec.get("paramRef"), namespace_of(attributes))
             except (StatusError, ParamError) as error:
@@ -243,13 +242,6 @@ class _Judgement:
         if policy.fails_closed:
             what = "policy" if binding is None else "binding"
             self.refusals.append(_Refusal(policy, binding, f"failed to configure {what}: {cause}"))
-
-
-def _bound(binding: Binding, covered: Covered | None, attributes: Attributes) -> bool:
-    """Whether a binding is about a request. Raises StatusError."""
-    if binding.matcher is None or covered is None:
-        return True
-    return binding.matcher.match(covered, attributes) is not None
 
 
 def judge(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> None:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from apiserver.registry.context import Context
     from apiserver.registry.resource import Resource
 
-__all__ = ["Attributes", "Chain", "Handlers", "Operation", "Plugin", "admit", "forbidden", "validate"]
+__all__ = [
+    "Attributes", "Chain", "Handlers", "Operation", "Plugin", "Reinvocation", "admit", "forbidden", "validate",
+]  # fmt: skip
 
 Json = dict[str, Any]
 #: The registry of a server (`apiserver.registry.store.Registry`), which is made of stores, which know admission.
@@ -32,7 +34,9 @@ class Attributes:
     object may be given instead: it is called when a plugin asks.
     """
 
-    __slots__ = ("_old", "ctx", "name", "namespace", "obj", "operation", "resource", "subresource")
+    __slots__ = (
+        "_old", "ctx", "name", "namespace", "obj", "operation", "reinvocation", "resource", "subresource",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -43,6 +47,8 @@ class Attributes:
         old: Json | Callable[[], Json] | None = None,
     ) -> None:
         self.operation, self.ctx, self.name, self.obj, self._old = operation, ctx, name, obj, old
+        #: set by a plugin that may want everybody to be asked again.
+        self.reinvocation: Reinvocation | None = None
         self.resource, self.namespace, self.subresource = ctx.resource, ctx.namespace, ctx.subresource
 
     @property
@@ -51,6 +57,17 @@ class Attributes:
         if callable(old):
             old = self._old = old()
         return old
+
+
+class Reinvocation:
+    """The second round: `asked` for where a change was made that plugins before may have something to say about, and
+    `again` while it goes on. There is no third. `kept` is what plugins remember from the first, by their name."""
+
+    __slots__ = ("again", "asked", "kept")
+
+    def __init__(self) -> None:
+        self.asked = self.again = False
+        self.kept: dict[str, Any] = {}
 
 
 class Plugin:
@@ -107,10 +124,15 @@ class Chain:
 
 
 async def admit(handlers: Handlers, attributes: Attributes) -> None:
+    """Asks every plugin, and where one of them wants it all of them once more."""
     for plugin in handlers.admitting:
         waiting = plugin.admit(attributes)
         if waiting is not None:
             await waiting
+    reinvocation = attributes.reinvocation
+    if reinvocation is not None and reinvocation.asked and not reinvocation.again:
+        reinvocation.again = True
+        await admit(handlers, attributes)
 
 
 async def validate(handlers: Handlers, attributes: Attributes) -> None:

@@ -78,7 +78,7 @@ class Projector:
                 writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)
                 self._tracker.updated(shown, new, writer, ctx.now)
             self._check(ctx, new, obj)
-            self._take(obj, new)
+            self.take(obj, new)
             metadata.pop("managedFields", None)
             entries = encode(self._of_parent(managers, decode_strictly(new["metadata"].get("managedFields")), version))
             if entries:
@@ -97,7 +97,7 @@ class Projector:
             cause = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
             raise conflict(f"{ctx.resource.plural}/{ctx.subresource}", ctx.resource.group, name, cause)
 
-    def _take(self, obj: Json, new: Json) -> None:
+    def take(self, obj: Json, new: Json) -> None:
         """The object with the projection's field and version."""
         source, target = new, obj
         for step in self._shown[:-1]:

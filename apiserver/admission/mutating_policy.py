@@ -1,0 +1,54 @@
+"""MutatingAdmissionPolicy: objects are changed by expressions that are objects themselves.
+
+Facts: apiserver, pkg/admission/plugin/policy/mutating.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.admission.policyindex import PolicyIndex, is_policy_kind
+from apiserver.registry.admission import Attributes, Operation, Plugin
+
+if TYPE_CHECKING:
+    from apiserver.registry.resource import Resource
+    from apiserver.registry.store import Registry
+
+__all__ = ["MutatingAdmissionPolicy"]
+
+Json = dict[str, Any]
+
+_GATE: Final = "MutatingAdmissionPolicy"
+
+
+class MutatingAdmissionPolicy(Plugin):
+    name = "MutatingAdmissionPolicy"
+    operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
+
+    def __init__(self) -> None:
+        self._registry: Registry | None = None
+        self._index: PolicyIndex | None = None
+
+    def use(self, registry: Registry) -> None:
+        def compiled(policy: Json) -> Any:
+            from apiserver.admission.mutating import Evaluator
+
+            return Evaluator(policy, registry.features.release)
+
+        if registry.features.enabled(_GATE):
+            self._registry = registry
+            self._index = PolicyIndex(
+                registry, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", compiled
+            )
+
+    def wants(self, resource: Resource, operation: Operation) -> bool:
+        return self._index is not None and super().wants(resource, operation) and not is_policy_kind(resource)
+
+    def admit(self, attributes: Attributes) -> None:
+        if self._index is None or self._registry is None:
+            return
+        active = self._index.active(attributes)
+        if active:
+            from apiserver.admission.mutating import mutate
+
+            mutate(self._registry, attributes, active)
