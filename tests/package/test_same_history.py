@@ -15,7 +15,7 @@ from kubedra.client import Client
 from kubedra.clock import Clock
 
 Json = dict[str, Any]
-PODS = 100
+PODS = 60
 TAINT = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 TOLERATION = {"key": "broken", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
