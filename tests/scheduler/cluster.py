@@ -19,7 +19,7 @@ from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.extended import ClassNames
 from controllers.scheduler.framework import Cycle, Plugin
-from controllers.scheduler.nodes import Cache
+from controllers.scheduler.nodes import Cache, Nominator
 from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.profiles import arrange
@@ -40,8 +40,9 @@ class Cluster:
         gates: Mapping[str, bool] | None = None,
         arguments: Arguments = DEFAULTS,
         plugins: Json | None = None,
+        nominator: Nominator | None = None,
     ) -> None:
-        """`arguments` and `plugins` are a profile's."""
+        """`arguments` and `plugins` are a profile's; `nominator` knows who waits for which node."""
         self.cache, self.allocator = Cache(), Allocator()
         self.claims = ClaimCache(self.allocator.allocated)
         self.classes = ClassNames()
@@ -62,7 +63,7 @@ class Cluster:
         )
         sets = {point: _plugin_set(chosen) for point, chosen in (plugins or {}).items()}
         chosen = (*arrange(default_plugins(parts), ProfileSettings(sets=sets)), *extra)
-        self.evaluator = Evaluator(self.cache, chosen, self.reach, random.Random(seed))
+        self.evaluator = Evaluator(self.cache, chosen, self.reach, random.Random(seed), nominator)
         for node in nodes:
             self.cache.set_node(node)
 

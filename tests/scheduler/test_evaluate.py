@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.scheduler.framework import Cycle
+from controllers.scheduler.nodes import Nominator
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import SchedulingError
 from tests.scheduler.cluster import Cluster
@@ -190,6 +191,17 @@ def test_preferred_affinity_scores_by_weight_in_both_directions() -> None:
     assert away["a"] > away["c"]
 
 
+def test_what_other_pods_prefer_weighs_as_much_as_it_says_for_and_against() -> None:
+    """The best domain has 100 points, the worst none, one that nobody cares for stands in the middle; twice."""
+    nodes = [a_node(name, labels={"zone": name}) for name in ("for", "against", "neither")]
+    cluster = Cluster(*nodes)
+    for name in ("for", "against", "neither"):
+        affinity = near("y", anti=name == "against", weight=10) if name != "neither" else {}
+        cluster.on(name, a_pod(labels={"app": "x"}, affinity=affinity))
+    totals = cluster.totals(info(labels={"app": "y"}))
+    assert totals["for"] - totals["neither"] == totals["neither"] - totals["against"] == 100
+
+
 def spread(skew: int = 1, action: str = "DoNotSchedule", **more: Any) -> Json:
     constraint = {"maxSkew": skew, "topologyKey": "zone", "whenUnsatisfiable": action, **more}
     return {
@@ -212,6 +224,21 @@ def test_a_spread_constraint_keeps_domains_level() -> None:
         == "0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label), "
         "2 node(s) didn't match pod topology spread constraints."
     )
+
+
+def test_domains_that_all_have_some_are_compared_with_the_emptiest() -> None:
+    cluster = Cluster(*ZONES)
+    for node in ("a", "c"):
+        cluster.on(node, *(a_pod(labels={"app": "x"}) for _ in range(2)))
+    assert cluster.place(info(**spread())) in ("a", "b", "c")
+
+
+def test_who_waits_for_a_node_counts_in_its_domain_for_that_node_alone() -> None:
+    """Zone 1 has a and b. With the pod that waits for a there would be one too many in it; b is as it is."""
+    nominator = Nominator()
+    nominator.add(info(priority=10, labels={"app": "x"}), "a")
+    cluster = Cluster(*ZONES, nominator=nominator)
+    assert cluster.place(info(nodeSelector={"zone": "1"}, **spread())) == "b"
 
 
 def test_a_spread_preference_scores_the_emptier_domain_higher() -> None:

@@ -204,3 +204,13 @@ def test_a_domain_that_is_full_is_levelled_by_removing_pods() -> None:
     cluster.on("n", *pods, running("other", "1", 1))
     pod = urgent("1", topologySpreadConstraints=spread, labels={"app": "x"})
     assert preempted(cluster, pod)[:2] == ("n", ["b", "a"])
+
+
+def test_pods_of_other_namespaces_are_of_no_use_to_a_full_domain() -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    spread = [{**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}]
+    cluster = Cluster(a_node("n", labels={"zone": "1"}), a_node("m", labels={"zone": "2"}, pods="0"))
+    cluster.on("n", running("a", "1", 1, labels={"app": "x"}))
+    cluster.on("n", running("elsewhere", "1", 0, labels={"app": "x"}, namespace="other"))
+    pod = urgent("1", topologySpreadConstraints=spread, labels={"app": "x"})
+    assert preempted(cluster, pod)[:2] == ("n", ["a"])

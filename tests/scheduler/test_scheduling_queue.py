@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from apiserver.clock import now
+from apiserver.virtualloop import VirtualLoop
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
 from controllers.scheduler.plugins import SCHEDULING_GATES
@@ -123,6 +124,53 @@ def test_backoff_doubles_from_one_to_ten_seconds_rounded_up_to_a_whole_one() -> 
             since = now()
             pod = await queue.pop()
             assert nominal * SECOND <= now() - since <= (nominal + 1) * SECOND
+
+    run(scenario)
+
+
+def test_a_rejection_ends_a_row_of_errors() -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
+        queue.add(info("p", requests={"cpu": "2"}))
+        pod = await queue.pop()
+        for plugins in ((), (), FIT, ()):
+            queue.put_back(pod, plugins)
+            since = now()
+            if plugins:
+                await passes(100)
+                queue.notify(node_added(cpu="2"))
+            pod = await queue.pop()
+        assert SECOND <= now() - since <= 2 * SECOND
+
+    run(scenario)
+
+
+def test_a_change_of_the_pod_itself_during_its_attempt_is_not_missed() -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
+        large, small = (a_pod("p", uid="u", requests={"cpu": cpu}) for cpu in ("4", "2"))
+        other = a_pod("q", uid="other", requests={"cpu": "2"})
+        queue.add(PodInfo(large))
+        pod = await queue.pop()
+        queue.update(large, PodInfo(small))
+        queue.add(PodInfo(other))
+        queue.put_back(pod, FIT)
+        assert pod.place is Place.BACKOFF
+        rejected = await attempt(queue, FIT)
+        assert (rejected.info.name, rejected.place) == ("q", Place.UNSCHEDULABLE)
+
+    run(scenario)
+
+
+def test_nothing_is_looked_at_from_time_to_time_when_nobody_waits() -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        queue.add(info("p", uid="p"))
+        await attempt(queue, FIT)
+        await passes(40)
+        assert len(loop.pending()) == 1
+        queue.delete("p")
+        await passes(40)
+        assert loop.pending() == []
 
     run(scenario)
 
