@@ -1,0 +1,96 @@
+"""How long a Deployment of many pods takes to become available, and a roll-out of half of it: kubedra's controllers in
+the server's process, or a real kube-controller-manager beside the same server.
+
+    python -m benchmarks.workloads [--pods 1000] [--kube-controller-manager PATH]
+
+Scheduler and nodes are kubedra's in both. Seconds of real time; both in one run are worth comparing, runs are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from controllers.runtime.client import Client
+from controllers.runtime.http import HttpTransport
+from controllers.runtime.kinds import DEPLOYMENTS
+from controllers.runtime.kubeconfig import load_kubeconfig
+from tests.support.wire import Child
+
+Json = dict[str, Any]
+OURS = ["deployment-controller", "replicaset-controller"]
+OTHERS = ["scheduler", "node-agent", "node-lifecycle-controller", "garbage-collector-controller"]
+PODS_OF_NODE = 100
+
+
+def deployment(name: str, replicas: int) -> Json:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+async def available(client: Client, name: str, replicas: int, generation: int) -> None:
+    """Waits for the watch to tell that all pods are of the present template and available."""
+    wanted = {"replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas}
+    async for batch in client.watch(DEPLOYMENTS, "default", field_selector=f"metadata.name={name}"):
+        for event in batch:
+            status = event.object.get("status") or {}
+            if status.get("observedGeneration", 0) >= generation and wanted.items() <= status.items():
+                return
+
+
+async def measure(client: Client, pods: int) -> list[tuple[str, float]]:
+    found = []
+    for name, count in (("large", pods), ("rolled", pods // 2)):
+        begun = time.perf_counter()
+        await client.create(DEPLOYMENTS, deployment(name, count))
+        await available(client, name, count, 1)
+        found.append((f"{count} pods to available", time.perf_counter() - begun))
+    begun = time.perf_counter()
+    change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}}
+    await client.patch(DEPLOYMENTS, "rolled", change, "default")
+    await available(client, "rolled", pods // 2, 2)
+    found.append((f"roll-out of {pods // 2}", time.perf_counter() - begun))
+    return found
+
+
+async def run(pods: int, manager: str, directory: Path) -> list[tuple[str, float]]:
+    config = directory / "kubeconfig"
+    nodes = pods * 2 // PODS_OF_NODE + 1
+    names = OTHERS if manager else [*OURS, *OTHERS]
+    flags = [f"--controllers={','.join(names)}", f"--nodes={nodes}", "--devices=none", f"--kubeconfig={config}"]
+    with Child(directory / "server", *flags):
+        client = Client(HttpTransport(load_kubeconfig(config)), user_agent="benchmark")
+        process = None
+        if manager:
+            flags = ["--kube-api-qps=5000", "--kube-api-burst=5000", "--leader-elect=false", "--secure-port=0"]
+            command = [manager, f"--kubeconfig={config}", f"--controllers={','.join(OURS)}", *flags]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
+        try:
+            return await measure(client, pods)
+        finally:
+            await client.close()
+            if process is not None:
+                process.terminate()
+                process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--kube-controller-manager", default="", metavar="PATH")
+    given = parser.parse_args()
+    for manager in ("", *((given.kube_controller_manager,) if given.kube_controller_manager else ())):
+        with tempfile.TemporaryDirectory() as directory:
+            for what, seconds in asyncio.run(run(given.pods, manager, Path(directory))):
+                print(f"{'kube-controller-manager' if manager else 'kubedra':24} {what:28} {seconds:7.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""kubedra's controllers on one server and a real kube-controller-manager on another: the same steps, and what both have
+made of them in the end, in a form that can be compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from controllers.runtime.client import Client
+from controllers.runtime.http import HttpTransport
+from controllers.runtime.kinds import (
+    CONTROLLER_REVISIONS,
+    CORE_EVENTS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    VOLUME_CLAIMS,
+    Kind,
+)
+from controllers.runtime.kubeconfig import load_kubeconfig
+from tests.support.patience import Deadline, ended
+from tests.support.wire import Child
+
+Json = dict[str, Any]
+KUBE_CONTROLLER_MANAGER = shutil.which("kube-controller-manager")
+COMPARED: tuple[Kind, ...] = (
+    DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, REPLICATION_CONTROLLERS, CONTROLLER_REVISIONS, VOLUME_CLAIMS,
+    PODS,
+)  # fmt: skip
+#: What stands in objects and differs from run to run.
+_CHANCE = frozenset(
+    [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "managedFields",
+        "lastTransitionTime",
+        "lastUpdateTime",
+        "startTime",
+        "startedAt",
+        "finishedAt",
+        "lastProbeTime",
+        "podIP",
+        "podIPs",
+        "hostIP",
+        "hostIPs",
+        "containerID",
+        "clusterIP",
+        "clusterIPs",
+        "nodeName",
+    ]
+)
+_RANDOM = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+_QUIET = 2.0
+"""Seconds without a change after which nothing more is expected."""
+
+
+@asynccontextmanager
+async def both(
+    directory: Path, controllers: Sequence[str], others: Sequence[str], nodes: int = 3
+) -> AsyncIterator[tuple[Client, Client]]:
+    """Ours and theirs: `controllers` are run by kubedra on the first server and by kube-controller-manager on the
+    second, `others` by kubedra on both.
+    """
+    assert KUBE_CONTROLLER_MANAGER is not None
+    ours, theirs = directory / "ours.conf", directory / "theirs.conf"
+    shared = [f"--nodes={nodes}", "--devices=none"]
+    with (
+        Child(
+            directory / "ours", f"--controllers={','.join([*controllers, *others])}", f"--kubeconfig={ours}", *shared
+        ),
+        Child(directory / "theirs", f"--controllers={','.join(others)}", f"--kubeconfig={theirs}", *shared),
+        (directory / "kube-controller-manager.log").open("w") as log,
+    ):
+        flags = ["--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000", f"--kubeconfig={theirs}"]
+        command = [KUBE_CONTROLLER_MANAGER, "--secure-port=0", f"--controllers={','.join(controllers)}", *flags]
+        process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: ASYNC220 - it does not wait
+        clients = [Client(HttpTransport(load_kubeconfig(path)), user_agent="test") for path in (ours, theirs)]
+        try:
+            yield clients[0], clients[1]
+        finally:
+            for client in clients:
+                await client.close()
+            process.terminate()
+            ended(process)
+
+
+async def rest(client: Client, kinds: Iterable[Kind] = COMPARED) -> None:
+    """Waits until nothing changes any more."""
+    before, quiet = "", Deadline(_QUIET)
+    while not quiet.passed:
+        found = [await client.list(kind) for kind in kinds]
+        versions = json.dumps([[item["metadata"]["resourceVersion"] for item in page["items"]] for page in found])
+        if versions != before:
+            before, quiet = versions, Deadline(_QUIET)
+        await asyncio.sleep(0.2)
+
+
+def comparable(value: Any) -> Any:
+    """An object without what chance has put into it."""
+    if isinstance(value, dict):
+        return {key: comparable(item) for key, item in sorted(value.items()) if key not in _CHANCE}
+    if isinstance(value, list):
+        items = [comparable(item) for item in value]
+        # The order of conditions tells in which order they came to be so, which is chance.
+        return sorted(items, key=lambda item: item["type"]) if items and _are_conditions(items) else items
+    return _RANDOM.sub("-*", value) if isinstance(value, str) else value
+
+
+def _are_conditions(items: list[Any]) -> bool:
+    return all(isinstance(item, dict) and {"type", "status"} <= item.keys() for item in items)
+
+
+async def state(client: Client, namespace: str) -> dict[str, list[str]]:
+    """What is in a namespace, kind by kind; and the reasons of events, by the kind that they are about."""
+    found: dict[str, list[str]] = {}
+    for kind in COMPARED:
+        page = await client.list(kind, namespace)
+        texts = [json.dumps(comparable(_shown(kind, item)), sort_keys=True) for item in page["items"]]
+        found[kind.kind] = sorted(texts)
+    events = (await client.list(CORE_EVENTS, namespace))["items"]
+    own = Counter(
+        f"{event['source'].get('component')} {event['involvedObject']['kind']} {event['type']} {event['reason']}"
+        for event in events
+        # Who lost a race to another writer tries again, and tells of it: that is chance.
+        if event["involvedObject"]["kind"] != "Pod" and event["reason"] != "FailedUpdate"
+    )
+    found["events"] = sorted(own)
+    return found
+
+
+def _shown(kind: Kind, item: Json) -> Json:
+    """Of pods what their controller gave them; their life is their node's."""
+    if kind != PODS:
+        return item
+    phase = item["status"].get("phase")
+    spec = {name: value for name, value in item["spec"].items() if name != "volumes"}
+    return {"metadata": item["metadata"], "spec": spec, "status": {"phase": phase}}
+
+
+def differences(ours: dict[str, list[str]], theirs: dict[str, list[str]]) -> list[str]:
+    """Lines that tell what only one of them has."""
+    lines = []
+    for kind in theirs:
+        mine, others = Counter(ours[kind]), Counter(theirs[kind])
+        lines += [f"ours only, {kind}: {text}" for text in (mine - others).elements()]
+        lines += [f"theirs only, {kind}: {text}" for text in (others - mine).elements()]
+    return lines
