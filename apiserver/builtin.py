@@ -28,11 +28,17 @@ Json = dict[str, Any]
 #: The namespaces that every server has; /-/reset leaves them.
 BUILT_IN: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _KUBERNETES: Final = "kubernetes"
+_OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
+_AUTHENTICATION: Final = "extension-apiserver-authentication"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
 #: An address that is nobody's (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
 _NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
 #: Where the port is not known: nothing listens.
 _ANY_PORT: Final = 443
+
+
+def _config_map(name: str, data: dict[str, str]) -> Json:
+    return {"metadata": {"name": name, "namespace": "kube-system"}, "data": data}
 
 
 class BuiltIn:
@@ -52,6 +58,7 @@ class BuiltIn:
             from apiserver.authorization.bootstrap import ensure_policy
 
             await ensure_policy(self._registry, self._settings.features, ADMIN)
+        await self._config_maps()
         await self._range()
         await self._repair()
         await self._kubernetes()
@@ -61,6 +68,19 @@ class BuiltIn:
         metadata = obj["metadata"]
         if self._registry.lookup(group, plural, metadata.get("namespace", ""), metadata["name"]) is None:
             await create_own(self._registry, ADMIN, group, plural, obj)
+
+    async def _config_maps(self) -> None:
+        """What kube-apiserver tells its clients in kube-system: since when it notes the use of old tokens, and by which
+        certificates and headers it knows users.
+        """
+        day = self._registry.clock().date().isoformat()
+        await self._ensure("", "configmaps", _config_map(_OLD_TOKENS, {"since": day}))
+        told = self._settings.identity.told()
+        if told and not await create_own(self._registry, ADMIN, "", "configmaps", _config_map(_AUTHENTICATION, told)):
+            assert self._registry.rewrite is not None, "a server can write its own objects"
+            await self._registry.rewrite(
+                "", "configmaps", "kube-system", _AUTHENTICATION, lambda stored: {**stored, "data": told}
+            )
 
     async def _range(self) -> None:
         """The range that the flags name; a second family joins one that is there already."""

@@ -9,6 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from apiserver.admission.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+    ClusterTrustBundleAttest,
+)
 from apiserver.admission.default_ingress_class import DefaultIngressClass
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.limit_ranger import LimitRanger
@@ -120,6 +126,10 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
     "PodGroupProtection": PodGroupProtection,
     "RuntimeClass": RuntimeClass,
+    "CertificateApproval": CertificateApproval,
+    "CertificateSigning": CertificateSigning,
+    "ClusterTrustBundleAttest": ClusterTrustBundleAttest,
+    "CertificateSubjectRestriction": CertificateSubjectRestriction,
     "DefaultIngressClass": DefaultIngressClass,
     "PodTopologyLabels": PodTopologyLabels,
     "PodGroupWorkloadExists": PodGroupWorkloadExists,

@@ -13,6 +13,7 @@ from apiserver.resources.apps.statefulsets import STATEFUL_SETS
 from apiserver.resources.autoscaling import HORIZONTAL_POD_AUTOSCALERS
 from apiserver.resources.batch.cronjobs import CRON_JOBS
 from apiserver.resources.batch.jobs import JOBS
+from apiserver.resources.certificates import CERTIFICATES
 from apiserver.resources.configmaps import CONFIG_MAPS
 from apiserver.resources.customresources.definitions import DEFINITIONS
 from apiserver.resources.devices.claims import RESOURCE_CLAIMS
@@ -79,6 +80,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     HORIZONTAL_POD_AUTOSCALERS,
     CRON_JOBS,
     JOBS,
+    *CERTIFICATES,
     LEASES,
     ENDPOINT_SLICES,
     EVENTS,

@@ -1,0 +1,15 @@
+"""certificates.k8s.io: requests for certificates, and trust anchors. Rules: pkg/apis/certificates/validation,
+pkg/registry/certificates.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.registry.resource import Resource
+from apiserver.resources.certificates.bundles import CLUSTER_TRUST_BUNDLES
+from apiserver.resources.certificates.requests import CERTIFICATE_SIGNING_REQUESTS
+
+__all__ = ["CERTIFICATES"]
+
+CERTIFICATES: Final[tuple[Resource, ...]] = (CERTIFICATE_SIGNING_REQUESTS, CLUSTER_TRUST_BUNDLES)

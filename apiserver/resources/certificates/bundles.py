@@ -1,0 +1,106 @@
+"""ClusterTrustBundles."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.certificates import authority_problem
+from apiserver.api.fielderrors import FieldError, Path, invalid, too_long
+from apiserver.api.names import object_name
+from apiserver.api.pem import blocks
+from apiserver.api.types.certificates import BUNDLES_V1ALPHA1, BUNDLES_V1BETA1
+from apiserver.api.validation.changes import changes
+from apiserver.registry.context import Context
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.certificates.signers import signer_name
+from apiserver.resources.columns import NAME
+
+__all__ = ["CLUSTER_TRUST_BUNDLES"]
+
+Json = dict[str, Any]
+
+_LIMIT: Final = 1024 * 1024
+_SPEC: Final = Path("spec")
+_BUNDLE: Final = _SPEC / "trustBundle"
+_CHANGES: Final = changes(BUNDLES_V1BETA1.ClusterTrustBundleSpec)
+
+
+def _name(name: str, signer: str, *, prefix: bool) -> list[str]:
+    """A signer's bundles begin with its name; those of nobody have no colon."""
+    if not signer:
+        if ":" in name:
+            return ['ClusterTrustBundle without signer name must not have ":" in its name']
+        return object_name("subdomain", name, prefix)
+    start = signer.replace("/", ":") + ":"
+    if not name.startswith(start):
+        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {start}"]
+    return object_name("subdomain", name.removeprefix(start), prefix)
+
+
+def _anchors(text: str) -> list[FieldError]:
+    if len(text.encode()) > _LIMIT:
+        return [too_long(_BUNDLE, _LIMIT)]
+    wrong: list[str] = []
+    seen: dict[bytes, list[int]] = {}
+    for index, block in enumerate(blocks(text.encode())):
+        if block.kind != "CERTIFICATE":
+            wrong.append(f"entry {index} has bad block type: {block.kind}")
+        elif block.headers:
+            wrong.append(f"entry {index} has PEM block headers")
+        elif problem := authority_problem(block.data):
+            wrong.append(f"entry {index} {problem}")
+        else:
+            seen.setdefault(block.data, []).append(index)
+    if not wrong:
+        wrong = [] if seen else ["at least one trust anchor must be provided"]
+        for indices in seen.values():
+            if len(indices) > 1:
+                wrong.append(f"duplicate trust anchor (indices [{' '.join(map(str, indices))}])")
+    return [invalid(_BUNDLE, "<value omitted>", text) for text in wrong]
+
+
+class TrustBundleStrategy(Strategy):
+    name_rule = "path-segment"
+
+    def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+        metadata, signer = obj["metadata"], obj["spec"].get("signerName", "")
+        return [
+            invalid(Path("metadata") / field, metadata[field], text)
+            for field in ("generateName", "name")
+            if metadata.get(field)
+            for text in _name(metadata[field], signer, prefix=field == "generateName")
+        ]
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        signer = obj["spec"].get("signerName", "")
+        errors = signer_name(_SPEC / "signerName", signer) if signer else []
+        return errors + _anchors(obj["spec"].get("trustBundle", ""))
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        spec, before = obj["spec"], old["spec"]
+        same = spec.get("trustBundle", "") == before.get("trustBundle", "")
+        signer = spec.get("signerName", "")
+        errors = signer_name(_SPEC / "signerName", signer) if signer else []
+        errors += [] if same else _anchors(spec.get("trustBundle", ""))
+        return errors + _CHANGES.errors(_SPEC, spec, before)
+
+
+CLUSTER_TRUST_BUNDLES: Final = Resource(
+    group="certificates.k8s.io", kind="ClusterTrustBundle", plural="clustertrustbundles",
+    singular="clustertrustbundle", namespaced=False, gate="ClusterTrustBundle",
+    versions=(
+        Version(name="v1beta1", schema=BUNDLES_V1BETA1.ClusterTrustBundle, introduced=(1, 33), deprecated=(1, 37),
+            removed=(1, 40), on_by_default=False),
+        Version(name="v1alpha1", schema=BUNDLES_V1ALPHA1.ClusterTrustBundle, introduced=(1, 26), deprecated=(1, 34),
+            removed=(1, 37), on_by_default=False, successor="certificates.k8s.io/v1beta1 ClusterTrustBundle"),
+    ),
+    strategy=TrustBundleStrategy(), storage_prefix="clustertrustbundles",
+    columns=(
+        NAME,
+        Column(name="SignerName", cell=lambda obj: obj["spec"].get("signerName") or "<none>",
+            description="The signer whose anchors these are."),
+    ),
+    field_labels={"spec.signerName": lambda obj: obj["spec"].get("signerName", "")},
+    field_error_style="plain", unconditional_update=False,
+)  # fmt: skip
