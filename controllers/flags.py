@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from apiserver.api.durations import parse_duration
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.names import ALIASES, CONCURRENT
-from controllers.options import Options
+from controllers.options import NodeLifecycleOptions, Options
 from controllers.runtime.election import Election, ElectionError
 from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
 
@@ -120,11 +120,47 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="pods that ended and may stay before the oldest are deleted; 0: any number (default 12500)",
     )
+    _add_node_lifecycle(parser.add_argument_group("node lifecycle, as kube-controller-manager's"))
     concurrent = parser.add_argument_group("how many objects a controller works on at the same time")
     for flag, default in CONCURRENT.values():
         concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
     _add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
     return parser
+
+
+def _add_node_lifecycle(group: argparse._ArgumentGroup) -> None:
+    for flag, default, what in (
+        ("monitor-grace-period", "50s", "after which a node that is not heard of is Unknown"),
+        ("startup-grace-period", "60s", "the same for a node that never reported"),
+    ):
+        group.add_argument(f"--node-{flag}", default=default, metavar="DURATION", help=f"{what} (default {default})")
+    limits = NodeLifecycleOptions()
+    for flag, rate, what in (
+        ("node-eviction-rate", limits.eviction_rate, "nodes per second that get NoExecute taints"),
+        ("secondary-node-eviction-rate", limits.secondary_eviction_rate, "the same in an unhealthy, large zone"),
+        ("unhealthy-zone-threshold", limits.unhealthy_zone_threshold, "share of unready nodes that makes a zone so"),
+    ):
+        group.add_argument(f"--{flag}", type=float, default=rate, metavar="N", help=f"{what} (default {rate})")
+    size = limits.large_cluster_size_threshold
+    group.add_argument(
+        "--large-cluster-size-threshold",
+        type=int,
+        default=size,
+        metavar="N",
+        help=f"nodes up to which a zone is small: unhealthy ones get no NoExecute taints (default {size})",
+    )
+
+
+def _node_lifecycle(given: argparse.Namespace) -> NodeLifecycleOptions:
+    """Raises FlagError."""
+    return NodeLifecycleOptions(
+        monitor_grace=duration("--node-monitor-grace-period", given.node_monitor_grace_period),
+        startup_grace=duration("--node-startup-grace-period", given.node_startup_grace_period),
+        eviction_rate=given.node_eviction_rate,
+        secondary_eviction_rate=given.secondary_node_eviction_rate,
+        unhealthy_zone_threshold=given.unhealthy_zone_threshold,
+        large_cluster_size_threshold=given.large_cluster_size_threshold,
+    )
 
 
 def add_cluster(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -198,6 +234,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             emulated_version=release(given.emulated_version),
             nodes=given.nodes,
             devices=given.devices,
+            node_lifecycle=_node_lifecycle(given),
             terminated_pod_gc_threshold=given.terminated_pod_gc_threshold,
             concurrency=_concurrency(given),
             storage_class=given.storage_class,

@@ -33,6 +33,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "serviceaccount-controller": "controllers.serviceaccount",
         "clusterrole-aggregation-controller": "controllers.clusterroles",
         "node-lifecycle-controller": "controllers.nodelifecycle",
+        "taint-eviction-controller": "controllers.tainteviction",
         "pod-garbage-collector-controller": "controllers.podgarbage",
         "disruption-controller": "controllers.disruption",
         "cronjob-controller": "controllers.cronjob",

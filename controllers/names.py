@@ -76,7 +76,6 @@ UNBUILT = frozenset(
         "serviceaccount-token",
         "storage-version-migrator",
         "storageversion-garbage-collector",
-        "taint-eviction",
         "token-cleaner",
         "ttl",
         "validatingadmissionpolicy-status",

@@ -1,80 +1,113 @@
-"""A node's conditions as taints, so that the scheduler keeps pods off a node that is not ready.
+"""Nodes that are not heard of become Unknown, and what is wrong with a node stands in its taints, so that the scheduler
+keeps pods off it and the taint eviction controller takes them away.
 
-Facts: upstream's pkg/controller/nodelifecycle. Not here: marking a node Unknown when its heartbeats stop, and eviction
-by taint.
+NoSchedule taints follow a node's conditions at once (`reconcile`). Every five seconds all nodes are looked at
+(`controllers.nodezones`): those that are not heard of, and NoExecute taints, which nodes of a zone get one after the
+other. Pods of a node that is not ready are not ready either. Facts: upstream's pkg/controller/nodelifecycle.
 """
 
 from __future__ import annotations
 
-from apiserver import clock
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from apiserver.api.metrics import Family
+from controllers.nodetaints import OURS, swap_taints, wanted_taints
+from controllers.nodezones import NodeMonitor
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
-from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.conditions import condition_of
+from controllers.runtime.controller import ComponentOfSeveral, Controller
+from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NODES, Json
-from controllers.runtime.times import go_time
+from controllers.runtime.kinds import NODES, PODS, Json, key_of
+from controllers.workloads.podstates import is_ready
 
 NAME = "node-lifecycle-controller"
-#: Condition type → status → the taint's key.
-_TAINTS: dict[str, dict[str, str]] = {
-    "Ready": {"False": "node.kubernetes.io/not-ready", "Unknown": "node.kubernetes.io/unreachable"},
-    "MemoryPressure": {"True": "node.kubernetes.io/memory-pressure"},
-    "DiskPressure": {"True": "node.kubernetes.io/disk-pressure"},
-    "NetworkUnavailable": {"True": "node.kubernetes.io/network-unavailable"},
-    "PIDPressure": {"True": "node.kubernetes.io/pid-pressure"},
-}
-_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-_OURS = frozenset({_UNSCHEDULABLE, *(key for by_status in _TAINTS.values() for key in by_status.values())})
+#: Labels that older clients look at, by the label that they follow.
+_LABELS: Final = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 
 
 def build(client: Client, informers: Informers, options: Options) -> NodeLifecycle:
     """The component, for the manager."""
-    return NodeLifecycle(client, informers)
+    return NodeLifecycle(client, informers, options)
 
 
-def wanted_taints(node: Json) -> set[str]:
-    """Keys of the NoSchedule taints that a node's conditions and spec.unschedulable ask for. Without a Ready condition
-    nothing is known of the node, and the taint that it was created with stays."""
-    conditions = {c["type"]: c["status"] for c in node.get("status", {}).get("conditions") or ()}
-    keys = {key for kind, by_status in _TAINTS.items() if (key := by_status.get(conditions.get(kind, "")))}
-    if "Ready" not in conditions:
-        keys |= {
-            taint["key"] for taint in node["spec"].get("taints") or () if taint["key"] in _TAINTS["Ready"].values()
-        }
-    return keys | ({_UNSCHEDULABLE} if node["spec"].get("unschedulable") else set())
-
-
-class NodeLifecycle(ControllerComponent):
-    """The component. Keys are node names."""
+class NodeLifecycle(ComponentOfSeveral):
+    """The component. Keys are node names, those of pods and of zones."""
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named("node-controller")
-        self._nodes = informers.of(NODES)
-        self._controller = Controller(NAME, self.reconcile)
-        self._controller.follow(self._nodes)
+        self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
+        self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
+        self._recorder = CoreEventRecorder(self._client, "node-controller")
+        self._tainting = Controller(NAME, self.reconcile, queue="node_lifecycle_controller")
+        self._tainting.follow(self._nodes)
+        self._marking = Controller(NAME, self.mark, queue="node_lifecycle_controller_pods")
+        self._marking.require(self._nodes)
+        self._marking.require(self._pods)
+        self._pods.on(self._pod_changed, self._pod_updated)
+        self._monitor = NodeMonitor(NAME, self._client, informers, self._recorder, options, self._unready)
+        self._controllers = (self._tainting, self._marking, *self._monitor.controllers)
+        self._beside = (self._recorder.run,)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, *self._monitor.metrics)
 
     async def reconcile(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is None:
             return
         taints = node.get("spec", {}).get("taints") or []
-        present = {taint["key"] for taint in taints if taint["key"] in _OURS and taint["effect"] == "NoSchedule"}
+        present = {taint["key"] for taint in taints if taint["key"] in OURS and taint["effect"] == "NoSchedule"}
         wanted = wanted_taints({"spec": {}, **node})
-        if present == wanted:
-            return
-        kept = [taint for taint in taints if not (taint["key"] in present - wanted and taint["effect"] == "NoSchedule")]
-        added = [
-            {"key": key, "effect": "NoSchedule", "timeAdded": go_time(clock.now())} for key in sorted(wanted - present)
-        ]
-        # The version makes this fail, and be tried again, when somebody else changed the node's taints meanwhile.
-        body = {
-            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
-            "spec": {"taints": [*kept, *added] or None},
-        }
         try:
-            await self._client.patch(NODES, name, body, type="merge")
+            await swap_taints(self._client, node, wanted - present, present - wanted, "NoSchedule")
+            await self._label(node)
         except Exception as error:
             if not is_reason(error, "NotFound"):
                 raise
+
+    async def _label(self, node: Json) -> None:
+        labels = node["metadata"].get("labels") or {}
+        missing = {old: labels[new] for new, old in _LABELS.items() if new in labels and labels.get(old) != labels[new]}
+        if missing:
+            await self._client.patch(NODES, node["metadata"]["name"], {"metadata": {"labels": missing}})
+
+    # Pods of nodes that are not ready.
+
+    def _pod_changed(self, pod: Json) -> None:
+        if pod["spec"].get("nodeName"):
+            self._marking.queue.add(key_of(pod))
+
+    def _pod_updated(self, before: Json, pod: Json) -> None:
+        if pod["spec"].get("nodeName") != before["spec"].get("nodeName"):
+            self._pod_changed(pod)
+
+    def _unready(self, node: str) -> None:
+        """A node is not ready any more."""
+        for key in self._on_node.keys(node):
+            self._marking.queue.add(key)
+
+    async def mark(self, key: str) -> timedelta | None:
+        """A pod on a node that is not ready is not ready."""
+        pod = self._pods.get(key)
+        node = self._nodes.get(pod["spec"].get("nodeName", "")) if pod is not None else None
+        ready = condition_of(node, "Ready") if node is not None else None
+        if pod is None or ready is None or ready["status"] == "True" or not is_ready(pod):
+            return None
+        conditions = [
+            {**each, "status": "False", "lastTransitionTime": self._monitor.now()} if each["type"] == "Ready" else each
+            for each in pod["status"]["conditions"]
+        ]
+        try:
+            await self._client.update_status(PODS, {**pod, "status": {**pod["status"], "conditions": conditions}})
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+        self._recorder.record(pod, "Warning", "NodeNotReady", "Node is not ready")
+        return None

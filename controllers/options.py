@@ -26,6 +26,20 @@ class PluginDirs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLifecycleOptions:
+    """When nodes count as gone, and how many of them per second are tainted so that their pods go: of a zone where all
+    is well, and of a large one where the share `unhealthy_zone_threshold` of the nodes is not ready.
+    """
+
+    monitor_grace: timedelta = timedelta(seconds=50)
+    startup_grace: timedelta = timedelta(seconds=60)
+    eviction_rate: float = 0.1
+    secondary_eviction_rate: float = 0.01
+    unhealthy_zone_threshold: float = 0.55
+    large_cluster_size_threshold: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`host` names the place in events and leases; `seed` makes free choices (equal nodes, generated suffixes)
     repeatable; `gates` are the feature gates that were given explicitly (name to on or off), on top of the emulated
@@ -57,6 +71,8 @@ class Options:
 
     terminated_pod_gc_threshold: int = 12500
     """How many pods that ended may stay before the pod garbage collector deletes the oldest; 0: any number."""
+
+    node_lifecycle: NodeLifecycleOptions = NodeLifecycleOptions()
 
     @property
     def features(self) -> Features:
