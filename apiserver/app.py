@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from apiserver.about import about_of, pages_of, version_info
 from apiserver.admission.plugins import build
 from apiserver.api.features import RELEASES, Features
 from apiserver.api.nesting import loads_stored
@@ -190,7 +191,8 @@ class Server:
         accounts = self.settings.identity.accounts
         address = accounts.jwks_uri or f"{self._accounts.issuers[0].rstrip('/')}/openid/v1/jwks"
         issuer = Issuer(self._accounts.issuers[0], address, self._accounts.public_keys)
-        return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer)
+        pages, this = pages_of(self.settings), about_of(self.settings)
+        return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this)
 
     def record_requests(self, sink: JsonLines) -> None:
         """Write records of requests there too, until the server closes."""
@@ -377,24 +379,3 @@ class Server:
 def _claims_of(proxy: ProxySettings | None) -> tuple[str, ...]:
     """How headers begin in which a front proxy says for whom it asks."""
     return () if proxy is None else (*proxy.user, *proxy.uid, *proxy.group, *proxy.extra)
-
-
-def version_info(settings: Settings) -> dict[str, str]:
-    """/version of the emulated release."""
-    major, minor = settings.features.release
-    lowest = max((major, minor - 1), RELEASES[0])
-    return {
-        "major": str(major),
-        "minor": str(minor),
-        "emulationMajor": str(major),
-        "emulationMinor": str(minor),
-        "minCompatibilityMajor": str(lowest[0]),
-        "minCompatibilityMinor": str(lowest[1]),
-        "gitVersion": f"v{major}.{minor}.2",
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "",
-        "compiler": "gc",
-        "platform": "linux/amd64",
-    }

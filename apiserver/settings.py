@@ -78,6 +78,8 @@ class Settings:
     seed: int | None = None
     warn_dropped_fields: bool = False
     request_log: str = ""
+    #: All flags by name, as /flagz shows them.
+    flags: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -88,6 +90,15 @@ class Settings:
     def memory(self) -> bool:
         """Whether nothing is kept."""
         return self.storage == "memory"
+
+
+def _shown(value: Any) -> str:
+    """A flag's value, as Go prints one of its kind."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(str, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
 
 
 def read(arguments: Sequence[str]) -> Settings:
@@ -157,6 +168,7 @@ def read(arguments: Sequence[str]) -> Settings:
         seed=given.seed,
         warn_dropped_fields=given.warn_dropped_fields,
         request_log=given.request_log,
+        flags={name.replace("_", "-"): _shown(value) for name, value in vars(given).items()},
         warnings=(*_warnings(features, modes, enable, disable), *_idle(given)),
     )
 

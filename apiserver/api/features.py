@@ -70,6 +70,8 @@ GATES: Final[Mapping[str, Gate]] = {
     "ClusterTrustBundleProjection": _gate("29:a- 33:b-", "ClusterTrustBundle"),
     "ConstrainedImpersonation": _gate("35:a- 36:b+"),
     "ContainerRestartRules": _gate("34:a- 35:b+"),
+    "ComponentFlagz": _gate("32:a- 36:b+"),
+    "ComponentStatusz": _gate("32:a- 36:b+"),
     "CoordinatedLeaderElection": _gate("31:a- 33:b-"),
     "CrossNamespaceVolumeDataSource": _gate("26:a-"),
     "ContainerStopSignals": _gate("33:a-"),

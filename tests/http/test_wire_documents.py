@@ -221,3 +221,29 @@ def test_what_clients_make_up_is_counted_without_names_of_its_own(wire: Wire) ->
     for number in range(1, 5):
         unknown(number)
     assert samples() == before
+
+
+def test_statusz_and_flagz_are_texts_for_people_and_kinds_for_whoever_asks_for_them(wire: Wire) -> None:
+    text = wire.get("/statusz").text
+    assert "\napiserver statusz\nWarning: This endpoint is not meant to be machine parseable" in text
+    assert "Emulation version: 1.36" in text
+    assert " /metrics /" in text
+    assert " /apis" not in text
+    assert "\nport=0\n" in wire.get("/flagz", Accept="application/json, */*").text
+
+    found = wire.get("/statusz", Accept="application/json;g=config.k8s.io;v=v1beta1;as=Statusz")
+    assert (found.json["kind"], found.json["apiVersion"]) == ("Statusz", "config.k8s.io/v1beta1")
+    assert found.json["uptimeSeconds"] >= 0
+    assert "warning" not in found.headers
+    old = wire.get("/flagz", Accept="application/json;g=config.k8s.io;v=v1alpha1;as=Flagz")
+    assert old.json["flags"]["port"] == "0"
+    assert old.headers["warning"].startswith('299 - "This version of the flagz endpoint is deprecated.')
+    for accept in ("application/json", "application/json;g=config.k8s.io;v=v1beta1;as=Flagz", "text/html"):
+        assert wire.get("/statusz", Accept=accept).status == 406
+
+
+def test_statusz_and_flagz_are_not_there_where_their_gates_are_off() -> None:
+    with serve("--feature-gates=ComponentStatusz=false,ComponentFlagz=false") as running:
+        wire = running.wire()
+        assert [wire.get(path).status for path in ("/statusz", "/flagz")] == [404, 404]
+        assert "/statusz" not in wire.get("/").json["paths"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -13,20 +13,24 @@ from apiserver.api.status import PlainError, method_not_allowed, unknown_resourc
 from apiserver.http.documents.discovery import AGGREGATED, Discovery
 from apiserver.http.documents.health import HEALTH, Health
 from apiserver.http.documents.issuer import PATHS, Issuer
+from apiserver.http.documents.zpages import About, ZPages
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON, PROTOBUF, check_routed, clauses, is_pretty, negotiate_plain
 from apiserver.messages import Request, Response
 
 
 class Documents:
-    """Answers for everything but resources. `openapi` and `metrics` are asked when needed."""
+    """Answers for everything but resources. `openapi` and `metrics` are asked when needed; `pages` are those of
+    /statusz and /flagz that are on.
+    """
 
     def __init__(
         self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], str],
-        openapi: Callable[[Request], Response | None], issuer: Issuer,
+        openapi: Callable[[Request], Response | None], issuer: Issuer, pages: Sequence[str], about: About,
     ) -> None:  # fmt: skip
         self._discovery, self._version, self._health = discovery, version, health
         self._metrics, self._openapi, self._issuer = metrics, openapi, issuer
+        self._zpages = ZPages(pages, about, self._paths)
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
 
     def forget(self) -> None:
@@ -57,6 +61,8 @@ class Documents:
         if path in ("metrics", "metrics/slis"):
             text = self._metrics() if path == "metrics" else self._health.indicators()
             return Response(200, text.encode(), CONTENT_TYPE)
+        if path in self._zpages.pages:
+            return self._zpages.answer(request, path)
         if path in PATHS and self._issuer.serves:
             if request.method != "GET":
                 raise method_not_allowed()
@@ -68,6 +74,7 @@ class Documents:
     def _paths(self) -> list[str]:
         upstreams = ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz"]
         upstreams += [f"/{path}" for path in PATHS] if self._issuer.serves else []
+        upstreams += [f"/{page}" for page in self._zpages.pages]
         # kubedra's own (apiserver/http/admin).
         own = ["/-/", "/docs", "/openapi.json"]
         return sorted(["/version", *upstreams, *own, *self._discovery.paths(), *self._health.paths()])

@@ -1,0 +1,49 @@
+"""What a server says of itself: /version, /statusz, /flagz."""
+
+from __future__ import annotations
+
+from platform import python_version
+from typing import Final
+
+from apiserver.api.features import RELEASES
+from apiserver.clock import now
+from apiserver.http.documents.zpages import About
+from apiserver.settings import Settings
+
+__all__ = ["about_of", "pages_of", "version_info"]
+
+#: The pages for people, by what turns them on.
+_GATES: Final = {"ComponentStatusz": "statusz", "ComponentFlagz": "flagz"}
+
+
+def about_of(settings: Settings) -> About:
+    """What the pages for people tell of a server that starts now."""
+    major, minor = settings.features.release
+    version = version_info(settings)["gitVersion"].removeprefix("v")
+    return About(now(), f"Python {python_version()}", version, f"{major}.{minor}", settings.flags)
+
+
+def pages_of(settings: Settings) -> tuple[str, ...]:
+    """The pages for people that are on."""
+    return tuple(page for gate, page in _GATES.items() if settings.features.enabled(gate))
+
+
+def version_info(settings: Settings) -> dict[str, str]:
+    """/version of the emulated release."""
+    major, minor = settings.features.release
+    lowest = max((major, minor - 1), RELEASES[0])
+    return {
+        "major": str(major),
+        "minor": str(minor),
+        "emulationMajor": str(major),
+        "emulationMinor": str(minor),
+        "minCompatibilityMajor": str(lowest[0]),
+        "minCompatibilityMinor": str(lowest[1]),
+        "gitVersion": f"v{major}.{minor}.2",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "gc",
+        "platform": "linux/amd64",
+    }
