@@ -20,7 +20,7 @@ from datetime import timedelta
 from apiserver import clock
 from apiserver.api.metrics import Counter, Family, Histogram
 from controllers.claims.evictions import Eviction, Evictions
-from controllers.claims.pods import group_key, pod_statuses_equal
+from controllers.claims.pods import claim_names, group_key, is_for_any_pod, pod_statuses_equal
 from controllers.generatedclaims import Remembered
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -70,7 +70,8 @@ class DeviceTaintEviction(ControllerComponent):
         self._client, self._enabled = client.named("kube-controller-manager"), features.enabled(GATE)
         self._with_groups = features.enabled(GROUPS_GATE)
         self._recorder = CoreEventRecorder(self._client, NAME)
-        self._evictions = Evictions(self._with_groups)
+        self._for_workloads = features.enabled("DRAReservedForWorkloads")
+        self._evictions = Evictions(self._with_groups, self._for_workloads)
         self._due: dict[str, Eviction] = {}
         self._evicted = Remembered(500)
         self._controller = Controller(NAME, self.reconcile, workers=_WORKERS)
@@ -82,6 +83,9 @@ class DeviceTaintEviction(ControllerComponent):
         if self._enabled:
             self._pods, self._claims, self._slices = (
                 informers.of(kind) for kind in (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES)
+            )
+            self._pods_of_claim = self._pods.index(
+                "claims", lambda pod: (f"{pod['metadata']['namespace']}/{name}" for name in claim_names(pod))
             )
             self._members = self._pods.index("group", lambda pod: (key,) if (key := group_key(pod)) else ())
             self._rules, self._statuses = None, None
@@ -134,7 +138,7 @@ class DeviceTaintEviction(ControllerComponent):
         claim = new or old
         assert claim is not None, "a change has a before or an after"
         self._evictions.set_claim(key_of(claim), new)
-        if old is not None and _users(old) != _users(claim):
+        if old is not None and (_users(old) != _users(claim) or is_for_any_pod(old) != is_for_any_pod(claim)):
             self._check_users(old)
         self._check_users(claim)
 
@@ -147,6 +151,10 @@ class DeviceTaintEviction(ControllerComponent):
         self._due.pop(_pod_item(pod), None)
 
     def _check_users(self, claim: Json) -> None:
+        if self._for_workloads and is_for_any_pod(claim):
+            for consumer in self._pods_of_claim.get(key_of(claim)):
+                self._check(consumer)
+            return
         namespace = claim["metadata"]["namespace"]
         for user in _users(claim):
             key, kind = f"{namespace}/{user['name']}", (user.get("apiGroup", ""), user["resource"])

@@ -39,6 +39,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "cronjob-controller": "controllers.cronjob",
         "job-controller": "controllers.jobs",
         "resourceclaim-controller": "controllers.resourceclaim",
+        "workload-references-controller": "controllers.workloadreferences",
         "device-taint-eviction-controller": "controllers.devicetainteviction",
         "resourcepoolstatusrequest-controller": "controllers.resourcepoolstatusrequest",
         "podgroup-protection-controller": "controllers.podgroupprotection",

@@ -23,8 +23,10 @@ from controllers.claims.pods import (
     claim_reference,
     controller_of,
     is_done,
+    is_for_any_pod,
     is_reserved_for_pod,
     not_for_pod,
+    reserved,
 )
 from controllers.generatedclaims import GeneratedClaims, Remembered, templates_of
 from controllers.groupclaims import GroupClaims
@@ -62,6 +64,7 @@ class ResourceClaims(ControllerComponent):
     def __init__(self, client: Client, informers: Informers, features: Any) -> None:
         self._client = client.named(_MANAGER)
         self._with_groups: bool = features.enabled(GROUPS_GATE)
+        self._for_workloads: bool = features.enabled("DRAReservedForWorkloads")
         self._recorder = CoreEventRecorder(client, "resource_claim")
         self._pods = informers.of(PODS)
         self._claims, self._templates = (
@@ -158,9 +161,10 @@ class ResourceClaims(ControllerComponent):
         if reference.check_owner and not_for_pod(pod, claim, self._with_groups):
             return False
         allocated = "allocation" in claim.get("status", {})
-        return (
-            bool(pod["spec"].get("nodeName")) and allocated and not is_reserved_for_pod(pod, claim, self._with_groups)
-        )
+        return bool(pod["spec"].get("nodeName")) and allocated and not self._is_reserved(pod, claim)
+
+    def _is_reserved(self, pod: Json, claim: Json) -> bool:
+        return is_reserved_for_pod(pod, claim, self._with_groups, self._for_workloads)
 
     def _is_of_group(self, pod: Json, entry: Json) -> bool:
         """Whether the claim of an entry is made for the pod's group, which is no work for the pod. A missing group is
@@ -238,12 +242,9 @@ class ResourceClaims(ControllerComponent):
                 continue
             if reference.check_owner and (reason := not_for_pod(pod, claim, self._with_groups)):
                 raise NotYetError(reason)
-            status = claim.get("status", {})
-            if "allocation" in status and not is_reserved_for_pod(pod, claim, self._with_groups):
-                entries = [*(status.get("reservedFor") or ()), bind_to(pod, group, entry)]
-                await self._client.update_status(
-                    RESOURCE_CLAIMS, {**claim, "status": {**status, "reservedFor": entries}}
-                )
+            if "allocation" in claim.get("status", {}) and not self._is_reserved(pod, claim):
+                status = reserved(claim, bind_to(pod, group, entry), self._for_workloads)
+                await self._client.update_status(RESOURCE_CLAIMS, {**claim, "status": status})
 
     async def _sync_claim(self, claim: Json) -> None:
         status = claim.get("status", {})
@@ -251,7 +252,9 @@ class ResourceClaims(ControllerComponent):
         users = [ref for ref in before if await self._in_use(claim, ref)]
         finalizer = FINALIZER in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
-        if len(users) < len(before):
+        # Whoever held a claim for a workload takes the reference away, and leaves the rest to this controller.
+        left = self._for_workloads and not before and is_for_any_pod(claim)
+        if len(users) < len(before) or left:
             release = finalizer and not users
             claim = await self._release(claim, users, deallocate=release)
             if finalizer and "allocation" not in claim.get("status", {}):

@@ -112,8 +112,8 @@ class _Pool:
 class Evictions:
     """What has to be evicted. Methods that take a change give the allocated claims whose eviction changed by it."""
 
-    def __init__(self, with_groups: bool = False) -> None:
-        self._with_groups = with_groups
+    def __init__(self, with_groups: bool = False, for_workloads: bool = False) -> None:
+        self._with_groups, self._for_workloads = with_groups, for_workloads
         self._pools: dict[PoolID, _Pool] = {}
         self._rules: dict[str, Object] = {}
         self._claims: dict[str, Object] = {}
@@ -188,11 +188,12 @@ class Evictions:
         claim = self._claims.get(key)
         if claim is None or (reference.check_owner and not_for_pod(pod, claim, self._with_groups)):
             return None
-        return self._of_claim.get(key) if is_reserved_for_pod(pod, claim, self._with_groups) else None
+        used = is_reserved_for_pod(pod, claim, self._with_groups, self._for_workloads)
+        return self._of_claim.get(key) if used else None
 
     def supposing(self, rule: Object) -> Evictions:
         """How it would be if this rule, and no other, evicted. What is there is shared, not changed."""
-        supposed = Evictions(self._with_groups)
+        supposed = Evictions(self._with_groups, self._for_workloads)
         supposed._pools, supposed._claims = self._pools, self._claims
         supposed.set_rule(
             None, {**rule, "spec": {**rule["spec"], "taint": {**rule["spec"]["taint"], "effect": NO_EXECUTE}}}

@@ -146,8 +146,12 @@ def not_for_group(group: Object, claim: Object) -> str | None:
     return f"ResourceClaim {claim_name} was not created for PodGroup {group_label} (PodGroup is not owner)"
 
 
-def is_reserved_for_pod(pod: Object, claim: Object, workload_claims: bool = False) -> bool:
-    """Whether the pod (or, with workload claims, its group) may use the allocated claim now."""
+def is_reserved_for_pod(pod: Object, claim: Object, workload_claims: bool = False, for_workloads: bool = False) -> bool:
+    """Whether the pod (or, with workload claims, its group) may use the allocated claim now. `for_workloads`: a claim
+    may be reserved for all the pods that name it, as those of one workload (the gate DRAReservedForWorkloads).
+    """
+    if for_workloads and is_for_any_pod(claim):
+        return True
     uid = (pod.get("metadata") or {}).get("uid") or ""
     group = group_name(pod) if workload_claims else None
     for consumer in (claim.get("status") or {}).get("reservedFor") or ():
@@ -157,6 +161,38 @@ def is_reserved_for_pod(pod: Object, claim: Object, workload_claims: bool = Fals
         if is_group and group is not None and consumer.get("name") == group:
             return True
     return False
+
+
+def is_for_any_pod(claim: Object) -> bool:
+    """Whether every pod that names the claim may use it."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return bool(allocation.get("reservedForAnyPod"))
+
+
+def reserved(claim: Object, consumer: Object, for_workloads: bool = False) -> dict[str, Any]:
+    """The status of an allocated claim with one more consumer (a pod, or its group).
+
+    With `for_workloads` the first consumer of a claim for a workload brings the workload's reference instead of its own
+    and opens the claim for all pods; those that come later add nothing. A list that already holds pods goes on so:
+    it was begun without the gate.
+    """
+    status = dict(claim.get("status") or {})
+    users = list(status.get("reservedFor") or ())
+    workload = (claim.get("spec") or {}).get("reservedFor") if for_workloads else None
+    if workload is not None and not users:
+        users = [workload]
+    if for_workloads and any(_is_workload(user, workload) for user in users):
+        status["allocation"] = {**(status.get("allocation") or {}), "reservedForAnyPod": True}
+    elif consumer not in users:
+        users.append(consumer)
+    status["reservedFor"] = users
+    return status
+
+
+def _is_workload(user: Object, workload: Object | None) -> bool:
+    """Whether a consumer stands for pods that are not listed. A PodGroup stands for its members alone."""
+    kind = (user.get("apiGroup") or "", user.get("resource"))
+    return user == workload or kind not in (("", "pods"), (_SCHEDULING_GROUP, "podgroups"))
 
 
 def bind_to(pod: Object, group: Object | None, entry: Object) -> dict[str, str]:

@@ -247,7 +247,11 @@ class NodeAgent(ControllerComponent):
 
     def _dra_features(self) -> DraFeatures:
         enabled = self._features.enabled
-        return DraFeatures(enabled("DRAExtendedResource"), enabled("DRAWorkloadResourceClaims"))
+        return DraFeatures(
+            extended_resources=enabled("DRAExtendedResource"),
+            workload_claims=enabled("DRAWorkloadResourceClaims"),
+            for_workloads=enabled("DRAReservedForWorkloads"),
+        )
 
     async def _read_live(self, pod: Json, name: str) -> Json:
         return await self._client.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])
@@ -255,12 +259,10 @@ class NodeAgent(ControllerComponent):
     async def _read_claim(self, pod: Json, name: str) -> Json:
         """The claim as it was last seen, where that serves the pod; else as it is."""
         claim = self._claims.get(f"{pod['metadata']['namespace']}/{name}") if self._claims is not None else None
-        if (
-            claim is not None
-            and (claim.get("status") or {}).get("allocation")
-            and is_reserved_for_pod(pod, claim, self._features.enabled("DRAWorkloadResourceClaims"))
-        ):
-            return claim
+        if claim is not None and (claim.get("status") or {}).get("allocation"):
+            gates = self._dra_features()
+            if is_reserved_for_pod(pod, claim, gates.workload_claims, gates.for_workloads):
+                return claim
         return await self._read_live(pod, name)
 
 

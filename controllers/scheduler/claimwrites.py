@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from apiserver import clock
 from apiserver.api.status import StatusError
 from controllers.claims import is_reserved_for_pod
-from controllers.claims.pods import FINALIZER
+from controllers.claims.pods import FINALIZER, reserved
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.times import go_time
@@ -109,9 +109,8 @@ class ClaimWriter:
                 raise PluginError(f"claim {name} got allocated elsewhere in the meantime")
             claim = await self._protect(claim, name)
             status = {**(claim.get("status") or {}), "allocation": allocation}
-        users = status.get("reservedFor") or []
-        # Another member may have reserved the claim for the group meanwhile.
-        status["reservedFor"] = users if consumer in users else [*users, consumer]
+        # Another member may have reserved the claim for the group meanwhile, or for the workload.
+        status = reserved({**claim, "status": status}, consumer, self._groups.for_workloads)
         if self._devices.conditions:
             held = status.get("allocation")
             if held is None:
@@ -244,7 +243,9 @@ class ClaimWriter:
         if group is None or self._groups.is_placed(group):
             return ""
         for claim in self._groups.claims_of(group, self._claims.get):
-            if "allocation" not in (claim.get("status") or {}) or not self._groups.is_reserved(pod.pod, claim):
+            if "allocation" not in (claim.get("status") or {}) or not self._groups.is_reserved_for_group(
+                pod.pod, claim
+            ):
                 continue
             if await self._remove_consumer(claim, group["metadata"]["uid"]):
                 return "ResourceClaim unreserved for PodGroup"

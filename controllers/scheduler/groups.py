@@ -33,7 +33,14 @@ class PodGroups:
     on its way to a node.
     """
 
-    def __init__(self, informers: Informers | None = None, is_assumed: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(
+        self,
+        informers: Informers | None = None,
+        is_assumed: Callable[[str], bool] = lambda _: False,
+        for_workloads: bool = False,
+    ) -> None:
+        """`for_workloads`: claims may be reserved for all pods of a workload (the gate DRAReservedForWorkloads)."""
+        self.for_workloads = for_workloads
         self.enabled = informers is not None
         self._is_assumed = is_assumed
         if informers is not None:
@@ -45,7 +52,11 @@ class PodGroups:
         return not_for_pod(pod, claim, self.enabled)
 
     def is_reserved(self, pod: Json, claim: Json) -> bool:
-        """For the pod, or for its group."""
+        """For the pod, for its group, or for whatever pod names it."""
+        return is_reserved_for_pod(pod, claim, self.enabled, self.for_workloads)
+
+    def is_reserved_for_group(self, pod: Json, claim: Json) -> bool:
+        """For the pod or its group, named as such."""
         return is_reserved_for_pod(pod, claim, self.enabled)
 
     def of(self, pod: Json) -> Json | None:

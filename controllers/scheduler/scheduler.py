@@ -35,7 +35,7 @@ from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.evictions import Evictions
 from controllers.scheduler.extended import ClassNames
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, hints_of
-from controllers.scheduler.groups import NO_GROUPS, PodGroups
+from controllers.scheduler.groups import PodGroups
 from controllers.scheduler.groupstatus import GATE as GROUPS_GATE
 from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
@@ -75,10 +75,12 @@ class Scheduler:
         )
         self.cache, self.nominator = Cache(), Nominator()
         self.reach = DeviceReach(self.allocator.allocated)
-        with_groups = gates.enabled("DRAWorkloadResourceClaims")
-        self.claims = ClaimCache(
-            self.allocator.allocated, PodGroups(informers, self.cache.is_assumed) if with_groups else NO_GROUPS
+        groups = PodGroups(
+            informers if gates.enabled("DRAWorkloadResourceClaims") else None,
+            self.cache.is_assumed,
+            gates.enabled("DRAReservedForWorkloads"),
         )
+        self.claims = ClaimCache(self.allocator.allocated, groups)
         self.classes = ClassNames() if gates.enabled("DRAExtendedResource") else None
         self._pods, self._namespaces = informers.of(PODS), informers.of(NAMESPACES)
         self._workloads = Workloads(informers)

@@ -40,6 +40,8 @@ class DraFeatures:
 
     extended_resources: bool = True
     workload_claims: bool = False
+    for_workloads: bool = False
+    """Claims may be reserved for all pods that name them (DRAReservedForWorkloads)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ class DraManager:
         if check_owner and (reason := not_for_pod(pod, claim, groups)):
             raise DraError(reason)
         meta, uid = pod["metadata"], claim["metadata"].get("uid", "")
-        if not is_reserved_for_pod(pod, claim, groups):
+        if not is_reserved_for_pod(pod, claim, groups, self._features.for_workloads):
             raise DraError(f"pod {meta['name']} ({meta['uid']}) is not allowed to use ResourceClaim {name} ({uid})")
         return claim
 
