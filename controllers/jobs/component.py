@@ -125,8 +125,10 @@ class Jobs(Workload):
             return None
         began, action, result = clock.now(), "reconciling", "error"
         satisfied = self._expectations.satisfied(key)
+        # As of now, like the pods: an event that comes meanwhile must not make a pod count that was counted before.
+        removing = frozenset(self._removing)
         pods = await self._claimed(owner)
-        look = Look.at(owner, pods, self._removing, self._gates, clock.now(), self._records.get(key, Record()))
+        look = Look.at(owner, pods, removing, self._gates, clock.now(), self._records.get(key, Record()))
         try:
             action, failure, again = await self._look(look, satisfied)
             if failure is not None:

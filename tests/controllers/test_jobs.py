@@ -4,14 +4,18 @@ says.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from apiserver.clock import now
 from controllers.jobs.indexes import first_pending, format_indexes, parse_indexes
+from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import CORE_EVENTS, JOBS, PODS
 from controllers.runtime.times import go_time
+from controllers.workloads.podcontrol import PodControl
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
@@ -93,6 +97,42 @@ def test_as_many_pods_as_may_run_at_once_until_enough_have_succeeded() -> None:
             assert job["status"]["completionTime"] >= job["status"]["startTime"]
             assert await the_pods(world) == []
             assert {"SuccessfulCreate", "Completed"} == await reasons(world)
+
+    run(scenario)
+
+
+def test_every_pod_counts_once_although_what_happens_to_pods_is_seen_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    apply_all, create_pod = Informer._apply_all, PodControl.create_pod
+
+    async def late(informer: Informer, batch: list[Any]) -> None:
+        if informer.kind == PODS:
+            await asyncio.sleep(0.25)
+        await apply_all(informer, batch)
+
+    async def slow(control: PodControl, owner: Json, pod: Json) -> Json:
+        await asyncio.sleep(0.2)
+        return await create_pod(control, owner, pod)
+
+    monkeypatch.setattr(Informer, "_apply_all", late)
+    monkeypatch.setattr(PodControl, "create_pod", slow)
+
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(completions=12, parallelism=4))
+
+            async def succeed() -> None:
+                async with aclosing(world.client.watch(PODS, "ns")) as batches:
+                    async for batch in batches:
+                        for number, event in enumerate(batch):
+                            if event.type == "ADDED":
+                                await asyncio.sleep(0.05 * number)
+                                await set_phase(world, event.object, "Succeeded")
+
+            ending = asyncio.create_task(succeed())
+            job = await world.until(JOBS, "ns/j", lambda job: job["status"].get("completionTime"))
+            ending.cancel()
+            assert numbers(job) == (0, 12, 0)
+            assert len(await the_pods(world, counted=True)) == 12
 
     run(scenario)
 
