@@ -24,6 +24,7 @@ from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
 from apiserver.admission.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.podgroups import PodGroupProtection, PodGroupWorkloadExists
+from apiserver.admission.podsecurity import PodSecurity
 from apiserver.admission.priority import Priority
 from apiserver.admission.resource_quota import ResourceQuota
 from apiserver.admission.runtime_class import RuntimeClass
@@ -119,6 +120,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "ServiceAccount": ServiceAccount,
     "NodeRestriction": NodeRestriction,
     "TaintNodesByCondition": TaintNodesByCondition,
+    "PodSecurity": PodSecurity,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
     "DefaultStorageClass": DefaultStorageClass,

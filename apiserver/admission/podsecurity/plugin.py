@@ -1,0 +1,156 @@
+"""The admission plugin: pods are refused that break what their namespace enforces; who writes a pod, or a template of
+pods, is warned of what would be; who tightens a namespace is told which of its pods would no longer be let in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.admission.podsecurity.checks import NEWEST, findings
+from apiserver.admission.podsecurity.policies import PRIVILEGED, Standard, policy_of
+from apiserver.admission.podsecurity.subjects import PodToCheck
+from apiserver.api.status import forbidden, invalid
+from apiserver.registry.admission import Attributes, Plugin
+from apiserver.registry.resource import Resource
+
+if TYPE_CHECKING:
+    from apiserver.registry.store import Registry
+
+__all__ = ["PodSecurity"]
+
+Json = dict[str, Any]
+
+_NAMESPACES: Final = ("", "namespaces")
+_PODS: Final = ("", "pods")
+_TEMPLATE: Final = ("spec", "template")
+#: Where kinds have their template of pods.
+_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("", "podtemplates"): ("template",),
+    ("", "replicationcontrollers"): _TEMPLATE,
+    ("apps", "daemonsets"): _TEMPLATE,
+    ("apps", "deployments"): _TEMPLATE,
+    ("apps", "replicasets"): _TEMPLATE,
+    ("apps", "statefulsets"): _TEMPLATE,
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
+    ("batch", "jobs"): _TEMPLATE,
+}
+#: Subresources of pods that leave the pod's specification alone.
+_OTHERS: Final = frozenset({"attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"})
+#: Pods of a namespace that are looked at when it is tightened.
+_MOST_PODS: Final = 3000
+
+
+class PodSecurity(Plugin):
+    name = "PodSecurity"
+    operations = frozenset({"CREATE", "UPDATE"})
+
+    def __init__(self) -> None:
+        self._newest = NEWEST
+
+    def use(self, registry: Registry) -> None:
+        self._newest = min(NEWEST, registry.features.release[1])
+
+    def handles(self, resource: Resource) -> bool:
+        kind = (resource.group, resource.plural)
+        return kind in (_NAMESPACES, _PODS) or kind in _TEMPLATES
+
+    def validate(self, attributes: Attributes) -> None:
+        kind = (attributes.resource.group, attributes.resource.plural)
+        if attributes.obj is None:
+            return
+        if kind == _PODS:
+            if attributes.subresource not in _OTHERS and _concerns(attributes.obj, attributes.old):
+                self._check(attributes, attributes.obj, enforced=True)
+        elif attributes.subresource:
+            return
+        elif kind == _NAMESPACES:
+            self._check_namespace(attributes, attributes.obj)
+        else:
+            template: Json = attributes.obj
+            for step in _TEMPLATES[kind]:
+                template = template.get(step) or {}
+            if template:
+                self._check(attributes, template, enforced=False)
+
+    def _check(self, attributes: Attributes, pod: Json, *, enforced: bool) -> None:
+        """Raises 403 where what is enforced is broken; else warns."""
+        namespace = attributes.ctx.lookup("", "namespaces", "", attributes.namespace)
+        policy, _ = policy_of(namespace["metadata"].get("labels") if namespace is not None else None)
+        if policy.privileged:
+            return
+        checked = _to_check(pod)
+        if enforced and (found := findings(policy.enforce, checked, self._newest)):
+            cause = f'violates PodSecurity "{policy.enforce}": {", ".join(map(str, found))}'
+            raise forbidden(attributes.resource.plural, attributes.resource.group, attributes.name, cause)
+        if found := findings(policy.warn, checked, self._newest):
+            attributes.ctx.warnings.append(f'would violate PodSecurity "{policy.warn}": {", ".join(map(str, found))}')
+
+    def _check_namespace(self, attributes: Attributes, namespace: Json) -> None:
+        """Raises 422 for labels that are new and wrong; warns of pods that break what is enforced from now on."""
+        policy, errors = policy_of(namespace["metadata"].get("labels"))
+        before, known = policy_of((attributes.old or {"metadata": {}})["metadata"].get("labels"))
+        if errors and (attributes.old is None or errors != known):
+            raise invalid("Namespace", "", attributes.name, errors)
+        enforce = policy.enforce
+        if attributes.old is None or enforce == before.enforce or enforce.level == PRIVILEGED:
+            return
+        if enforce.version != before.enforce.version or enforce.strictness > before.enforce.strictness:
+            attributes.ctx.warnings += self._breaking(attributes, enforce)
+
+    def _breaking(self, attributes: Attributes, enforce: Standard) -> Iterator[str]:
+        """Says which pods of a namespace break what it enforces from now on: one line for all with the same reasons."""
+        pods = [pod for pod in attributes.ctx.all_of("", "pods") if pod["metadata"].get("namespace") == attributes.name]
+        looked_at = _most_telling(pods)[:_MOST_PODS]
+        names: dict[str, list[str]] = {}
+        for pod in looked_at:
+            reasons = ", ".join(found.reason for found in findings(enforce, _to_check(pod), self._newest))
+            if reasons:
+                names.setdefault(reasons, []).append(pod["metadata"]["name"])
+        if len(looked_at) < len(pods):
+            yield (
+                f"new PodSecurity enforce level only checked against the first {len(looked_at)} of {len(pods)} existing"
+                " pods"
+            )
+        if names:
+            violate = f'violate the new PodSecurity enforce level "{enforce}"'
+            yield f'existing pods in namespace "{attributes.name}" {violate}'
+        yield from sorted(f"{_first_of(found)}: {reasons}" for reasons, found in names.items())
+
+
+def _to_check(pod: Mapping[str, Any]) -> PodToCheck:
+    """Of a pod or a template."""
+    return PodToCheck((pod.get("metadata") or {}).get("annotations") or {}, pod.get("spec") or {})
+
+
+def _concerns(pod: Json, old: Json | None) -> bool:
+    """Whether a pod is new, or has containers or images that it did not have."""
+    if old is None:
+        return True
+    fields = ("containers", "initContainers", "ephemeralContainers")
+    return any(_images(pod, field) != _images(old, field) for field in fields)
+
+
+def _images(pod: Json, field: str) -> list[tuple[str, str]]:
+    return [(container["name"], container.get("image", "")) for container in pod["spec"].get(field) or ()]
+
+
+def _most_telling(pods: list[Any]) -> list[Any]:
+    """One pod of each controller before the others that it made."""
+    first: list[Any] = []
+    others: list[Any] = []
+    seen = set()
+    for pod in pods:
+        owner = next((each for each in pod["metadata"].get("ownerReferences") or () if each.get("controller")), None)
+        repeated = owner is not None and owner["uid"] in seen
+        (others if repeated else first).append(pod)
+        if owner is not None:
+            seen.add(owner["uid"])
+    return first + others
+
+
+def _first_of(names: list[str]) -> str:
+    more = len(names) - 1
+    if not more:
+        return names[0]
+    return f"{min(names)} (and {more} other {'pod' if more == 1 else 'pods'})"

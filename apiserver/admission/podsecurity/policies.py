@@ -1,0 +1,81 @@
+"""What a namespace asks of its pods: a level and a version each for what is refused, warned of and audited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from apiserver.api.fielderrors import FieldError, Path, invalid
+
+__all__ = ["LATEST", "Policy", "Standard", "policy_of"]
+
+#: From the laxest to the strictest.
+LEVELS: Final = ("privileged", "baseline", "restricted")
+PRIVILEGED, _, RESTRICTED = LEVELS
+#: The version of whatever the server knows: newer than all others.
+LATEST: Final = 1 << 30
+_VERSION: Final = re.compile(r"v1\.([0-9]|[1-9][0-9]*)")
+_LABELS: Final = Path("metadata") / "labels"
+_PREFIX: Final = "pod-security.kubernetes.io/"
+
+
+class Standard(NamedTuple):
+    """A level as a minor version of Kubernetes defines it."""
+
+    level: str = PRIVILEGED
+    version: int = LATEST
+
+    def __str__(self) -> str:
+        return f"{self.level}:{'latest' if self.version == LATEST else f'v1.{self.version}'}"
+
+    @property
+    def strictness(self) -> int:
+        return LEVELS.index(self.level)
+
+
+class Policy(NamedTuple):
+    """What is enforced, audited and warned of."""
+
+    enforce: Standard = Standard()
+    audit: Standard = Standard()
+    warn: Standard = Standard()
+
+    @property
+    def privileged(self) -> bool:
+        """Whether it asks for nothing."""
+        return all(standard.level == PRIVILEGED for standard in self)
+
+
+_PRIVILEGED: Final = Policy()
+
+
+def policy_of(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError]]:
+    """The policy of a namespace with these labels, and what is wrong with them. A level that is none is enforced as
+    `restricted`, but neither audited nor warned of. What is enforced is warned of, too, unless the labels say
+    otherwise.
+    """
+    if not labels or not any(label.startswith(_PREFIX) for label in labels):
+        return _PRIVILEGED, []
+    errors: list[FieldError] = []
+    enforce = _standard(labels, "enforce", RESTRICTED, errors)
+    audit = _standard(labels, "audit", PRIVILEGED, errors)
+    warn = _standard(labels, "warn", PRIVILEGED, errors)
+    known = labels.get(f"{_PREFIX}enforce") in LEVELS
+    if known and f"{_PREFIX}warn" not in labels and enforce.strictness > warn.strictness:
+        own = f"{_PREFIX}warn-version" in labels
+        warn = Standard(enforce.level, warn.version if own else enforce.version)
+    return Policy(enforce, audit, warn), errors
+
+
+def _standard(labels: Mapping[str, str], mode: str, unknown: str, errors: list[FieldError]) -> Standard:
+    level = labels.get(_PREFIX + mode, PRIVILEGED)
+    if level not in LEVELS:
+        errors.append(invalid(_LABELS.key(_PREFIX + mode), level, f"must be one of {', '.join(LEVELS)}"))
+        level = unknown
+    label = f"{_PREFIX}{mode}-version"
+    version = labels.get(label, "latest")
+    found = _VERSION.fullmatch(version)
+    if found is None and version != "latest":
+        errors.append(invalid(_LABELS.key(label), version, 'must be "latest" or "v1.x"'))
+    return Standard(level, int(found[1]) if found else LATEST)
