@@ -277,10 +277,11 @@ class Process:
         if not self._components:
             return None
         from apiserver.http.handlers.authenticator import ADMIN
+        from apiserver.http.kubelets import KUBELETS
         from apiserver.inprocess import InProcess
         from controllers.manager import Manager
         from controllers.node.dra.checkpoint import CheckpointError
-        from controllers.options import Options, PluginDirs
+        from controllers.options import Options, PluginDirs, Processes
         from controllers.runtime.client import Client
         from controllers.runtime.transport import TransportError
         from controllers.unattended import unattended
@@ -295,6 +296,13 @@ class Process:
             devices=settings.devices,
             profile=settings.profile,
             storage_class=settings.storage_class,
+            run=Processes(
+                directory=settings.data_dir / "run",
+                announcements=settings.data_dir / KUBELETS,
+                cdi=Processes.cdi_of(plugins, settings.cdi_dirs),
+            )
+            if settings.run
+            else None,
             plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,
             emulated_version=features.release,
             gates=features.settings,

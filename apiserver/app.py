@@ -39,6 +39,7 @@ from apiserver.http.handlers.chain import HandlerChain, Link
 from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.errors import Errors
 from apiserver.http.handlers.routes import Routes
+from apiserver.http.kubelets import KUBELETS, Kubelets
 from apiserver.http.rest import Rest
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.relay import AsgiApp
@@ -115,6 +116,7 @@ class Server:
         )
         self.registry.reservations["", "services"] = network
         self._built_in = BuiltIn(self.registry, settings, network)
+        self.registry.kubelets = Kubelets(settings.data_dir / KUBELETS)
         self.catalog = self._make_catalog()
         self.webhooks = Webhooks(
             settings.service_addresses,

@@ -175,6 +175,20 @@ def parser() -> argparse.ArgumentParser:
         help="the first node has real drivers, and the kubelet's files there",
     )
     own.add_argument(
+        "--run",
+        action="store_true",
+        help="containers that have a command run as processes of this machine, as who started the server; on loopback",
+    )
+    own.add_argument(
+        "--cdi-dir",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --run: where drivers put CDI files, after /etc/cdi, /var/run/cdi and cdi in the plugin directory;"
+        " may be given again",
+    )
+    own.add_argument(
         "--registry-dir",
         type=Path,
         metavar="DIR",

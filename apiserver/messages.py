@@ -104,7 +104,8 @@ class Response:
 class Stream:
     """An answer in chunks (a watch), which are set once it is made. `close` ends it; the server ends it by finishing
     the iterator. `sent` counts the bytes of the chunks so far; each of `when_ended` is called once when there are no
-    more. `inside`: for a client in this process.
+    more. `inside`: for a client in this process. With status 101 it takes the connection over: `incoming` gets what the
+    client sends from then on.
     """
 
     status: int
@@ -112,6 +113,7 @@ class Stream:
     headers: tuple[tuple[str, str], ...] = ()
     chunks: AsyncIterator[bytes] = field(init=False)
     sent: int = 0
+    incoming: Callable[[bytes], object] | None = None
     inside: bool = False
     when_ended: list[Callable[[], object]] = field(default_factory=list)
 

@@ -63,6 +63,8 @@ class Settings:
     devices: str
     profile: str
     storage_class: str
+    run: bool
+    cdi_dirs: tuple[Path, ...]
     plugin_dir: Path | None
     registry_dir: Path | None
     compaction_interval: float
@@ -155,6 +157,8 @@ def read(arguments: Sequence[str]) -> Settings:
         devices=given.devices,
         profile=_profile(given.profile),
         storage_class=given.storage_class,
+        run=given.run,
+        cdi_dirs=tuple(path.absolute() for path in given.cdi_dir),
         plugin_dir=plugin_dir,
         registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
         compaction_interval=_seconds("--etcd-compaction-interval", given.etcd_compaction_interval),
@@ -251,6 +255,12 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
         loopback = ipaddress.ip_address(given.bind_address).is_loopback
     except ValueError:
         raise SettingsError(f"--bind-address {given.bind_address}: not an IP address") from None
+    if given.run and not loopback:
+        raise SettingsError(
+            f"--run with --bind-address {given.bind_address}: commands of pods would run for others; loopback alone"
+        )
+    if given.run and _clock(given.clock) is not None:
+        raise SettingsError("--run with --clock virtual: processes follow the system's clock")
     if not loopback and tokens is None:
         raise SettingsError(
             f"--bind-address {given.bind_address}: access is open without --token-auth-file, so only loopback addresses"

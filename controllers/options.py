@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -40,6 +40,22 @@ class NodeLifecycleOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Processes:
+    """Containers as processes: `directory` has their files, `announcements` is where the API server learns how to reach
+    them, `cdi` are the directories of CDI files, of which the last counts most.
+    """
+
+    directory: Path
+    announcements: Path
+    cdi: tuple[Path, ...] = ()
+
+    @staticmethod
+    def cdi_of(plugins: Path | None, more: Iterable[Path]) -> tuple[Path, ...]:
+        """The directories that runtimes read, that of a node's drivers, and further ones."""
+        return (Path("/etc/cdi"), Path("/var/run/cdi"), *((plugins / "cdi",) if plugins else ()), *more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`host` names the place in events and leases; `seed` makes free choices (equal nodes, generated suffixes)
     repeatable; `gates` are the feature gates that were given explicitly (name to on or off), on top of the emulated
@@ -49,7 +65,8 @@ class Options:
     names ("none": no devices, no class), or with the hardware of a `profile`; the first of them has real drivers where
     `plugin_dirs` is given. `node` instead: the node agent is the kubelet of this one node, whoever else is there.
     `storage_class` names the default class of the emulated provisioner, which is made at start; "" makes none.
-    `sync_frequency` is how often a kubelet looks again at what cannot go on.
+    With `run` containers that have a command are processes. `sync_frequency` is how often a kubelet looks again at what
+    cannot go on.
     """
 
     nodes: int = 0
@@ -59,6 +76,7 @@ class Options:
     node: str = ""
     plugin_dirs: PluginDirs | None = None
     storage_class: str = ""
+    run: Processes | None = None
     sync_frequency: timedelta = timedelta(seconds=60)
     host: str = "kubedra"
     seed: int | None = None

@@ -150,15 +150,18 @@ class Kube:
         driver: Driver | None = None,
         plugin_dir: Path | str | None = None,
         registry_dir: Path | str | None = None,
+        run: bool = False,
         **options: Any,
     ) -> Json:
         """An emulated node; see `Client.add_node`. With a plugin directory it is a process of its own with real
-        drivers, which `node` gives; see `kubedra.node_process`. A `kubedra.driver.Driver` is started with it.
+        drivers, which `node` gives; see `kubedra.node_process`. A `kubedra.driver.Driver` is started with it. With
+        `run` it is such a process, too, and containers that have a command are processes.
         """
-        if plugin_dir is not None or driver is not None:
+        if plugin_dir is not None or driver is not None or run:
             from kubedra.node_process import NodeProcess
 
-            self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir)
+            flags = ("--run",) if run else ()
+            self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir, args=flags)
             node.start()
             made = self.wait(f"node/{name}", "condition=Ready", fail_fast=False)
             if driver is not None:

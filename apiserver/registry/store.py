@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from apiserver.messages import User
     from apiserver.registry.admission import Chain
     from apiserver.registry.authority import Authority, Identity
+    from apiserver.registry.kubelets import Kubelets
     from apiserver.registry.reservations import Reservations
     from apiserver.storage.cache import Cache, WatchCache
     from apiserver.storage.types import RevisionLog
@@ -87,6 +88,8 @@ class Registry:
         self.identity: Identity | None = None
         #: what objects of a resource take of what its objects share, by (group, plural); filled before the stores.
         self.reservations: dict[tuple[str, str], Reservations] = {}
+        #: the nodes whose containers are processes; None where no node can run any.
+        self.kubelets: Kubelets | None = None
         #: stores what a function makes of an object, for rules; set by whoever wires the server.
         self.rewrite: Rewrite | None = None
         self.kinds = Kinds()

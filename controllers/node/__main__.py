@@ -14,10 +14,11 @@ import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from controllers.__main__ import run
 from controllers.flags import FlagError, Given, OneLineParser, add_cluster, address, cluster, duration, gates, release
-from controllers.options import Options, PluginDirs
+from controllers.options import Options, PluginDirs, Processes
 
 _EPILOG = """\
 A driver announces itself by a socket in the registry directory, as to a kubelet:
@@ -46,6 +47,20 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         help="where drivers announce themselves (default: registry in the plugin directory)",
+    )
+    flags.add_argument(
+        "--run",
+        action="store_true",
+        help="containers that have a command run as processes of this machine; with a server on loopback alone",
+    )
+    flags.add_argument(
+        "--cdi-dir",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --run: where drivers put CDI files, after /etc/cdi, /var/run/cdi and cdi in the plugin directory;"
+        " may be given again",
     )
     flags.add_argument(
         "--sync-frequency",
@@ -77,10 +92,12 @@ def read(arguments: Sequence[str] | None) -> Given:
     if frequency <= timedelta():
         raise FlagError(f"--sync-frequency {given.sync_frequency}: must be positive")
     plugins = given.plugin_dir.absolute()
+    reached = cluster(given)
     options = Options(
         host=given.name,
         node=given.name,
         plugin_dirs=PluginDirs(plugins=plugins, registry=(given.registry_dir or plugins / "registry").absolute()),
+        run=_processes(given, plugins, reached.server) if given.run else None,
         sync_frequency=frequency,
         gates=gates(given.feature_gates),
         emulated_version=release(given.emulated_version),
@@ -88,13 +105,24 @@ def read(arguments: Sequence[str] | None) -> Given:
     if given.attached:
         threading.Thread(target=_when_stdin_ends, daemon=True).start()
     return Given(
-        cluster=cluster(given),
+        cluster=reached,
         options=options,
         names=("node-agent",),
         election=None,
         health=address(given.healthz_bind_address),
         verbosity=given.verbose,
     )
+
+
+def _processes(given: argparse.Namespace, plugins: Path, server: str) -> Processes:
+    """Raises FlagError where others than whoever uses this machine say what runs."""
+    host = urlsplit(server).hostname or ""
+    if host != "localhost" and not host.startswith("127.") and host != "::1":
+        raise FlagError(f"--run with the server {server}: commands of pods would run for others; loopback alone")
+    # A server keeps its kubeconfig in its data directory, and looks there for kubelets.
+    known = given.kubeconfig.absolute().parent if given.kubeconfig else plugins
+    cdi = Processes.cdi_of(plugins, (path.absolute() for path in given.cdi_dir))
+    return Processes(directory=plugins / "run", announcements=known / "kubelets", cdi=cdi)
 
 
 def _when_stdin_ends() -> None:

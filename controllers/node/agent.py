@@ -19,6 +19,7 @@ from apiserver.api.status import StatusError
 from controllers.claims.pods import claim_names, is_reserved_for_pod
 from controllers.node.addresses import PodAddresses
 from controllers.node.annotations import is_emulated
+from controllers.node.containers import EMULATED
 from controllers.node.devicefaults import NONE as NO_FAULTS
 from controllers.node.devicefaults import DeviceFaults, device_faults
 from controllers.node.dra.checkpoint import NoCheckpoint
@@ -26,7 +27,7 @@ from controllers.node.dra.drivers import ClaimId
 from controllers.node.dra.emulated import EmulatedDrivers, EmulatedHealth
 from controllers.node.dra.manager import DraFeatures, DraManager
 from controllers.node.dra.metrics import DraMetrics
-from controllers.node.kubelet import Host, Kubelet, Timings
+from controllers.node.kubelet import Host, Kubelet, Timings, WithHealth
 from controllers.node.registration import Registration
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -37,6 +38,8 @@ from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json, key_of
 
 if TYPE_CHECKING:
     from controllers.node.grpc.host import PluginHost
+    from controllers.node.run.containers import ProcessContainers
+    from controllers.node.run.server import RunServer
 
 NAME = "node-agent"
 
@@ -67,6 +70,7 @@ class NodeAgent(ControllerComponent):
         self._dra_metrics = DraMetrics()
         self._plugins = self._plugin_host(options.plugin_node) if options.plugin_dirs is not None else None
         self._kubelets: dict[str, _Running] = {}
+        self._run_server: RunServer | None = None
         self._gone: dict[str, Json] = {}
         self._group: asyncio.TaskGroup | None = None
         for informer in (self._nodes, self._pods, self._claims, self._registration.slices):
@@ -91,7 +95,13 @@ class NodeAgent(ControllerComponent):
         await self._registration.provision()
         async with asyncio.TaskGroup() as group:
             self._group = group
-            await self._controller.run()
+            try:
+                await self._controller.run()
+            finally:
+                for running in self._kubelets.values():
+                    running.stop()
+                if self._run_server is not None:
+                    await self._run_server.close()
 
     async def begin_anew(self) -> None:
         """The nodes that were asked for, once more: the store was emptied."""
@@ -194,12 +204,41 @@ class NodeAgent(ControllerComponent):
                 features, metrics = self._dra_features(), self._dra_metrics
                 drivers = EmulatedDrivers(lambda: self._faults(node), self._results)
                 manager = DraManager(drivers, self._read_claim, NoCheckpoint(), features, metrics)
-                kubelet = Kubelet(host, manager, recorder, self._emulated_health(node, manager))
+                health: WithHealth | None = self._emulated_health(node, manager)
             else:
-                kubelet = Kubelet(host, plugins.claims, recorder, plugins.with_health)
+                manager, health = plugins.claims, plugins.with_health
                 tasks.append(self._group.create_task(plugins.run()))
-            running = self._kubelets[node] = _Running(kubelet, tasks)
+            containers = self._containers(node, manager)
+            kubelet = Kubelet(host, manager, recorder, health, containers or EMULATED)
+            running = self._kubelets[node] = _Running(kubelet, tasks, containers)
         return running.kubelet
+
+    def _containers(self, node: str, claims: DraManager) -> ProcessContainers | None:
+        """None where containers are emulated."""
+        options = self._options.run
+        if options is None:
+            return None
+        from controllers.node.run.containers import ProcessContainers
+        from controllers.node.run.server import RunServer
+
+        if self._run_server is None:
+            self._run_server = RunServer(options.announcements, self._find)
+        assert self._group is not None
+        self._group.create_task(self._run_server.announce(node))
+
+        def changed(pod: Json) -> None:
+            self._controller.queue.add(f"pod:{key_of(pod)}")
+
+        directory = options.directory / node
+        return ProcessContainers(self._client, directory, options.cdi, claims.container_devices, changed)
+
+    def _find(self, uid: str) -> tuple[Json, ProcessContainers] | None:
+        """A pod that runs here."""
+        for pod in self._pods.objects.values():
+            if pod["metadata"]["uid"] == uid:
+                running = self._kubelets.get(pod["spec"].get("nodeName", ""))
+                return (pod, running.containers) if running is not None and running.containers is not None else None
+        return None
 
     def _plugin_host(self, node: str) -> PluginHost:
         """Raises CheckpointError where the kubelet's files cannot be used."""
@@ -272,8 +311,11 @@ class _Running:
 
     kubelet: Kubelet
     tasks: Sequence[asyncio.Task[None]]
+    containers: ProcessContainers | None = None
 
     def stop(self) -> None:
+        if self.containers is not None:
+            self.containers.close()
         for task in self.tasks:
             task.cancel()
 

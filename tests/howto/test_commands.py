@@ -56,7 +56,7 @@ LEFT_OUT = {"./dev test"}
 #: What a command prints, as a pattern, where it is more than nothing; read again until it does.
 PRINTS = {
     "kubectl get nodes": r"node-1 +Ready",
-    "kubectl get resourceslices": r"node-1-gpu\.example\.com",
+    "kubectl get resourceslices": r"gpu\.example\.com-node-1",
     "kubectl get pods,resourceclaims -n quickstart": r"(?s)trainer-a +1/1 +Running.*allocated,reserved",
     "kubectl get pods,resourceclaims -n quickstart -o wide": r"(?s)trainer-a +1/1 +Running.*allocated,reserved",
     "kubectl get pods -n quickstart -w": r"trainer-a +1/1 +Running",

@@ -16,6 +16,7 @@ import asyncio
 import logging
 import re
 from collections import deque
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -44,6 +45,8 @@ _MAX_PIPELINED: Final = 64
 _MAX_WAITING: Final = 256 * 1024
 #: Requests of one connection answered in a row before other connections have their turn.
 _ANSWERS_A_TURN: Final = 16
+#: The status of an answer after which the connection speaks another protocol.
+SWITCHING: Final = 101
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TEXT: Final = "text/plain; charset=utf-8"
 #: The request line of a method that the parser may not know.
@@ -78,6 +81,7 @@ class Protocol(asyncio.Protocol):
         self._continue_owed = False  # a client waits for 100 Continue
         self._turns = _ANSWERS_A_TURN
         self._writable: asyncio.Future[None] | None = None
+        self._taken_over: Callable[[bytes], object] | None = None  # what gets the bytes of another protocol
         # The request that is being parsed.
         self._in_head, self._head_size = False, 0
         self._completed_one = False  # of the present data
@@ -163,6 +167,9 @@ class Protocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._last_activity = monotonic()
+        if self._taken_over is not None:
+            self._taken_over(data)
+            return
         self._turns, self._completed_one = _ANSWERS_A_TURN, False
         try:
             rest = data
@@ -395,6 +402,9 @@ class Protocol(asyncio.Protocol):
 
         All streams keep one pace, by which what happens in a few milliseconds goes into one chunk."""
         transport, pace = self.transport, self._front.pace
+        if answer.status == SWITCHING:
+            await self._switch(answer)
+            return
         transport.write(heads.stream_head(answer, chunked=not pending.http_1_0, close=not pending.keep_alive))
         try:
             async for chunk in answer.chunks:
@@ -408,3 +418,17 @@ class Protocol(asyncio.Protocol):
             transport.write(b"0\r\n\r\n")
         if not pending.keep_alive or self._stopping:
             self._close()
+
+    async def _switch(self, answer: Stream) -> None:
+        """The connection speaks another protocol from now on, until one side ends it."""
+        transport = self.transport
+        self._taken_over, answer.content_type = answer.incoming, ""
+        transport.write(heads.stream_head(answer, chunked=False, close=False))
+        try:
+            async for chunk in answer.chunks:
+                transport.write(chunk)
+                if self._writable is not None:
+                    await asyncio.shield(self._writable)
+        finally:
+            await answer.close()
+        self._close()

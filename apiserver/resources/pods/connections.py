@@ -102,6 +102,11 @@ async def log(store: Store, ctx: Context, request: Request) -> Response | Stream
     node = ctx.lookup("", "nodes", "", name)
     if node is None:
         raise not_found("pods", "", name)
+    kubelets = store.registry.kubelets
+    if kubelets is not None and kubelets.serves(name):
+        found = await kubelets.log(name, pod["metadata"]["uid"], container, request.query)
+        if found is not None:
+            return found
     if not logs.emulated(pod, node, container):
         raise _emulated(ctx.name, "read a log from")
     return logs.emulated_log(store, pod, container, LogOptions.of(request.params, ctx.now))
@@ -115,8 +120,16 @@ def _streaming(store: Store, ctx: Context, request: Request, what: str) -> Statu
     return _emulated(ctx.name, what)
 
 
-async def execute(store: Store, ctx: Context, request: Request) -> Response:
+async def execute(store: Store, ctx: Context, request: Request) -> Response | Stream:
     _check_create(store, ctx)
+    pod, kubelets = _pod(store, ctx), store.registry.kubelets
+    node = pod["spec"].get("nodeName", "")
+    if kubelets is not None and node and kubelets.serves(node):
+        container = _container(pod, _first(request, "container"))
+        uid = pod["metadata"]["uid"]
+        found = await kubelets.execute(node, uid, container, request.query, request.headers)
+        if found is not None:
+            return found
     raise _streaming(store, ctx, request, "execute in")
 
 
