@@ -31,6 +31,29 @@ def shown(wire: Wire, query: str = "") -> list[dict[str, Any]]:
     return list(answer.json)
 
 
+def test_what_a_policy_notes_of_a_request_stands_in_its_record(running: Running) -> None:
+    wire, group = running.wire(), "/apis/admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "object.metadata.name == 'a'", "message": "wrong name"}],
+        "auditAnnotations": [
+            {"key": "who", "valueExpression": "request.userInfo.username"},
+            {"key": "none", "valueExpression": "null"},
+        ],
+    }
+    assert wire.post(f"{group}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec}).status == 201
+    binding = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Audit"]}}
+    assert wire.post(f"{group}/validatingadmissionpolicybindings", binding).status == 201
+    assert wire.post(MAPS, {"metadata": {"name": "z"}}).status == 201
+    noted = shown(wire)[0]["annotations"]
+    assert noted["p/who"] == shown(wire)[0]["user"]
+    assert json.loads(noted.pop("validation.policy.admission.k8s.io/validation_failure")) == [
+        {"message": "wrong name", "policy": "p", "binding": "b", "expressionIndex": 0, "validationActions": ["Audit"]}
+    ]
+    assert list(noted) == ["p/who"]
+
+
 def test_a_request_is_shown_with_who_asked_for_what_and_the_answer(running: Running) -> None:
     wire = running.wire()
     made = wire.request("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}}, {"User-Agent": "mine/1"})
@@ -53,6 +76,7 @@ def test_a_request_is_shown_with_who_asked_for_what_and_the_answer(running: Runn
         "bytes": len(made.body),
         "userAgent": "mine/1",
         "fault": "",
+        "annotations": {},
     }
 
 

@@ -34,6 +34,7 @@ class AnsweredRequest(Model):
     bytes: int = Field(description="of the answer's body")
     user_agent: str
     fault: str = Field("", description="the fault that was injected")
+    annotations: dict[str, str] = Field({}, description="what admission policies noted, by key")
 
 
 class Filter(Model):
