@@ -120,6 +120,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="pods that ended and may stay before the oldest are deleted; 0: any number (default 12500)",
     )
+    what.add_argument(
+        "--max-endpoints-per-slice", type=int, default=100, metavar="N", help="of an EndpointSlice (default 100)"
+    )
     _add_node_lifecycle(parser.add_argument_group("node lifecycle, as kube-controller-manager's"))
     concurrent = parser.add_argument_group("how many objects a controller works on at the same time")
     for flag, default in CONCURRENT.values():
@@ -235,6 +238,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             nodes=given.nodes,
             devices=given.devices,
             node_lifecycle=_node_lifecycle(given),
+            max_endpoints_per_slice=given.max_endpoints_per_slice,
             terminated_pod_gc_threshold=given.terminated_pod_gc_threshold,
             concurrency=_concurrency(given),
             storage_class=given.storage_class,

@@ -90,6 +90,7 @@ class Options:
     terminated_pod_gc_threshold: int = 12500
     """How many pods that ended may stay before the pod garbage collector deletes the oldest; 0: any number."""
 
+    max_endpoints_per_slice: int = 100
     node_lifecycle: NodeLifecycleOptions = NodeLifecycleOptions()
 
     @property

@@ -1,0 +1,118 @@
+"""endpoints-controller: Endpoints of services that select pods, for those who do not read slices yet."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from apiserver.api.status import StatusError
+from controllers.endpoints.services import HEADLESS, TRIGGER, ServicePods, TriggerTimes, has_address, selector_of
+from controllers.endpoints.subsets import CAPACITY, count, repacked, subsets_of, truncated
+from controllers.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import ENDPOINTS, PODS, SERVICES, Json, key_of, split_key
+from controllers.workloads.component import Workload
+from controllers.workloads.podcontrol import in_terminating_namespace
+
+NAME = "endpoints-controller"
+MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+MANAGER: Final = "endpoint-controller"
+_OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
+#: What Endpoints that elect a leader are known by.
+_LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+
+
+def build(client: Client, informers: Informers, options: Options) -> LegacyEndpoints:
+    """The component, for the manager."""
+    return LegacyEndpoints(client, informers, options)
+
+
+class LegacyEndpoints(Workload):
+    """The component. Keys are those of services."""
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        super().__init__(NAME, client, informers, options, SERVICES, source="endpoint-controller", queue="endpoint")
+        self._endpoints = self.need(informers.of(ENDPOINTS))
+        self._pods = ServicePods(self.owners, self.need(informers.of(PODS)), self.queue)
+        self._triggers = TriggerTimes()
+        self._endpoints.on(self._left_over, deleted=lambda each: self.queue(key_of(each)))
+
+    def _left_over(self, each: Json) -> None:
+        """Those that are there at the start may have lost their service meanwhile."""
+        if _LEADER not in (each["metadata"].get("annotations") or {}) and self._is_ours(each):
+            self.queue(key_of(each))
+
+    @staticmethod
+    def _is_ours(each: Json) -> bool:
+        return (each["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER
+
+    async def reconcile(self, key: str) -> timedelta | None:
+        if self.owners.get(key) is None:
+            self._triggers.forget(key)
+            await self._delete(key)
+        return await super().reconcile(key)
+
+    async def _delete(self, key: str) -> None:
+        """A service takes its Endpoints with it."""
+        if self._endpoints.get(key) is None:
+            return
+        namespace, name = split_key(key)
+        try:
+            await self.client.delete(ENDPOINTS, name, namespace)
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+
+    async def sync(self, key: str, owner: Json) -> timedelta | None:
+        if selector_of(owner) is None:
+            return None
+        pods = self._pods.of(owner)
+        trigger, subsets = self._triggers.of(owner, pods), subsets_of(owner, pods)
+        current = self._endpoints.get(key)
+        if current is not None and _is_so(current, owner, subsets):
+            return None
+        wanted = _wanted(current, owner, subsets, trigger)
+        try:
+            if current is None:
+                written = await self.client.create(ENDPOINTS, wanted)
+            else:
+                written = await self.client.update(ENDPOINTS, wanted)
+        except StatusError as error:
+            if in_terminating_namespace(error):
+                return None
+            what = "create endpoint for service" if current is None else "update endpoint"
+            reason = "FailedToCreateEndpoint" if current is None else "FailedToUpdateEndpoint"
+            self.recorder.record(wanted, "Warning", reason, f"Failed to {what} {key}: {error}")
+            raise
+        self.wrote(owner, ENDPOINTS, written)
+        return None
+
+
+def _is_so(current: Json, service: Json, subsets: list[Json]) -> bool:
+    metadata = current["metadata"]
+    found = current.get("subsets") or []
+    over = _OVER_CAPACITY in (metadata.get("annotations") or {})
+    same = repacked(found) == subsets and not over and count(found) <= CAPACITY
+    return same and (metadata.get("labels") or {}) == _labels(service)
+
+
+def _labels(service: Json) -> dict[str, str]:
+    labels = {name: text for name, text in (service["metadata"].get("labels") or {}).items() if name != HEADLESS}
+    return {**labels, **({} if has_address(service) else {HEADLESS: ""}), MANAGED_BY: MANAGER}
+
+
+def _wanted(current: Json | None, service: Json, subsets: list[Json], trigger: str) -> Json:
+    metadata = service["metadata"]
+    made: Json = {"name": metadata["name"], "namespace": metadata["namespace"]}
+    made = dict(current["metadata"]) if current is not None else made
+    ours = (TRIGGER, _OVER_CAPACITY)
+    annotations = {name: text for name, text in (made.get("annotations") or {}).items() if name not in ours}
+    if trigger:
+        annotations[TRIGGER] = trigger
+    if count(subsets) > CAPACITY:
+        annotations[_OVER_CAPACITY] = "truncated"
+        subsets = truncated(subsets)
+    made |= {"labels": _labels(service), "annotations": annotations or None}
+    kind = {"apiVersion": ENDPOINTS.api_version, "kind": ENDPOINTS.kind}
+    return {**kind, "metadata": made, "subsets": subsets}

@@ -1,0 +1,205 @@
+"""endpointslice-mirroring-controller: slices of the Endpoints of services without a selector, which somebody writes."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from apiserver.api.metrics import Family
+from controllers.endpoints.services import TRIGGER
+from controllers.endpoints.slices import (
+    MANAGED_BY,
+    SERVICE,
+    Endpoints,
+    Plan,
+    PortsKey,
+    key_of_endpoint,
+    key_of_ports,
+)
+from controllers.endpoints.slicewrites import SliceWriter
+from controllers.endpoints.subsets import repacked
+from controllers.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Json, key_of
+from controllers.workloads.component import Workload
+from controllers.workloads.references import controller_reference
+from controllers.workloads.templates import pod_prefix
+
+NAME = "endpointslice-mirroring-controller"
+MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
+#: Addresses of a subset that are mirrored.
+MOST: Final = 1000
+_SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
+_LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+_NOT_COPIED: Final = frozenset({TRIGGER, "kubectl.kubernetes.io/last-applied-configuration"})
+_SHOWN: Final = ("nodeName", "zone", "conditions", "targetRef")
+
+Key = tuple[str, PortsKey]
+
+
+def build(client: Client, informers: Informers, options: Options) -> Mirroring:
+    """The component, for the manager."""
+    return Mirroring(client, informers, options)
+
+
+class Mirroring(Workload):
+    """The component. Keys are those of Endpoints, which are those of their services."""
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        super().__init__(
+            NAME, client, informers, options, ENDPOINTS,
+            source="endpoint-slice-mirroring-controller", queue="endpoint_slice_mirroring",
+        )  # fmt: skip
+        self._services = self.need(informers.of(SERVICES))
+        self._slices = self.need(informers.of(ENDPOINT_SLICES))
+        self._mirrored = self._slices.index("mirrored service", _mirrored_service)
+        self._writer = SliceWriter(self.client, "endpoint_slice_mirroring_controller")
+        self._services.on(self._service, lambda _, service: self._service(service), self._service)
+        self._slices.on(self._slice, lambda _, each: self._slice(each), self._slice)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, self._writer.changes)
+
+    def _service(self, service: Json) -> None:
+        if self.owners.get(key_of(service)) is not None or self._mirrored.keys(key_of(service)):
+            self.queue(key_of(service))
+
+    def _slice(self, each: Json) -> None:
+        for key in _mirrored_service(each):
+            self.queue(key)
+
+    async def reconcile(self, key: str) -> timedelta | None:
+        if self.owners.get(key) is None:
+            await self._writer.write(Plan(delete=self._mirrored.get(key)), f"Endpoints {key}", lambda _: None)
+        return await super().reconcile(key)
+
+    async def sync(self, key: str, owner: Json) -> timedelta | None:
+        service, existing = self._services.get(key), self._mirrored.get(key)
+        metadata = owner["metadata"]
+        if (
+            service is None
+            or service["spec"].get("selector")
+            or (metadata.get("labels") or {}).get(_SKIP) == "true"
+            or _LEADER in (metadata.get("annotations") or {})
+        ):
+            plan = Plan(delete=existing)
+        else:
+            plan = self._plan(owner, existing)
+            plan.recycle()
+
+        def wrote(each: Json) -> Any:
+            return self.wrote(owner, ENDPOINT_SLICES, each)
+
+        await self._writer.write(plan, f"Endpoints {key}", wrote, create=not metadata.get("deletionTimestamp"))
+        return None
+
+    def _plan(self, endpoints: Json, existing: list[Json]) -> Plan:
+        groups: dict[Key, list[Json]] = {}
+        for each in existing:
+            groups.setdefault((each["addressType"], key_of_ports(each.get("ports"))), []).append(each)
+        plan = Plan()
+        for key, (ports, wanted) in self._wanted(endpoints).items():
+            known = groups.pop(key, [])
+            made = _slice_of(endpoints, key[0], ports, list(wanted.values()))
+            plan.delete += known[1:]
+            if not known:
+                plan.create.append(made)
+            elif not _is_so(known[0], made, wanted):
+                name = known[0]["metadata"]["name"]
+                fields = {field: value for field, value in made["metadata"].items() if field != "generateName"}
+                plan.update.append({**made, "metadata": {**fields, "name": name}})
+        for left in groups.values():
+            plan.delete += left
+        return plan
+
+    def _wanted(self, endpoints: Json) -> dict[Key, tuple[list[Json], Endpoints]]:
+        found: dict[Key, tuple[list[Json], Endpoints]] = {}
+        invalid = skipped = 0
+        for subset in repacked(endpoints.get("subsets") or ()):
+            ports, added = subset.get("ports") or [], 0
+            for address, ready in _addresses(subset):
+                if added >= MOST:
+                    skipped += 1
+                    continue
+                endpoint = _endpoint(address, ready)
+                if endpoint is None:
+                    invalid += 1
+                    continue
+                added += 1
+                key = ("IPv6" if ":" in endpoint["addresses"][0] else "IPv4", key_of_ports(ports))
+                found.setdefault(key, (ports, {}))[1][key_of_endpoint(endpoint)] = endpoint
+        if invalid:
+            text = f"Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices"
+            self.recorder.record(endpoints, "Warning", "InvalidIPAddress", text)
+        if skipped:
+            text = (
+                f"A max of {MOST} addresses can be mirrored to EndpointSlices per Endpoints subset."
+                f" {skipped + invalid} addresses were skipped"
+            )
+            self.recorder.record(endpoints, "Warning", "TooManyAddressesToMirror", text)
+        return found
+
+
+def _mirrored_service(each: Json) -> Sequence[str]:
+    labels = each["metadata"].get("labels") or {}
+    service = labels.get(SERVICE) if labels.get(MANAGED_BY) == MANAGER else ""
+    return (f"{each['metadata']['namespace']}/{service}",) if service else ()
+
+
+def _addresses(subset: Json) -> Iterator[tuple[Json, bool]]:
+    for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+        for address in subset.get(field) or ():
+            yield address, ready
+
+
+def _endpoint(address: Json, ready: bool) -> Json | None:
+    """None where the address is none."""
+    try:
+        ip = str(ipaddress.ip_address(address["ip"]))
+    except ValueError:
+        return None
+    more = {name: address.get(name) for name in ("hostname", "nodeName", "targetRef")}
+    made: Json = {"addresses": [ip], "conditions": {"ready": ready}}
+    return made | {name: value for name, value in more.items() if value}
+
+
+def _copied(annotations: Json | None) -> dict[str, str]:
+    return {name: text for name, text in (annotations or {}).items() if name not in _NOT_COPIED}
+
+
+def _slice_of(endpoints: Json, family: str, ports: list[Json], held: list[Json]) -> Json:
+    metadata = endpoints["metadata"]
+    labels = {**(metadata.get("labels") or {}), SERVICE: metadata["name"], MANAGED_BY: MANAGER}
+    made = {
+        "generateName": pod_prefix(metadata["name"]),
+        "namespace": metadata["namespace"],
+        "labels": labels,
+        "ownerReferences": [controller_reference(endpoints, ENDPOINTS)],
+    }
+    if annotations := _copied(metadata.get("annotations")):
+        made["annotations"] = annotations
+    kind = {"apiVersion": ENDPOINT_SLICES.api_version, "kind": ENDPOINT_SLICES.kind}
+    named = [{"name": "", "protocol": "TCP", **port} for port in ports]
+    return {**kind, "metadata": made, "addressType": family, "ports": named, "endpoints": held}
+
+
+def _is_so(known: Json, made: Json, wanted: Endpoints) -> bool:
+    """Whether the slice is as it should be already."""
+    held = known.get("endpoints") or []
+    same = len(held) == len(wanted) and all(
+        (other := wanted.get(key_of_endpoint(each))) is not None
+        and all((each.get(name) or None) == (other.get(name) or None) for name in _SHOWN)
+        for each in held
+    )
+    old, new = known["metadata"], made["metadata"]
+    uids = [owner["uid"] for owner in old.get("ownerReferences") or ()]
+    return (
+        same
+        and (old.get("labels") or {}) == new["labels"]
+        and (old.get("annotations") or {}) == new.get("annotations", {})
+        and uids == [owner["uid"] for owner in new["ownerReferences"]]
+    )

@@ -1,0 +1,136 @@
+"""endpointslice-controller: the slices of services that select pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from apiserver.api.metrics import Family
+from apiserver.api.status import StatusError
+from controllers.endpoints.services import TRIGGER, ServicePods, TriggerTimes, has_endpoint, selector_of
+from controllers.endpoints.slices import (
+    MANAGED_BY,
+    SERVICE,
+    Endpoints,
+    Plan,
+    PortsKey,
+    address_types,
+    endpoint_of,
+    hint,
+    key_of_endpoint,
+    key_of_ports,
+    plan_family,
+    ports_of,
+)
+from controllers.endpoints.slicewrites import SliceWriter
+from controllers.options import Options
+from controllers.runtime.client import Client
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES, Json, key_of
+from controllers.workloads.component import Workload
+
+NAME = "endpointslice-controller"
+MANAGER: Final = "endpointslice-controller.k8s.io"
+#: Slices that changed are looked at together.
+_BATCH: Final = timedelta(seconds=1)
+_DISTRIBUTIONS: Final = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
+
+
+def build(client: Client, informers: Informers, options: Options) -> EndpointSlices:
+    """The component, for the manager."""
+    return EndpointSlices(client, informers, options)
+
+
+class EndpointSlices(Workload):
+    """The component. Keys are those of services."""
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        super().__init__(
+            NAME, client, informers, options, SERVICES, source="endpoint-slice-controller", queue="endpoint_slice"
+        )
+        self._nodes = self.need(informers.of(NODES))
+        self._slices = self.need(informers.of(ENDPOINT_SLICES))
+        self._of_service = self._slices.index("service and manager", _service_and_manager)
+        self._pods = ServicePods(self.owners, self.need(informers.of(PODS)), self.queue)
+        self._writer = SliceWriter(self.client, "endpoint_slice_controller")
+        self._triggers = TriggerTimes()
+        self._most = options.max_endpoints_per_slice
+        self._slices.on(self._slice_changed, lambda _, each: self._slice_changed(each), self._slice_changed)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, self._writer.changes)
+
+    def _slice_changed(self, each: Json) -> None:
+        """Somebody may have changed what is ours."""
+        labels = each["metadata"].get("labels") or {}
+        if labels.get(MANAGED_BY) == MANAGER and labels.get(SERVICE):
+            key = f"{each['metadata']['namespace']}/{labels[SERVICE]}"
+            self._controller.queue.add_after(key, _BATCH)
+
+    def gone(self, key: str) -> None:
+        self._triggers.forget(key)
+
+    async def sync(self, key: str, owner: Json) -> timedelta | None:
+        if selector_of(owner) is None:
+            return None
+        pods = self._pods.of(owner)
+        existing = [
+            each for each in self._of_service.get(f"{key}/{MANAGER}") if not each["metadata"].get("deletionTimestamp")
+        ]
+        trigger = self._triggers.of(owner, pods)
+        families = address_types(owner)
+        others = Plan(delete=[each for each in existing if each["addressType"] not in families])
+        try:
+            for family in families:
+                mine = [each for each in existing if each["addressType"] == family]
+                await self._write(owner, self._plan(owner, family, pods, mine), trigger)
+            await self._write(owner, others, trigger)
+        except StatusError as error:
+            text = f"Error updating Endpoint Slices for Service {key}: {error}"
+            self.recorder.record(owner, "Warning", "FailedToUpdateEndpointSlices", text)
+            raise
+        return None
+
+    def _plan(self, service: Json, family: str, pods: list[Json], existing: list[Json]) -> Plan:
+        desired: dict[PortsKey, tuple[list[Json], Endpoints]] = {}
+        for pod in pods:
+            if not has_endpoint(pod, terminating=True):
+                continue
+            node = self._nodes.get(pod["spec"].get("nodeName", ""))
+            if node is None and not service["spec"].get("publishNotReadyAddresses"):
+                continue
+            given = ports_of(service, pod)
+            _, endpoints = desired.setdefault(key_of_ports(given), (given, {}))
+            endpoint = endpoint_of(service, pod, node, family)
+            if endpoint is not None:
+                endpoints[key_of_endpoint(endpoint)] = endpoint
+        plan = plan_family(service, family, desired, existing, manager=MANAGER, most=self._most)
+        distribution = service["spec"].get("trafficDistribution") or ""
+        hint(plan, existing, distribution if distribution in _DISTRIBUTIONS else "")
+        return plan
+
+    async def _write(self, service: Json, plan: Plan, trigger: str) -> None:
+        plan.recycle()
+        plan.create = [_triggered(each, trigger) for each in plan.create]
+        plan.update = [_triggered(each, trigger) for each in plan.update]
+
+        def wrote(each: Json) -> Any:
+            return self.wrote(service, ENDPOINT_SLICES, each)
+
+        alive = not service["metadata"].get("deletionTimestamp")
+        await self._writer.write(plan, f"Service {key_of(service)}", wrote, create=alive)
+
+
+def _service_and_manager(each: Json) -> Sequence[str]:
+    labels = each["metadata"].get("labels") or {}
+    service, manager = labels.get(SERVICE), labels.get(MANAGED_BY)
+    return (f"{each['metadata']['namespace']}/{service}/{manager}",) if service and manager else ()
+
+
+def _triggered(each: Json, trigger: str) -> Json:
+    metadata = each["metadata"]
+    kept = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != TRIGGER}
+    annotations = {**kept, **({TRIGGER: trigger} if trigger else {})}
+    return {**each, "metadata": {**metadata, "annotations": annotations or None}}

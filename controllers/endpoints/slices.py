@@ -1,0 +1,249 @@
+"""What has to become of the slices of a service, so that they hold its endpoints. Pure.
+
+Slices whose endpoints all have the same ports stand together; endpoints stay where they are, new ones go where room is,
+and as few slices as possible change. Where there is nothing at all to show, one empty slice says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from controllers.endpoints.services import HEADLESS, addresses, has_address, hostname, ports, target
+from controllers.runtime.kinds import ENDPOINT_SLICES, SERVICES, Json
+from controllers.workloads.podstates import is_deleted, is_ready
+from controllers.workloads.references import controller_reference
+from controllers.workloads.templates import pod_prefix
+
+SERVICE: Final = "kubernetes.io/service-name"
+MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+_RESERVED: Final = frozenset({SERVICE, MANAGED_BY, HEADLESS})
+#: What of an endpoint counts besides what tells it from others.
+_SHOWN: Final = ("nodeName", "zone", "conditions", "targetRef")
+
+#: Endpoints by what tells them from others.
+Endpoints = dict[tuple[Any, ...], Json]
+PortsKey = tuple[tuple[Any, ...], ...]
+
+
+@dataclass(slots=True)
+class Plan:
+    """Slices as they have to be written; those to create have no name yet."""
+
+    create: list[Json] = field(default_factory=list)
+    update: list[Json] = field(default_factory=list)
+    delete: list[Json] = field(default_factory=list)
+
+    def add(self, other: Plan) -> None:
+        self.create += other.create
+        self.update += other.update
+        self.delete += other.delete
+
+    def recycle(self) -> None:
+        """A slice that is made takes the place of one that goes."""
+        left = []
+        for old in self.delete:
+            if self.create:
+                new = self.create.pop()
+                metadata = {name: value for name, value in new["metadata"].items() if name != "generateName"}
+                self.update.append({**new, "metadata": {**metadata, "name": old["metadata"]["name"]}})
+            else:
+                left.append(old)
+        self.delete = left
+
+
+def address_types(service: Json) -> list[str]:
+    """The families that a service has endpoints of."""
+    families, address = service["spec"].get("ipFamilies") or (), service["spec"].get("clusterIP")
+    if families:
+        return list(dict.fromkeys(families))
+    if address and address != "None":
+        return ["IPv6" if ":" in address else "IPv4"]
+    return ["IPv4", "IPv6"]
+
+
+def key_of_ports(given: Iterable[Json] | None) -> PortsKey:
+    """The same for the same ports in any order."""
+    names = ("name", "port", "protocol", "appProtocol")
+    return tuple(sorted(tuple(str(port.get(name) or "") for name in names) for port in given or ()))
+
+
+def key_of_endpoint(endpoint: Json) -> tuple[Any, ...]:
+    """What tells an endpoint from others: addresses, name and the object behind it."""
+    reference = endpoint.get("targetRef") or {}
+    where = tuple(sorted(endpoint["addresses"])), endpoint.get("hostname") or ""
+    return (*where, reference.get("namespace"), reference.get("name"))
+
+
+def endpoint_of(service: Json, pod: Json, node: Json | None, family: str) -> Json | None:
+    """None for a pod without an address of the family."""
+    found = addresses(pod, ipv6=family == "IPv6")
+    if not found:
+        return None
+    serving, terminating = is_ready(pod), is_deleted(pod)
+    ready = bool(service["spec"].get("publishNotReadyAddresses")) or (serving and not terminating)
+    endpoint: Json = {
+        "addresses": found,
+        "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
+        "targetRef": target(pod),
+    }
+    zone = ((node or {"metadata": {}})["metadata"].get("labels") or {}).get("topology.kubernetes.io/zone")
+    named = {"hostname": hostname(service, pod), "nodeName": pod["spec"].get("nodeName"), "zone": zone}
+    return endpoint | {name: value for name, value in named.items() if value}
+
+
+def ports_of(service: Json, pod: Json) -> list[Json]:
+    return [
+        {
+            "name": port.get("name", ""),
+            "port": number,
+            "protocol": port.get("protocol", "TCP"),
+            **({"appProtocol": port["appProtocol"]} if port.get("appProtocol") else {}),
+        }
+        for port, number in ports(service, pod)
+    ]
+
+
+def labels_of(service: Json, manager: str) -> dict[str, str]:
+    """The labels of a service's slices: its own, and whose slices they are."""
+    own = {key: value for key, value in (service["metadata"].get("labels") or {}).items() if key not in _RESERVED}
+    headless = {} if has_address(service) else {HEADLESS: ""}
+    return {**own, **headless, SERVICE: service["metadata"]["name"], MANAGED_BY: manager}
+
+
+def new_slice(service: Json, given: list[Json], family: str, manager: str) -> Json:
+    metadata = service["metadata"]
+    return {
+        "apiVersion": ENDPOINT_SLICES.api_version,
+        "kind": ENDPOINT_SLICES.kind,
+        "metadata": {
+            "generateName": pod_prefix(metadata["name"]),
+            "namespace": metadata["namespace"],
+            "labels": labels_of(service, manager),
+            "ownerReferences": [controller_reference(service, SERVICES)],
+        },
+        "addressType": family,
+        "ports": given,
+        "endpoints": [],
+    }
+
+
+def is_owned(existing: Json, service: Json) -> bool:
+    uid = service["metadata"]["uid"]
+    owners = existing["metadata"].get("ownerReferences") or ()
+    return any((each["uid"], each["kind"], each["apiVersion"]) == (uid, "Service", "v1") for each in owners)
+
+
+def plan_family(
+    service: Json,
+    family: str,
+    desired: Mapping[PortsKey, tuple[list[Json], Endpoints]],
+    existing: list[Json],
+    *,
+    manager: str,
+    most: int,
+) -> Plan:
+    """For one family of addresses: `desired` has the endpoints by their ports, `most` may be in a slice."""
+    plan = Plan(delete=[each for each in existing if not is_owned(each, service)])
+    groups: dict[PortsKey, list[Json]] = {}
+    for each in existing:
+        if is_owned(each, service):
+            groups.setdefault(key_of_ports(each.get("ports")), []).append(each)
+    for key, (given, endpoints) in desired.items():
+        fresh = new_slice(service, given, family, manager)
+        plan.add(_plan_ports(fresh, groups.pop(key, []), endpoints, most))
+    for left in groups.values():
+        plan.delete += left
+    if len(plan.delete) == len(existing) and not plan.create:
+        _leave_one(plan, new_slice(service, [], family, manager))
+    return plan
+
+
+def _leave_one(plan: Plan, empty: Json) -> None:
+    """There is always a slice, if only an empty one."""
+    if len(plan.delete) == 1 and _is_same(plan.delete[0], empty):
+        plan.delete = []
+    else:
+        plan.create.append(empty)
+
+
+def _is_same(existing: Json, empty: Json) -> bool:
+    def rest(each: Json) -> tuple[Any, ...]:
+        metadata = each["metadata"]
+        owners = [(owner["uid"], owner["name"]) for owner in metadata.get("ownerReferences") or ()]
+        return metadata.get("labels") or {}, owners, each["addressType"], each.get("ports") or []
+
+    return rest(existing) == rest(empty) and not existing.get("endpoints")
+
+
+def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: int) -> Plan:
+    """For endpoints with the same ports. `fresh` is a new slice for them."""
+    plan, wanted = Plan(), dict(endpoints)
+    unchanged: list[Json] = []
+    labels = fresh["metadata"]["labels"]
+    for each in existing:
+        held = [wanted.pop(key) for one in each.get("endpoints") or () if (key := key_of_endpoint(one)) in wanted]
+        before = each.get("endpoints") or []
+        if len(held) == len(before) and all(map(_looks_same, held, before)) and each["metadata"]["labels"] == labels:
+            unchanged.append(each)
+        elif not held and before:
+            plan.delete.append(each)
+        else:
+            plan.update.append(_with(each, held, labels))
+    for each in sorted(plan.update, key=lambda each: -len(each["endpoints"])):
+        _fill(each, wanted, most)
+    while wanted:
+        room = [each for each in unchanged if len(each.get("endpoints") or ()) + len(wanted) <= most]
+        if room and len(wanted) < most:
+            fullest = max(room, key=lambda each: len(each.get("endpoints") or ()))
+            unchanged.remove(fullest)
+            filled = _with(fullest, list(fullest.get("endpoints") or ()), labels)
+            plan.update.append(filled)
+        else:
+            filled = {**fresh, "endpoints": []}
+            plan.create.append(filled)
+        _fill(filled, wanted, most)
+    return plan
+
+
+def _looks_same(one: Json, other: Json) -> bool:
+    return all((one.get(name) or None) == (other.get(name) or None) for name in _SHOWN)
+
+
+def _with(existing: Json, endpoints: list[Json], labels: Json) -> Json:
+    return {**existing, "metadata": {**existing["metadata"], "labels": labels}, "endpoints": endpoints}
+
+
+def _fill(each: Json, wanted: Endpoints, most: int) -> None:
+    """Endpoints that are wanted still, as long as there is room."""
+    while wanted and len(each["endpoints"]) < most:
+        each["endpoints"].append(wanted.pop(next(iter(wanted))))
+
+
+def hint(plan: Plan, existing: list[Json], distribution: str) -> None:
+    """Endpoints say for whom they are meant, as a service's `trafficDistribution` wants it: its zone, or its node."""
+    planned = {each["metadata"].get("name") for each in (*plan.update, *plan.delete)}
+    left = [each for each in existing if each["metadata"]["name"] not in planned]
+    for slices in (plan.create, plan.update, left):
+        for number, each in enumerate(slices):
+            before = each.get("endpoints") or []
+            endpoints = [_hinted(endpoint, distribution) for endpoint in before]
+            if slices is left and endpoints != before:
+                plan.update.append({**each, "endpoints": endpoints})
+            elif slices is not left:
+                slices[number] = {**each, "endpoints": endpoints}
+
+
+def _hinted(endpoint: Json, distribution: str) -> Json:
+    rest = {name: value for name, value in endpoint.items() if name != "hints"}
+    if not distribution:
+        return rest
+    if not endpoint.get("conditions", {}).get("ready"):
+        return endpoint
+    hints: Json = {}
+    if endpoint.get("zone"):
+        hints["forZones"] = [{"name": endpoint["zone"]}]
+    if endpoint.get("nodeName") and distribution == "PreferSameNode":
+        hints["forNodes"] = [{"name": endpoint["nodeName"]}]
+    return {**rest, **({"hints": hints} if hints else {})}

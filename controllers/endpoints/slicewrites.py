@@ -1,0 +1,53 @@
+"""Carries out what was planned for slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from apiserver.api.metrics import Counter
+from controllers.endpoints.slices import Plan
+from controllers.runtime.client import Client, StatusError, is_reason
+from controllers.runtime.kinds import ENDPOINT_SLICES, Json
+from controllers.workloads.podcontrol import in_terminating_namespace
+
+
+class SliceWriter:
+    """`wrote` is told of each slice that was written."""
+
+    def __init__(self, client: Client, subsystem: str) -> None:
+        self._client = client
+        self.changes = Counter(f"{subsystem}_changes", "Slices that were written, by what was done.", ("operation",))
+
+    async def write(self, plan: Plan, whose: str, wrote: Callable[[Json], object], *, create: bool = True) -> None:
+        """Raises StatusError, which names `whose` slice it is."""
+        for each in plan.create if create else ():
+            try:
+                wrote(await self._client.create(ENDPOINT_SLICES, each))
+            except StatusError as error:
+                if in_terminating_namespace(error):
+                    return
+                raise _told(error, f"failed to create EndpointSlice for {whose}") from error
+            self.changes.inc("create")
+        for each in plan.update:
+            name = each["metadata"]["name"]
+            try:
+                wrote(await self._client.update(ENDPOINT_SLICES, each))
+            except StatusError as error:
+                raise _told(error, f"failed to update {name} EndpointSlice for {whose}") from error
+            self.changes.inc("update")
+        for each in plan.delete:
+            await self._delete(each, whose)
+
+    async def _delete(self, each: Json, whose: str) -> None:
+        metadata = each["metadata"]
+        try:
+            await self._client.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"])
+        except StatusError as error:
+            if is_reason(error, "NotFound"):
+                return
+            raise _told(error, f"failed to delete {metadata['name']} EndpointSlice for {whose}") from error
+        self.changes.inc("delete")
+
+
+def _told(error: StatusError, what: str) -> StatusError:
+    return StatusError(error.code, error.reason, f"{what}: {error}", error.details, error.headers)

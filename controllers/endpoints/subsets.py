@@ -1,0 +1,103 @@
+"""The subsets of Endpoints: addresses that have the same ports and the same readiness at each stand together. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Final
+
+from controllers.endpoints.services import addresses, has_endpoint, hostname, ports, target
+from controllers.runtime.kinds import Json
+from controllers.workloads.podstates import is_ready
+
+#: Addresses that Endpoints may have.
+CAPACITY: Final = 1000
+Address = tuple[str, str]
+
+
+def subsets_of(service: Json, pods: Iterable[Json]) -> list[Json]:
+    """The subsets of a service with these pods."""
+    spec = service["spec"]
+    unready_too = bool(spec.get("publishNotReadyAddresses"))
+    found = []
+    for pod in pods:
+        address = _address(service, pod) if has_endpoint(pod, terminating=unready_too) else None
+        if address is None:
+            continue
+        field = "addresses" if unready_too or is_ready(pod) else "notReadyAddresses"
+        if not spec.get("ports"):
+            if spec.get("clusterIP") == "None":
+                found.append({field: [address]})
+            continue
+        found += [{field: [address], "ports": [_port(port, number)]} for port, number in ports(service, pod)]
+    return repacked(found)
+
+
+def _address(service: Json, pod: Json) -> Json | None:
+    spec = service["spec"]
+    families, cluster = spec.get("ipFamilies") or (), spec.get("clusterIP") or ""
+    if families:
+        ipv6 = families[0] == "IPv6"
+    else:
+        ipv6 = ":" in (cluster if cluster not in ("", "None") else pod["status"].get("podIP", ""))
+    found = addresses(pod, ipv6=ipv6)
+    if not found:
+        return None
+    named = {"hostname": hostname(service, pod), "nodeName": pod["spec"].get("nodeName")}
+    return {"ip": found[0], **{name: value for name, value in named.items() if value}, "targetRef": target(pod)}
+
+
+def _port(port: Json, number: int) -> Json:
+    made = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
+    return {name: value for name, value in (made | {"appProtocol": port.get("appProtocol")}).items() if value}
+
+
+def repacked(subsets: Iterable[Json]) -> list[Json]:
+    """The same with as few subsets as possible, in an order that depends on nothing else."""
+    known: dict[Address, Json] = {}
+    ready_at: dict[tuple[Any, ...], dict[Address, bool]] = {}
+    for subset in subsets:
+        given: list[Json] = subset.get("ports") or [{}]
+        for port in given:
+            states = ready_at.setdefault(tuple(sorted(port.items())), {})
+            for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+                for address in subset.get(field) or ():
+                    key = (address["ip"], (address.get("targetRef") or {}).get("uid", ""))
+                    known.setdefault(key, address)
+                    states[key] = states.get(key, True) and ready
+    ports_by_states: dict[tuple[Any, ...], list[Json]] = {}
+    for port_items, states in sorted(ready_at.items(), key=lambda item: str(item[0])):
+        same = ports_by_states.setdefault(tuple(sorted(states.items())), [])
+        if port_items:
+            same.append(dict(port_items))
+    return [_subset(states, same, known) for states, same in sorted(ports_by_states.items(), key=str)]
+
+
+def _subset(states: tuple[Any, ...], same: list[Json], known: dict[Address, Json]) -> Json:
+    made = {
+        "addresses": [known[key] for key, ready in states if ready],
+        "notReadyAddresses": [known[key] for key, ready in states if not ready],
+        "ports": same,
+    }
+    return {name: value for name, value in made.items() if value}
+
+
+def count(subsets: Iterable[Json]) -> int:
+    return sum(len(each.get("addresses") or ()) + len(each.get("notReadyAddresses") or ()) for each in subsets)
+
+
+def truncated(subsets: list[Json]) -> list[Json]:
+    """At most as many addresses as there may be, of each subset its share; ready ones come first."""
+    ready = sum(len(each.get("addresses") or ()) for each in subsets)
+    field, total, room = "notReadyAddresses", count(subsets) - ready, CAPACITY - ready
+    if ready > CAPACITY:
+        field, total, room = "addresses", ready, CAPACITY
+    made, left = [], room
+    for each in subsets:
+        of_subset = each.get(field) or []
+        share = min(math.ceil(len(of_subset) / total * room), left)
+        kept = of_subset[:share]
+        left -= len(kept)
+        rest = {"ports": each.get("ports"), "addresses": each.get("addresses")} | {field: kept}
+        made.append({name: value for name, value in rest.items() if value})
+    return made
