@@ -26,6 +26,7 @@ from controllers.scheduler.configuration import SCHEDULER_NAME
 from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
 from controllers.scheduler.dynamic import DynamicState
 from controllers.scheduler.framework import Cycle, PluginError
+from controllers.scheduler.gangs import NAME as GANG_SCHEDULING
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.scheduler import Scheduler
@@ -168,6 +169,9 @@ class World:
                 self.scheduler.claims.walk(pod)
             except ClaimWalkError as error:
                 return str(error)
+        gangs = self.scheduler.gangs
+        if plugin == GANG_SCHEDULING and gangs is not None and (why := gangs.problem(PodInfo(pod))):
+            return why
         gates = ", ".join(gate["name"] for gate in pod["spec"].get("schedulingGates") or ())
         return f"scheduling gates: {gates}" if gates else f"not let in by {plugin}"
 

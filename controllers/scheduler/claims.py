@@ -48,6 +48,8 @@ class ClaimCache:
         """By the claim's uid."""
         self._special: dict[str, str] = {}
         """The keys of claims for extended resources, by the uid of their pod."""
+        self._of_cycle: set[str] | None = None
+        """Claims that were allocated for a group while it is being placed, by uid; None: none is."""
         self._awaited: dict[str, list[asyncio.Future[None]]] = {}
 
     def get(self, key: str) -> Json | None:
@@ -123,9 +125,32 @@ class ClaimCache:
 
     # What is about to be written
 
+    def begin_group(self) -> None:
+        """A group is being placed: its members share what is allocated for one of them, and what is taken back was
+        nobody's.
+        """
+        self._of_cycle = set()
+
+    def end_group(self) -> None:
+        """Its place is decided."""
+        self._of_cycle = None
+
+    def shared(self, claim: Json) -> Json | None:
+        """The allocation that another member of the group that is being placed got for the claim."""
+        if self._of_cycle is None or _uid(claim) not in self._of_cycle:
+            return None
+        pending = self.pending.get(_uid(claim))
+        return pending.allocation if pending is not None else None
+
+    def share(self, claim: Json) -> None:
+        """One pod more that the pending allocation is for."""
+        self.pending[_uid(claim)].sharers += 1
+
     def allocate(self, claim: Json, allocation: Json) -> None:
         """Reserves devices for a claim in memory."""
         self.pending[_uid(claim)] = Pending(claim, allocation)
+        if self._of_cycle is not None:
+            self._of_cycle.add(_uid(claim))
         self._allocated.assume(claim, allocation)
 
     def release(self, claim: Json) -> None:
@@ -135,6 +160,8 @@ class ClaimCache:
             pending.sharers -= 1
             if pending.sharers <= 0:
                 self._drop(claim)
+                if self._of_cycle is not None:
+                    return
                 # What was taken is free again; who waits for it should know.
                 self.changed({**claim, "status": {"allocation": pending.allocation}}, self.get(key_of(claim)))
 

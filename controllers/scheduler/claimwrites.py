@@ -58,6 +58,12 @@ class ClaimWriter:
                         known if known is not None and known["metadata"]["uid"] == claim["metadata"]["uid"] else claim
                     )
                     _, allocation = state.reserved.get(position, (None, None))
+                    if allocation is not None and _is_allocated_so(newest, allocation):
+                        # By another member of the group.
+                        allocation = None
+                        if self._groups.is_reserved(pod.pod, newest):
+                            state.claims[position] = newest
+                            continue
                     state.claims[position] = await self._bind_claim(newest, state.consumers[position], allocation)
 
     async def _bind_special(self, state: DynamicState, position: int) -> None:
@@ -217,7 +223,7 @@ class ClaimWriter:
         """
         for position in sorted(state.unavailable):
             claim = state.claims[position]
-            if position == state.special:
+            if position == state.special or position in state.shared:
                 continue
             consumers = (claim.get("status") or {}).get("reservedFor") or ()
             if all(consumer["uid"] == pod.uid for consumer in consumers) and len(consumers) <= 1:
@@ -250,3 +256,9 @@ class ClaimWriter:
             if await self._remove_consumer(claim, group["metadata"]["uid"]):
                 return "ResourceClaim unreserved for PodGroup"
         return ""
+
+
+def _is_allocated_so(claim: Json, allocation: Json) -> bool:
+    """Whether the claim has these devices."""
+    held = (claim.get("status") or {}).get("allocation") or {}
+    return bool(held) and all(held.get(part) == allocation.get(part) for part in ("devices", "nodeSelector"))

@@ -23,7 +23,7 @@ POINTS: Final = (
     "preBind", "bind", "postBind",
 )  # fmt: skip
 UNBUILT: Final = frozenset(
-    ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
+    ("TopologyPlacementGenerator", "PodGroupPodsCount")
 )  # fmt: skip
 _ELSEWHERE = {
     "clientConnection": "is given by --kubeconfig or --server",

@@ -81,6 +81,8 @@ class DynamicState:
     """Where the claims that are allocated can be used."""
     pending: list[int]
     """The pod's own claims to allocate, by position."""
+    shared: dict[int, Json] = field(default_factory=dict)
+    """Allocations that another member of the pod's group got a moment ago, by position."""
     special: int | None = None
     """The position of the claim for extended resources."""
     extended: dict[str, int] = field(default_factory=dict)
@@ -189,6 +191,10 @@ class DynamicResources:
             state.selectors.append(_selector(allocation))
             if allocation is not None:
                 state.fixed_score += _allocated_score(claim, allocation)
+                continue
+            if (taken := self._claims.shared(claim)) is not None:
+                state.selectors[-1] = _selector(taken)
+                state.shared[position] = taken
                 continue
             if claim["metadata"]["uid"] in self._claims.pending:
                 metadata = claim["metadata"]
@@ -342,6 +348,9 @@ class DynamicResources:
             for items in (state.claims, state.consumers, state.selectors):
                 items.pop()
             state.special = None
+        for position, allocation in state.shared.items():
+            self._claims.share(state.claims[position])
+            state.reserved[position] = (state.claims[position], allocation)
         if variant.allocator is None:
             return True
         try:

@@ -52,6 +52,8 @@ class Evaluator:
     async def place(self, cycle: Cycle) -> NodeInfo:
         """The best node. Raises FitError, SchedulingError."""
         nodes = self.cache.list()
+        if cycle.within is not None:
+            nodes = [node for node in nodes if node.name in cycle.within]
         if not nodes:
             raise SchedulingError(NO_NODES)
         diagnosis = Diagnosis(len(nodes))
@@ -126,6 +128,8 @@ class Evaluator:
 
     async def _feasible(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
         nominated = self.cache.nodes.get(cycle.pod.pod.get("status", {}).get("nominatedNodeName") or "")
+        if cycle.within is not None and nominated is not None and nominated.name not in cycle.within:
+            nominated = None
         if nominated is not None and nominated.node is not None and self.rejection(cycle, nominated) is None:
             return [nominated]
         if cycle.only is not None:

@@ -45,6 +45,8 @@ class ClusterEvent(Enum):
     SLICE_ADD = auto()
     SLICE_UPDATE = auto()
     POD_GROUP_ADD = auto()
+    GROUP_MEMBER_ADD = auto()
+    """A pod of a group that waits for a node."""
     VOLUME_CLAIM_ADD = auto()
     VOLUME_CLAIM_UPDATE = auto()
     VOLUME_ADD = auto()

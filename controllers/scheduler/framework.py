@@ -125,6 +125,8 @@ class Cycle:
     """The nodes that the pod names, if it does."""
     narrowed_by: tuple[str, ...] = ()
     """The plugins that know these nodes."""
+    within: frozenset[str] | None = None
+    """The nodes of the part of the cluster that the pod has to be in; for it there are no others."""
     known: dict[str, Outcome] = field(default_factory=dict)
     """Remembered outcomes by node."""
     live: bool = False
@@ -213,6 +215,8 @@ class Plugin:
     weight: int = 1
     reserve: Callable[[PodInfo, Any, NodeInfo], Rejection | None] | None = None
     unreserve: Callable[[PodInfo, Any], Awaitable[None]] | None = None
+    revert: Callable[[Any], None] | None = None
+    """Undoes `reserve` in memory (state), where the attempt was made to see what would be: nobody is told."""
     pre_bind: Callable[[PodInfo, Any, str], Awaitable[None]] | None = None
     """With the name of the node."""
     writes: Callable[[Any], bool] | None = None

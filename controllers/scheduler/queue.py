@@ -45,11 +45,11 @@ class Place(Enum):
 class QueuedPod:
     """A pod with its history in the queue."""
 
-    __slots__ = ("attempts", "errors", "info", "place", "plugins", "rejections", "ticket", "timestamp")
+    __slots__ = ("attempts", "errors", "info", "place", "plugins", "rejections", "since", "ticket", "timestamp")
 
     def __init__(self, info: PodInfo, timestamp: datetime) -> None:
         self.info = info
-        self.timestamp = timestamp
+        self.timestamp = self.since = timestamp
         self.place = Place.GATED
         self.attempts = 0
         self.rejections = 0
@@ -120,16 +120,30 @@ class SchedulingQueue:
         """Whether an event could concern any pod at all."""
         return bool(self._in_flight) or any(self._waiting.values())
 
+    def take(self, uid: str) -> QueuedPod | None:
+        """A pod out of its turn, as if it had been woken; None for one that is not here or not let in."""
+        pod = self._pods.get(uid)
+        if pod is None or pod.place is Place.IN_FLIGHT:
+            return None
+        if pod.place is not Place.ACTIVE and self._pre_enqueue(pod.info) is not None:
+            return None
+        self._leave(pod)
+        self._fly(pod)
+        return pod
+
     async def pop(self) -> QueuedPod:
         """The next pod to try; it is in flight until `done` or `put_back`."""
         while (found := self._top()) is None:
             self._wakeup = asyncio.get_running_loop().create_future()
             await self._wakeup
         _, _, pod = heapq.heappop(found)
+        self._fly(pod)
+        return pod
+
+    def _fly(self, pod: QueuedPod) -> None:
         pod.place, pod.ticket = Place.IN_FLIGHT, 0
         pod.attempts += 1
         self._in_flight[pod.info.uid] = self._first_event + len(self._events)
-        return pod
 
     def add(self, info: PodInfo) -> None:
         """A new pod."""
@@ -165,8 +179,10 @@ class SchedulingQueue:
             self._first_event += len(self._events)
             self._events.clear()
 
-    def put_back(self, pod: QueuedPod, plugins: Iterable[str]) -> None:
-        """An attempt failed: rejected by plugins, or (none named) by an error."""
+    def put_back(self, pod: QueuedPod, plugins: Iterable[str], *, backoff: bool = False) -> None:
+        """An attempt failed: rejected by plugins, or (none named) by an error. `backoff`: it is tried again after a
+        while, and not before, whatever happens.
+        """
         uid = pod.info.uid
         missed = self._events[max(0, self._in_flight.get(uid, self._first_event) - self._first_event) :]
         known = uid in self._in_flight
@@ -181,7 +197,9 @@ class SchedulingQueue:
             return
         pod.rejections += 1
         pod.errors = 0
-        if known and any(self._concerns(event, pod) for event in missed):
+        if backoff:
+            self._back_off(pod, Place.ERROR_BACKOFF)
+        elif known and any(self._concerns(event, pod) for event in missed):
             self._requeue(pod)
         else:
             self._wait(pod, Place.UNSCHEDULABLE)

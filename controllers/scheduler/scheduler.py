@@ -35,9 +35,12 @@ from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.evictions import Evictions
 from controllers.scheduler.extended import ClassNames
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, hints_of
+from controllers.scheduler.gangs import GATE as GROUPS_GATE
+from controllers.scheduler.gangs import Gangs
+from controllers.scheduler.groupcycle import GroupCycle
 from controllers.scheduler.groups import PodGroups
-from controllers.scheduler.groupstatus import GATE as GROUPS_GATE
 from controllers.scheduler.groupstatus import GroupStatus
+from controllers.scheduler.inorder import InOrder
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding
@@ -48,7 +51,7 @@ from controllers.scheduler.podwrites import PodWriter
 from controllers.scheduler.profiles import Profile, arrange
 from controllers.scheduler.queue import QueuedPod, SchedulingQueue
 from controllers.scheduler.reach import DeviceReach
-from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened
+from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened, unexpected
 from controllers.scheduler.volumes import VolumeCache
 from controllers.scheduler.watching import Watching
 from controllers.scheduler.workloads import Workloads
@@ -84,6 +87,7 @@ class Scheduler:
         self.classes = ClassNames() if gates.enabled("DRAExtendedResource") else None
         self._pods, self._namespaces = informers.of(PODS), informers.of(NAMESPACES)
         self._workloads = Workloads(informers)
+        self.gangs = Gangs(informers, self.cache) if gates.enabled(GROUPS_GATE) else None
         self._volumes, self._nodes = VolumeCache(informers), informers.of(NODES)
         self._pod_writer = PodWriter(client)
         configuration = options.scheduler or Configuration()
@@ -105,10 +109,12 @@ class Scheduler:
             rules=gates.enabled("DRADeviceTaintRules"),
         )
         self._volumes.follow(self.queue.notify)
-        self._group_status = GroupStatus(client, informers, self.profiles) if gates.enabled(GROUPS_GATE) else None
+        self._writes = InOrder()
+        if self.gangs is not None:
+            status = GroupStatus(client, self.gangs.informer, self._writes)
+            topology = gates.enabled("TopologyAwareWorkloadScheduling")
+            self._group_cycle = GroupCycle(self, self.gangs, status, choice, topology=topology)
         self._binding: set[asyncio.Task[None]] = set()
-        self._reporting: dict[str, asyncio.Task[None]] = {}
-        self._group: asyncio.TaskGroup | None = None
 
     def _profile(
         self,
@@ -146,6 +152,7 @@ class Scheduler:
                 ClaimWriter(client, self.claims, devices, RESOURCE_CLAIMS), self._pod_writer, recorder
             ),
             preemption=Preemption(evictions, self.cache, self.nominator, budgets, self._choice, arguments),
+            gang_problem=self.gangs.problem if self.gangs is not None else lambda _: None,
             arguments=arguments,
             enabled=gates.enabled,
         )
@@ -158,6 +165,14 @@ class Scheduler:
         """The profile that the pod chose."""
         return self.profiles[info.spec.get("schedulerName") or SCHEDULER_NAME]
 
+    def evaluator_of(self, info: PodInfo) -> Evaluator:
+        """What finds nodes for the pod."""
+        return self._of(info).evaluator
+
+    def plugins_of(self, info: PodInfo) -> tuple[Plugin, ...]:
+        """Those of the pod's profile."""
+        return self._of(info).plugins
+
     @property
     def plugins(self) -> tuple[Plugin, ...]:
         """Those of all profiles."""
@@ -165,8 +180,7 @@ class Scheduler:
 
     @property
     def idle(self) -> bool:
-        groups = self._group_status is None or self._group_status.controller.idle
-        return groups and self.queue.idle and not self._binding and not self._reporting
+        return self.queue.idle and not self._binding and self._writes.idle
 
     @property
     def due(self) -> float | None:
@@ -180,14 +194,14 @@ class Scheduler:
         await self._workloads.wait_read()
         await self._volumes.wait_read()
         await self._watching.wait_synced()
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            for profile in self.profiles.values():
-                group.create_task(profile.recorder.run())
-            if self._group_status is not None:
-                group.create_task(self._group_status.controller.run(), name="group status")
-            while True:
-                await self._schedule(await self.queue.pop(), group)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for profile in self.profiles.values():
+                    group.create_task(profile.recorder.run())
+                while True:
+                    await self._schedule(await self.queue.pop(), group)
+        finally:
+            await self._writes.close()
 
     def _namespace_labels(self, name: str) -> Mapping[str, str]:
         namespace = self._namespaces.get(name)
@@ -205,33 +219,45 @@ class Scheduler:
 
     async def _schedule(self, queued: QueuedPod, group: asyncio.TaskGroup) -> None:
         info = queued.info
-        if info.pod["metadata"].get("deletionTimestamp"):
-            note = f"skip schedule deleting pod: {info.key}"
-            self._of(info).recorder.record(info.pod, "Warning", "FailedScheduling", "Scheduling", note)
-            self.queue.done(info.uid)
+        if self.gangs is not None and info.spec.get("schedulingGroup"):
+            await self._group_cycle.run(queued, group)
             return
-        if self.cache.is_assumed(info.uid):
-            self.queue.done(info.uid)
+        if self.skipped(queued):
             return
         cycle = Cycle(info)
         try:
             node = await self._of(info).evaluator.place(cycle)
-            await self._take(cycle, node)
+            await self.take(cycle, node)
         except FitError as error:
             await self._rejected(queued, cycle, error.diagnosis)
             return
         except SchedulingError as error:
-            self._failed(queued, str(error), (), nominated="", rejected=str(error) == NO_NODES)
+            self.failed(queued, str(error), (), nominated="", rejected=str(error) == NO_NODES)
             return
         except Exception as error:  # noqa: BLE001 - one pod's attempt fails, the others' go on
             self._failed_unexpectedly(queued, error)
             return
+        self.begin_binding(queued, cycle, node, group)
+
+    def skipped(self, queued: QueuedPod) -> bool:
+        """Whether a pod needs no node, which is then done with."""
+        info = queued.info
+        if info.pod["metadata"].get("deletionTimestamp"):
+            note = f"skip schedule deleting pod: {info.key}"
+            self._of(info).recorder.record(info.pod, "Warning", "FailedScheduling", "Scheduling", note)
+        elif not self.cache.is_assumed(info.uid):
+            return False
         self.queue.done(info.uid)
-        task = group.create_task(self._bind(queued, cycle, node), name=f"bind {info.key}")
+        return True
+
+    def begin_binding(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo, group: asyncio.TaskGroup) -> None:
+        """The pod is on its way to its node."""
+        self.queue.done(queued.info.uid)
+        task = group.create_task(self._bind(queued, cycle, node), name=f"bind {queued.info.key}")
         self._binding.add(task)
         task.add_done_callback(self._binding.discard)
 
-    async def _take(self, cycle: Cycle, node: NodeInfo) -> None:
+    async def take(self, cycle: Cycle, node: NodeInfo) -> None:
         """The pod counts on the node and its devices are taken from now on. Raises FitError, SchedulingError."""
         self.cache.assume(cycle.pod, node.name)
         # It counts on its node from now on, and must not count as waiting for one as well.
@@ -253,6 +279,16 @@ class Scheduler:
             await self._unreserve(cycle, taken)
             raise
 
+    def revert(self, cycle: Cycle) -> None:
+        """What `take` did is undone: it was tried to see what would be."""
+        info = cycle.pod
+        self.cache.forget(info.uid)
+        for plugin in reversed(self._of(info).plugins):
+            state = cycle.active(plugin.name)
+            if plugin.revert is not None and state is not None:
+                plugin.revert(state)
+        self.nominator.add(info, (info.pod.get("status") or {}).get("nominatedNodeName") or "")
+
     async def _unreserve(self, cycle: Cycle, plugins: Sequence[Plugin]) -> None:
         """In reverse order, as upstream does."""
         for plugin in reversed(plugins):
@@ -272,7 +308,7 @@ class Scheduler:
             await self._give_back(queued, cycle, f'running Bind plugin "DefaultBinder": {error}')
         except Exception as error:
             log.exception("binding pod %s failed unexpectedly", info.key)
-            await self._give_back(queued, cycle, _unexpected(error))
+            await self._give_back(queued, cycle, unexpected(error))
         else:
             note = f"Successfully assigned {info.key} to {node.name}"
             self._of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
@@ -293,7 +329,7 @@ class Scheduler:
         self.cache.forget(cycle.pod.uid)
         await self._unreserve(cycle, self._of(cycle.pod).plugins)
         self._watching.place_became_free(cycle.pod)
-        self._failed(queued, text, (), nominated="")
+        self.failed(queued, text, (), nominated="")
 
     # What becomes of a pod without a node
     # ---------------------------------------------------------------------------------
@@ -301,15 +337,15 @@ class Scheduler:
     async def _rejected(self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis) -> None:
         nominated: str | None = None
         try:
-            diagnosis.postfilter, nominated = await self._postfilter(cycle, diagnosis)
+            diagnosis.postfilter, nominated = await self.postfilter(cycle, diagnosis)
         except PluginError as error:
             diagnosis.postfilter = str(error)
         except Exception as error:  # noqa: BLE001 - one pod's attempt fails, the others' go on
             self._failed_unexpectedly(queued, error)
             return
-        self._failed(queued, diagnosis.text, diagnosis.plugins, nominated=nominated, rejected=True)
+        self.failed(queued, diagnosis.text, diagnosis.plugins, nominated=nominated, rejected=True)
 
-    async def _postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]:
+    async def postfilter(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[str, str | None]:
         """Can something be done? The text of what was tried, and the node that was made free. Raises PluginError."""
         texts: list[str] = []
         nominated: str | None = None
@@ -328,10 +364,17 @@ class Scheduler:
     def _failed_unexpectedly(self, queued: QueuedPod, error: Exception) -> None:
         """A defect, or an object that should not exist: the pod is tried again after a backoff."""
         log.error("scheduling pod %s failed unexpectedly", queued.info.key, exc_info=error)
-        self._failed(queued, _unexpected(error), (), nominated="")
+        self.failed(queued, unexpected(error), (), nominated="")
 
-    def _failed(
-        self, queued: QueuedPod, text: str, plugins: Iterable[str], *, nominated: str | None, rejected: bool = False
+    def failed(
+        self,
+        queued: QueuedPod,
+        text: str,
+        plugins: Iterable[str],
+        *,
+        nominated: str | None,
+        rejected: bool = False,
+        backoff: bool = False,
     ) -> None:
         """Back to the queue first, then the event, then the condition."""
         info = queued.info
@@ -345,7 +388,7 @@ class Scheduler:
         else:
             pod = current
             queued.info = PodInfo(current)
-            self.queue.put_back(queued, plugins)
+            self.queue.put_back(queued, plugins, backoff=backoff)
         if nominated is not None:
             self.nominator.add(queued.info, nominated)
         if text != NO_NODES:
@@ -356,29 +399,17 @@ class Scheduler:
     def _report(self, pod: Json, reason: str, text: str, nominated: str | None) -> None:
         """Writes the condition while the loop goes on; for one pod in order."""
         uid = pod["metadata"]["uid"]
-        before = self._reporting.get(uid)
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
         async def report() -> None:
-            if before is not None:
-                await asyncio.wait((before,))
-            current = self._pods.get(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+            current = self._pods.get(key)
             if current is None or current["metadata"]["uid"] != uid:
                 current = pod
-            try:
-                await self._pod_writer.unscheduled(current, reason, text, nominated)
-            except Exception:
-                log.exception("the condition of pod %s was not written", current["metadata"]["name"])
+            await self._pod_writer.unscheduled(current, reason, text, nominated)
 
-        assert self._group is not None
-        task = self._reporting[uid] = self._group.create_task(report(), name=f"report {uid}")
-        task.add_done_callback(lambda done: self._reporting.pop(uid) if self._reporting.get(uid) is done else None)
+        self._writes.run(f"pod {uid}", report, f"the condition of pod {key}")
 
 
 def _writes(plugin: Plugin, state: Any) -> bool:
     """Whether the plugin has something to write before the binding."""
     return plugin.pre_bind is not None and state is not None and (plugin.writes is None or plugin.writes(state))
-
-
-def _unexpected(error: Exception) -> str:
-    """The text for an error that nobody foresaw."""
-    return f"unexpected {type(error).__name__}: {error}"

@@ -81,6 +81,11 @@ class FitError(Exception):
         self.diagnosis = diagnosis
 
 
+def unexpected(error: Exception) -> str:
+    """The text for an error that nobody foresaw."""
+    return f"unexpected {type(error).__name__}: {error}"
+
+
 NO_NODES = "no nodes available to schedule pods"
 _NOTE_LIMIT, _CUT = 1024, " ..."
 

@@ -49,6 +49,11 @@ class Watching:
         nodes.on(self._node_added, self._node_updated, self._node_deleted)
         if devices:
             self._follow_devices(informers, scheduler)
+        groups = scheduler.gangs.informer if scheduler.gangs is not None else None
+        if groups is not None:
+            # Not waited for: whoever needs a group is woken when it comes.
+            groups.on(lambda group: self._queue.notify(Event(ClusterEvent.POD_GROUP_ADD, None, group)))
+        self._grouped = groups is not None
         if devices and rules:
             self._follow_rules(informers.of(DEVICE_TAINT_RULES))
         pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
@@ -59,11 +64,6 @@ class Watching:
         self._informers += [classes, slices, claims]
         classes.on(self._class_added, self._class_updated, self._class_deleted)
         slices.on(self._slice_added, self._slice_updated, self._slice_deleted)
-        if scheduler.claims.groups.enabled:
-            # Not waited for, either: whoever needs a group is woken when it comes.
-            scheduler.claims.groups.informer.on(
-                lambda group: self._queue.notify(Event(ClusterEvent.POD_GROUP_ADD, None, group))
-            )
         scheduler.claims.changed = self.claim_changed
         claims.on(scheduler.claims.added, scheduler.claims.updated, scheduler.claims.deleted)
 
@@ -190,6 +190,8 @@ class Watching:
             self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
         elif self._is_ours(pod):
             self._queue.add(PodInfo(pod))
+            if self._grouped and pod["spec"].get("schedulingGroup"):
+                self._queue.notify(Event(ClusterEvent.GROUP_MEMBER_ADD, None, pod))
 
     def _pod_updated(self, old: Json, pod: Json) -> None:
         if is_finished(pod):

@@ -21,6 +21,8 @@ import yaml
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kubeconfig import load_kubeconfig
+from tests.scheduler.groupsituations import GATES, gangs
+from tests.scheduler.groupverdicts import played_groups, same_groups
 from tests.scheduler.situationkinds import KINDS
 from tests.scheduler.situations import Situation, devices_and_resources, spread_by_default
 from tests.scheduler.verdicts import Verdicts, played, record, same
@@ -41,9 +43,14 @@ pytestmark = [
 ]
 
 
+def served(gates: str) -> list[str]:
+    """What a server with these gates is told."""
+    return [f"--feature-gates={gates}", "--runtime-config=api/all=true"] if gates else []
+
+
 @asynccontextmanager
-async def ours(directory: Path, configuration: Json | None = None) -> AsyncIterator[Client]:
-    flags = [f"--controllers=scheduler,{CONTROLLERS}", f"--kubeconfig={directory}/ours.conf"]
+async def ours(directory: Path, configuration: Json | None = None, gates: str = "") -> AsyncIterator[Client]:
+    flags = [f"--controllers=scheduler,{CONTROLLERS}", f"--kubeconfig={directory}/ours.conf", *served(gates)]
     if configuration is not None:
         (directory / "ours.yaml").write_text(yaml.safe_dump(configuration))
         flags.append(f"--config={directory}/ours.yaml")
@@ -53,11 +60,11 @@ async def ours(directory: Path, configuration: Json | None = None) -> AsyncItera
 
 
 @asynccontextmanager
-async def theirs(directory: Path, configuration: Json | None = None) -> AsyncIterator[Client]:
+async def theirs(directory: Path, configuration: Json | None = None, gates: str = "") -> AsyncIterator[Client]:
     assert KUBE_SCHEDULER is not None
     config = directory / "theirs.conf"
     with (
-        Child(directory / "theirs", f"--controllers={CONTROLLERS}", f"--kubeconfig={config}"),
+        Child(directory / "theirs", f"--controllers={CONTROLLERS}", f"--kubeconfig={config}", *served(gates)),
         (directory / "kube-scheduler.log").open("w") as log,
     ):
         flags = ["--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000", f"--kubeconfig={config}"]
@@ -66,7 +73,7 @@ async def theirs(directory: Path, configuration: Json | None = None) -> AsyncIte
             whole = {**configuration, "clientConnection": connection, "leaderElection": {"leaderElect": False}}
             (directory / "theirs.yaml").write_text(yaml.safe_dump(whole))
             flags = [f"--config={directory}/theirs.yaml"]
-        command = [KUBE_SCHEDULER, "--secure-port=0", *flags]
+        command = [KUBE_SCHEDULER, "--secure-port=0", f"--feature-gates={gates}", *flags]
         process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: ASYNC220 - it does not wait
         try:
             async with client_of(config) as client:
@@ -105,6 +112,22 @@ def test_both_schedulers_say_and_do_the_same(kind: Callable[[random.Random], Sit
     recorded = asyncio.run(compare(tmp_path, [kind(random.Random(seed)) for seed in range(ROUNDS)]))
     if os.environ.get("KUBEDRA_RECORD_VERDICTS"):
         record(kind, recorded)
+
+
+def test_both_schedulers_place_groups_alike(tmp_path: Path) -> None:
+    async def scenario() -> int:
+        compared = 0
+        async with ours(tmp_path, gates=GATES) as mine, theirs(tmp_path, gates=GATES) as real:
+            for seed in range(ROUNDS):
+                found, expected = await asyncio.gather(
+                    *(played_groups(client, gangs(random.Random(seed))) for client in (mine, real))
+                )
+                for client in (mine, real):
+                    await client.request("POST", "/-/reset", "", None)
+                compared += same_groups(found, expected, f"seed {seed}")
+        return compared
+
+    assert asyncio.run(scenario()) >= ROUNDS
 
 
 def test_both_schedulers_follow_a_configuration(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from controllers.scheduler.arguments import DEFAULTS, Arguments
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.events import ClusterEvent, is_own
 from controllers.scheduler.framework import Plugin, Reads, pod_field
+from controllers.scheduler.gangs import gang_scheduling
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding, dynamic_resources
 from controllers.scheduler.plugins.interpod import NamespaceLabels, inter_pod_affinity
@@ -50,6 +51,8 @@ class Parts:
     binding: ClaimBinding | None = None
     volume_writer: VolumeWriter | None = None
     preemption: Preemption | None = None
+    gang_problem: Callable[[PodInfo], str | None] = lambda _: None
+    """Why a pod of a gang is not tried yet."""
     arguments: Arguments = DEFAULTS
     enabled: Callable[[str], bool] = Features().enabled
     """Feature gates by name."""
@@ -81,6 +84,7 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         default_preemption(parts.preemption),
         BALANCED_ALLOCATION,
         image_locality(parts.cache),
+        gang_scheduling(parts.gang_problem) if enabled("GangScheduling") else None,
         NODE_DECLARED_FEATURES if enabled("NodeDeclaredFeatures") else None,
     ]
     return tuple(plugin for plugin in plugins if plugin is not None)

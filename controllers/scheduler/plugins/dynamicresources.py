@@ -81,6 +81,7 @@ def dynamic_resources(devices: DynamicResources, binding: ClaimBinding | None = 
         weight=2,
         reserve=reserve,
         unreserve=binding.unreserve if binding else None,
+        revert=devices.unreserve,
         pre_bind=binding.pre_bind if binding else None,
         post_filter=binding.post_filter if binding else None,
         hints=devices.hints,

@@ -31,6 +31,10 @@ NOT_HELPFUL = Rejection(NAME, ("Preemption is not helpful for scheduling",))
 NO_VICTIMS = Rejection(NAME, ("No preemption victims found for incoming pod",))
 
 
+#: Pods would be removed in one part of the cluster after the other.
+_PLACED = "not eligible due to placement-based pod group scheduling limitation"
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A node and the pods that would have to go, the most important first."""
@@ -85,7 +89,7 @@ class Preemption:
             raise PluginError(str(error)) from error
 
     async def _run(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        problem = self._ineligible(cycle.pod, diagnosis)
+        problem = _PLACED if cycle.within is not None else self._ineligible(cycle.pod, diagnosis)
         if problem:
             return PostFilterResult(f"preemption: {problem}")
         outcome = Diagnosis(diagnosis.nodes, absent=NOT_HELPFUL)

@@ -360,6 +360,7 @@ def volume_binding(decisions: VolumeBinding, writer: VolumeWriter | None = None)
         filter=decisions.rejection,
         reserve=decisions.reserve,
         unreserve=unreserve,
+        revert=decisions.unreserve,
         pre_bind=writer.pre_bind if writer is not None else None,
         writes=lambda state: state.chosen is not None,
         hints=_HINTS,

@@ -1,0 +1,247 @@
+"""Placing the pods of a group together: all that wait are tried one after the other, each as if those before it were
+bound; if as many find a node as the group needs, they are bound, otherwise everything is taken back.
+
+Nothing else is decided meanwhile, so what was reserved for a group that fits simply stays. A group with a topology is
+tried in each part of the cluster, and goes where most of its pods fit. Members that failed are tried again after a
+backoff, whatever happens. Facts: Kubernetes 1.36, pkg/scheduler/schedule_one_podgroup.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from controllers.claims.pods import group_key
+from controllers.scheduler.framework import Cycle, PluginError
+from controllers.scheduler.gangs import NAME, Gangs, PlacementError
+from controllers.scheduler.groupstatus import GroupStatus
+from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.queue import QueuedPod
+from controllers.scheduler.status import NO_NODES, FitError, SchedulingError, unexpected
+
+if TYPE_CHECKING:
+    from controllers.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+_UNSCHEDULABLE: Final = "pod group is unschedulable"
+_TOO_FEW: Final = (
+    "waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
+_PREEMPTING: Final = "pod group is waiting for preemption to complete"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One member's."""
+
+    queued: QueuedPod
+    cycle: Cycle
+    node: NodeInfo | None = None
+    """Where it fits, or will fit once others are gone; it is reserved there."""
+    text: str = ""
+    """Why it fits nowhere."""
+    plugins: set[str] = field(default_factory=set)
+    nominated: str | None = None
+    error: bool = False
+    """Whether the attempt failed for another reason than the state of the cluster."""
+    preempts: bool = False
+    enough: bool = False
+    """Whether with it as many have a node as the group needs."""
+
+
+class Fate(Enum):
+    """What becomes of a group."""
+
+    FITS = auto()
+    PREEMPTS = auto()
+    WAITS = auto()
+    ERROR = auto()
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Of one try to place a group."""
+
+    attempts: list[Attempt]
+    fate: Fate = Fate.WAITS
+    text: str = _UNSCHEDULABLE
+
+    @property
+    def placed(self) -> int:
+        return sum(1 for attempt in self.attempts if attempt.node is not None)
+
+
+class GroupCycle:
+    """The groups of one scheduler. `topology`: groups may have to be in one part of the cluster (its gate)."""
+
+    def __init__(
+        self, scheduler: Scheduler, gangs: Gangs, status: GroupStatus, choice: random.Random, *, topology: bool
+    ) -> None:
+        self._scheduler, self._gangs, self._status = scheduler, gangs, status
+        self._choice, self._topology = choice, topology
+
+    async def run(self, first: QueuedPod, tasks: asyncio.TaskGroup) -> None:
+        """Places the group of a pod that came out of the queue."""
+        key = group_key(first.info.pod)
+        members = self._gather(first, key)
+        names = sorted({str(member.info.spec.get("schedulerName")) for member in members})
+        if len(names) > 1:
+            got = " and ".join(f'"{name}"' for name in names[:2])
+            text = f"all pods in a single pod group should have the same .spec.schedulerName set, got: {got}"
+            for member in members:
+                self._scheduler.failed(member, text, (), nominated="", backoff=True)
+            return
+        members = [member for member in members if not self._scheduler.skipped(member)]
+        if not members:
+            return
+        self._scheduler.claims.begin_group()
+        try:
+            outcome = await self._decide(key, members)
+        finally:
+            self._scheduler.claims.end_group()
+        self._submit(outcome, members, tasks)
+        self._report(key, outcome)
+
+    def _gather(self, first: QueuedPod, key: str) -> list[QueuedPod]:
+        """The members that wait, wherever in the queue: the important ones first, then in the order in which they
+        came.
+        """
+        members = [first]
+        for pod in self._gangs.members(key):
+            uid = pod["metadata"]["uid"]
+            if uid != first.info.uid and self._gangs.node_of(pod) is None:
+                taken = self._scheduler.queue.take(uid)
+                if taken is not None:
+                    members.append(taken)
+        return sorted(members, key=lambda member: (-member.info.priority, member.since))
+
+    async def _decide(self, key: str, members: list[QueuedPod]) -> Outcome:
+        """What was found; what is reserved for a group that fits stays so, all else is taken back."""
+        try:
+            parts = self._gangs.placements(key) if self._topology else None
+        except PlacementError as error:
+            return Outcome([], Fate.ERROR, str(error))
+        if not self._topology:
+            return await self._try(key, members)
+        if parts is not None and not parts:
+            return Outcome([], Fate.WAITS, "no feasible placements found")
+        return await self._try_parts(key, members, parts or [None])
+
+    async def _try_parts(self, key: str, members: list[QueuedPod], parts: Sequence[frozenset[str] | None]) -> Outcome:
+        fitting: list[tuple[int, frozenset[str] | None]] = []
+        first: Outcome | None = None
+        for part in parts:
+            outcome = await self._try(key, members, part, keep=len(parts) == 1)
+            only = len(parts) == 1 and outcome.fate in (Fate.FITS, Fate.PREEMPTS)
+            if outcome.fate is Fate.ERROR or only:
+                return outcome
+            first = first or outcome
+            if outcome.fate is Fate.FITS:
+                fitting.append((outcome.placed, part))
+        if not fitting:
+            assert first is not None
+            first.text = f"0/{len(parts)} placements are available, first placement status: {first.text}"
+            return first
+        most = max(placed for placed, _ in fitting)
+        return await self._try(key, members, self._choice.choice([part for placed, part in fitting if placed == most]))
+
+    async def _try(
+        self, key: str, members: list[QueuedPod], part: frozenset[str] | None = None, *, keep: bool = True
+    ) -> Outcome:
+        """In a part of the cluster, or all of it. `keep`: what is reserved for a group that fits stays."""
+        outcome = Outcome([])
+        for member in members:
+            attempt = await self._attempt(member, part)
+            outcome.attempts.append(attempt)
+            if attempt.error:
+                outcome.fate = Fate.ERROR
+                outcome.text = f"failed to schedule other pod from a pod group: {attempt.text}"
+                break
+            if attempt.node is None:
+                continue
+            attempt.enough = self._is_enough(key, member)
+            if attempt.enough:
+                preempts = any(each.preempts for each in outcome.attempts)
+                outcome.fate = Fate.PREEMPTS if preempts else Fate.FITS
+                outcome.text = f"{_UNSCHEDULABLE}, {_PREEMPTING}" if preempts else ""
+        if outcome.fate is not Fate.FITS or not keep:
+            for attempt in reversed(outcome.attempts):
+                if attempt.node is not None:
+                    self._scheduler.revert(attempt.cycle)
+        return outcome
+
+    def _is_enough(self, key: str, member: QueuedPod) -> bool:
+        if not any(plugin.name == NAME for plugin in self._scheduler.plugins_of(member.info)):
+            return True
+        return len(self._gangs.placed(key)) >= self._gangs.wanted(key)
+
+    async def _attempt(self, member: QueuedPod, part: frozenset[str] | None) -> Attempt:
+        attempt = Attempt(member, Cycle(member.info, within=part))
+        try:
+            node = await self._find(attempt)
+            if node is not None:
+                await self._scheduler.take(attempt.cycle, node)
+                attempt.node = node
+        except FitError as error:
+            attempt.text, attempt.plugins, attempt.nominated = error.diagnosis.text, error.diagnosis.plugins, ""
+            attempt.preempts = False
+        except SchedulingError as error:
+            attempt.text, attempt.nominated = str(error), ""
+            attempt.error = str(error) != NO_NODES
+        except Exception as error:
+            log.exception("scheduling pod %s failed unexpectedly", member.info.key)
+            attempt.text, attempt.nominated = unexpected(error), ""
+            attempt.error = True
+        return attempt
+
+    async def _find(self, attempt: Attempt) -> NodeInfo | None:
+        """A node that takes the pod, or is being made free for it; None, with why, where there is none."""
+        cycle = attempt.cycle
+        try:
+            return await self._scheduler.evaluator_of(cycle.pod).place(cycle)
+        except FitError as error:
+            diagnosis = error.diagnosis
+        try:
+            diagnosis.postfilter, attempt.nominated = await self._scheduler.postfilter(cycle, diagnosis)
+        except PluginError as error:
+            diagnosis.postfilter = str(error)
+        if attempt.nominated:
+            attempt.preempts = True
+            attempt.text = diagnosis.text
+            return self._scheduler.cache.nodes[attempt.nominated]
+        attempt.text, attempt.plugins = diagnosis.text, diagnosis.plugins
+        return None
+
+    # What becomes of the members
+
+    def _submit(self, outcome: Outcome, members: list[QueuedPod], tasks: asyncio.TaskGroup) -> None:
+        for member, attempt in zip_longest(members, outcome.attempts):
+            if attempt is None:
+                rejected = outcome.fate is not Fate.ERROR
+                self._scheduler.failed(member, outcome.text, (), nominated=None, rejected=rejected, backoff=True)
+            elif outcome.fate is Fate.FITS and attempt.node is not None:
+                self._scheduler.begin_binding(member, attempt.cycle, attempt.node, tasks)
+            elif outcome.fate is Fate.ERROR:
+                text = attempt.text if attempt.error else outcome.text
+                self._scheduler.failed(member, text, (), nominated="", backoff=True)
+            else:
+                self._put_back(attempt, outcome)
+
+    def _put_back(self, attempt: Attempt, outcome: Outcome) -> None:
+        text, plugins, nominated = attempt.text, attempt.plugins, attempt.nominated
+        if attempt.node is not None and outcome.fate is Fate.WAITS:
+            text, plugins, nominated = f"{_UNSCHEDULABLE}, {_TOO_FEW}", set(), ""
+        elif attempt.node is not None and not attempt.preempts:
+            text, nominated = outcome.text, attempt.node.name
+        self._scheduler.failed(attempt.queued, text, plugins, nominated=nominated, rejected=True, backoff=True)
+
+    def _report(self, key: str, outcome: Outcome) -> None:
+        reason = {Fate.FITS: "Scheduled", Fate.ERROR: "SchedulerError"}.get(outcome.fate, "Unschedulable")
+        self._status.say(key, scheduled=outcome.fate is Fate.FITS, reason=reason, message=outcome.text)

@@ -1,0 +1,56 @@
+"""Generated situations with groups of pods: gangs that fit, do not fit or are too few, with and without devices."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
+from tests.scheduler.situations import DRIVERS, Situation, device_class
+
+Json = dict[str, Any]
+#: What has to be on.
+GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
+RACK = "example.com/rack"
+
+
+def pod_group(name: str, minimum: int, rack: bool) -> Json:
+    policy: Json = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
+    spec: Json = {"schedulingPolicy": policy}
+    if rack:
+        spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
+    metadata = {"name": name, "namespace": "ns"}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def gangs(rng: random.Random) -> Situation:
+    """Groups whose pods come before them, so that all that there are are tried together."""
+    found = Situation()
+    found.classes = [device_class("gpu", None)]
+    for number in range(rng.randint(2, 4)):
+        labels = {RACK: rng.choice("ab")} if rng.random() < 0.9 else {}
+        name = f"n{number}"
+        found.nodes.append(
+            a_node(name, cpu=str(2 + 2 * number), memory=f"{5 + 3 * number}Gi", labels=labels, taints=[])
+        )
+        found.slices.append(a_slice(name, rng.randint(0, 2), DRIVERS["gpu"]))
+    for position in range(rng.randint(1, 3)):
+        name = f"g{position}"
+        count = rng.randint(1, 4)
+        minimum = rng.choice((0, max(1, count - 1), count, count, count + 1))
+        cpu = f"{rng.randint(2, 7) * 250}m"
+        shared = rng.random() < 0.3
+        claim = a_claim(f"claim-{name}")
+        with_claim = rng.random() < 0.4
+        for number in range(count):
+            own = a_pod(f"{name}-{number}", requests={"cpu": cpu, "memory": "300Mi"}, terminationGracePeriodSeconds=0,
+                        schedulingGroup={"podGroupName": name})  # fmt: skip
+            if with_claim:
+                mine = claim if shared else a_claim(f"claim-{name}-{number}")
+                if mine["metadata"]["name"] not in [item["metadata"]["name"] for item in found.claims]:
+                    found.claims.append(mine)
+                own["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimName": mine["metadata"]["name"]}]
+            found.pods.append(own)
+        # The group comes after its pods.
+        found.pods.append(pod_group(name, minimum, rng.random() < 0.4))
+    return found
