@@ -150,11 +150,14 @@ class Process:
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, self._signalled)
         files = self._certificate()
-        request_log = self._request_log()
+        request_log = self._log("--request-log", self._settings.request_log)
+        audit_log = self._log("--audit-log-path", self._settings.audit_log)
         server = await Server.open(self._settings)
         try:
             if request_log is not None:
                 server.record_requests(request_log)
+            if audit_log is not None:
+                server.audit_requests(audit_log)
             say(self._settings, f"storage     {self._storage()}")
             server.announced = False
             web = self._web(server, files)
@@ -235,14 +238,13 @@ class Process:
             return "nothing is kept"
         return f"{settings.data_dir if settings.storage == 'sqlite' else self._storage()} keeps what was stored"
 
-    def _request_log(self) -> JsonLines | None:
-        """Where --request-log writes: before the server starts it is known whether that is possible."""
+    def _log(self, flag: str, name: str) -> JsonLines | None:
+        """Where a flag has lines written: before the server starts it is known whether that is possible."""
         from apiserver.http.sinks.jsonlines import JsonLines
 
-        settings = self._settings
-        if not settings.request_log:
+        if not name:
             return None
-        return JsonLines.open(settings.request_log, standard=(sys.stderr if settings.announce else sys.stdout).buffer)
+        return JsonLines.open(flag, name, standard=(sys.stderr if self._settings.announce else sys.stdout).buffer)
 
     def _certificate(self) -> tuple[Path, Path] | None:
         settings = self._settings

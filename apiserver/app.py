@@ -137,7 +137,8 @@ class Server:
             self._serves,
         )
         self.requests = Ring()
-        self._request_log: JsonLines | None = None
+        self._logs: list[JsonLines] = []
+        self._audit_log: JsonLines | None = None
         self._faults: Faults | None = None
         self._discovery = Discovery(self.catalog.served(), settings.features.release)
         self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()))
@@ -150,6 +151,12 @@ class Server:
             constrained=settings.features.enabled("ConstrainedImpersonation"),
         )
         links: list[Link] = [Errors(), self._authentication]
+        if settings.audit_policy is not None:
+            from apiserver.http.audit.handler import Audit, AuditOfStrangers
+
+            strangers = AuditOfStrangers(settings.audit_policy, self.registry.kinds, self._audit)
+            audit = Audit(settings.audit_policy, self.registry.kinds, self._authorizer, self._audit)
+            links = [Errors(), strangers, self._authentication, audit]
         if not self._authorizer.allows_all:
             links.append(Authorization(self._authorizer))
         self.chain = HandlerChain(*links, last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add])
@@ -198,8 +205,17 @@ class Server:
 
     def record_requests(self, sink: JsonLines) -> None:
         """Write records of requests there too, until the server closes."""
-        self._request_log = sink
+        self._logs.append(sink)
         self.chain.record_to(sink.add)
+
+    def audit_requests(self, sink: JsonLines) -> None:
+        """Write the audit log there, until the server closes."""
+        self._logs.append(sink)
+        self._audit_log = sink
+
+    def _audit(self, event: dict[str, Any]) -> None:
+        if self._audit_log is not None:
+            self._audit_log.write(event)
 
     @classmethod
     async def open(cls, settings: Settings) -> Server:
@@ -289,8 +305,8 @@ class Server:
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self.webhooks.close()
         await self.log.close()
-        if self._request_log is not None:
-            self._request_log.close()
+        for file in self._logs:
+            file.close()
 
     def _follow_catalog(self, _: CatalogEvent) -> None:
         """What is derived from the catalog, after a change of it."""

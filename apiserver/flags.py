@@ -88,6 +88,10 @@ def parser() -> argparse.ArgumentParser:
     kube.add_argument(
         "--disable-admission-plugins", action="append", default=[], metavar="NAMES", help="default plugins to leave out"
     )
+    kube.add_argument("--audit-policy-file", type=Path, metavar="FILE", help="what of requests the audit log has")
+    kube.add_argument(
+        "--audit-log-path", default="", metavar="FILE|-", help="append the audit log to a file; - is standard output"
+    )
     kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
     kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
     kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")

@@ -56,6 +56,7 @@ class Request:
         "body",
         "fault",
         "headers",
+        "impersonator",
         "info",
         "method",
         "path",
@@ -72,6 +73,8 @@ class Request:
         self.method, self.path, self.query, self.headers = method, path, query, headers
         self.body, self.user = body, user
         self.info = _NOT_PARSED
+        #: who acts as the user, where that is somebody else.
+        self.impersonator: User | None = None
         #: who is at the other end of the connection, where it showed a certificate.
         self.peer: Peer | None = None
         self.warnings: Sequence[str] = ()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.admission.plugins import conflicting, select
 from apiserver.api.durations import parse_duration
@@ -28,6 +28,9 @@ from apiserver.serving import parse_runtime_config
 from apiserver.virtualloop import START
 from apiserver.webhooks.services import Services, parse_service_addresses
 from kubedra import profiles
+
+if TYPE_CHECKING:
+    from apiserver.http.audit.policy import Policy
 
 #: The admission plugin that gives pods what they show to a server who they are. Where access is open nobody asks for
 #: that, and pods should not have to wait for accounts.
@@ -82,6 +85,9 @@ class Settings:
     request_log: str = ""
     #: All flags by name, as /flagz shows them.
     flags: Mapping[str, str] = field(default_factory=dict)
+    #: What of requests is written to the audit log; None for nothing.
+    audit_policy: Policy | None = None
+    audit_log: str = ""
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -101,6 +107,18 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
+
+
+def _audit_policy(file: Path | None) -> Policy | None:
+    """Raises SettingsError."""
+    if file is None:
+        return None
+    from apiserver.http.audit.policy import PolicyError, read_policy
+
+    try:
+        return read_policy(file)
+    except PolicyError as error:
+        raise SettingsError(f"--audit-policy-file {error}") from error
 
 
 def read(arguments: Sequence[str]) -> Settings:
@@ -173,17 +191,20 @@ def read(arguments: Sequence[str]) -> Settings:
         warn_dropped_fields=given.warn_dropped_fields,
         request_log=given.request_log,
         flags={name.replace("_", "-"): _shown(value) for name, value in vars(given).items()},
+        audit_policy=_audit_policy(given.audit_policy_file),
+        audit_log=given.audit_log_path,
         warnings=(*_warnings(features, modes, enable, disable), *_idle(given)),
     )
 
 
 def _idle(given: argparse.Namespace) -> list[str]:
     """Flags that do nothing without others."""
-    return (
-        [f"--nodes {given.nodes} does nothing without --controllers, which run the nodes"]
-        if given.nodes and given.controllers in ("", "none")
-        else []
-    )
+    found = []
+    if given.nodes and given.controllers in ("", "none"):
+        found.append(f"--nodes {given.nodes} does nothing without --controllers, which run the nodes")
+    if bool(given.audit_log_path) is not bool(given.audit_policy_file):
+        found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
+    return found
 
 
 def _seconds(flag: str, text: str) -> float:

@@ -1,5 +1,6 @@
 """The admission plugin: pods are refused that break what their namespace enforces; who writes a pod, or a template of
-pods, is warned of what would be; who tightens a namespace is told which of its pods would no longer be let in.
+pods, is warned of what would be, and it is noted for the audit log; who tightens a namespace is told which of its pods
+would no longer be let in.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.admission.podsecurity.checks import NEWEST, findings
-from apiserver.admission.podsecurity.policies import PRIVILEGED, Standard, policy_of
-from apiserver.admission.podsecurity.subjects import PodToCheck
+from apiserver.admission.podsecurity.policies import PREFIX, PRIVILEGED, Standard, policy_of
+from apiserver.admission.podsecurity.subjects import Finding, PodToCheck
+from apiserver.api.fielderrors import aggregate
 from apiserver.api.status import forbidden, invalid
 from apiserver.registry.admission import Attributes, Plugin
 from apiserver.registry.resource import Resource
@@ -76,15 +78,21 @@ class PodSecurity(Plugin):
     def _check(self, attributes: Attributes, pod: Json, *, enforced: bool) -> None:
         """Raises 403 where what is enforced is broken; else warns."""
         namespace = attributes.ctx.lookup("", "namespaces", "", attributes.namespace)
-        policy, _ = policy_of(namespace["metadata"].get("labels") if namespace is not None else None)
-        if policy.privileged:
+        policy, errors = policy_of(namespace["metadata"].get("labels") if namespace is not None else None)
+        notes, checked = attributes.ctx.annotations, _to_check(pod)
+        if enforced:
+            notes[f"{PREFIX}enforce-policy"] = str(policy.enforce)
+        if policy.privileged and not errors:
             return
-        checked = _to_check(pod)
+        if errors:
+            notes[f"{PREFIX}error"] = f"Failed to parse policy: {aggregate(errors)}"
+        if found := findings(policy.audit, checked, self._newest):
+            notes[f"{PREFIX}audit-violations"] = _text("would violate", policy.audit, found)
         if enforced and (found := findings(policy.enforce, checked, self._newest)):
-            cause = f'violates PodSecurity "{policy.enforce}": {", ".join(map(str, found))}'
+            cause = _text("violates", policy.enforce, found)
             raise forbidden(attributes.resource.plural, attributes.resource.group, attributes.name, cause)
         if found := findings(policy.warn, checked, self._newest):
-            attributes.ctx.warnings.append(f'would violate PodSecurity "{policy.warn}": {", ".join(map(str, found))}')
+            attributes.ctx.warnings.append(_text("would violate", policy.warn, found))
 
     def _check_namespace(self, attributes: Attributes, namespace: Json) -> None:
         """Raises 422 for labels that are new and wrong; warns of pods that break what is enforced from now on."""
@@ -116,6 +124,10 @@ class PodSecurity(Plugin):
             violate = f'violate the new PodSecurity enforce level "{enforce}"'
             yield f'existing pods in namespace "{attributes.name}" {violate}'
         yield from sorted(f"{_first_of(found)}: {reasons}" for reasons, found in names.items())
+
+
+def _text(verb: str, standard: Standard, found: list[Finding]) -> str:
+    return f'{verb} PodSecurity "{standard}": {", ".join(map(str, found))}'
 
 
 def _to_check(pod: Mapping[str, Any]) -> PodToCheck:

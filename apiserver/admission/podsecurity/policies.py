@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
 
-__all__ = ["LATEST", "Policy", "Standard", "policy_of"]
+__all__ = ["LATEST", "PREFIX", "PRIVILEGED", "RESTRICTED", "Policy", "Standard", "policy_of"]
 
 #: From the laxest to the strictest.
 LEVELS: Final = ("privileged", "baseline", "restricted")
@@ -17,7 +17,7 @@ PRIVILEGED, _, RESTRICTED = LEVELS
 LATEST: Final = 1 << 30
 _VERSION: Final = re.compile(r"v1\.([0-9]|[1-9][0-9]*)")
 _LABELS: Final = Path("metadata") / "labels"
-_PREFIX: Final = "pod-security.kubernetes.io/"
+PREFIX: Final = "pod-security.kubernetes.io/"
 
 
 class Standard(NamedTuple):
@@ -55,25 +55,25 @@ def policy_of(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError
     `restricted`, but neither audited nor warned of. What is enforced is warned of, too, unless the labels say
     otherwise.
     """
-    if not labels or not any(label.startswith(_PREFIX) for label in labels):
+    if not labels or not any(label.startswith(PREFIX) for label in labels):
         return _PRIVILEGED, []
     errors: list[FieldError] = []
     enforce = _standard(labels, "enforce", RESTRICTED, errors)
     audit = _standard(labels, "audit", PRIVILEGED, errors)
     warn = _standard(labels, "warn", PRIVILEGED, errors)
-    known = labels.get(f"{_PREFIX}enforce") in LEVELS
-    if known and f"{_PREFIX}warn" not in labels and enforce.strictness > warn.strictness:
-        own = f"{_PREFIX}warn-version" in labels
+    known = labels.get(f"{PREFIX}enforce") in LEVELS
+    if known and f"{PREFIX}warn" not in labels and enforce.strictness > warn.strictness:
+        own = f"{PREFIX}warn-version" in labels
         warn = Standard(enforce.level, warn.version if own else enforce.version)
     return Policy(enforce, audit, warn), errors
 
 
 def _standard(labels: Mapping[str, str], mode: str, unknown: str, errors: list[FieldError]) -> Standard:
-    level = labels.get(_PREFIX + mode, PRIVILEGED)
+    level = labels.get(PREFIX + mode, PRIVILEGED)
     if level not in LEVELS:
-        errors.append(invalid(_LABELS.key(_PREFIX + mode), level, f"must be one of {', '.join(LEVELS)}"))
+        errors.append(invalid(_LABELS.key(PREFIX + mode), level, f"must be one of {', '.join(LEVELS)}"))
         level = unknown
-    label = f"{_PREFIX}{mode}-version"
+    label = f"{PREFIX}{mode}-version"
     version = labels.get(label, "latest")
     found = _VERSION.fullmatch(version)
     if found is None and version != "latest":

@@ -50,6 +50,7 @@ class Authentication:
         who = requested_identity(headers, constrained=self._constrained)
         if who is None:
             return user
+        request.impersonator = user
         return impersonate(
             self._authorizer, user, who, question_of(request), request.path, request.method,
             constrained=self._constrained,

@@ -1,51 +1,57 @@
-"""`--request-log`: a line of JSON for each record."""
+"""`--request-log` and `--audit-log-path`: a line of JSON for each record or event."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
+from apiserver.api.nesting import dumps
 from apiserver.http.sinks.record import RequestRecord
 
 log = logging.getLogger(__name__)
 
 
 class RequestLogError(ValueError):
-    """A request log that cannot be written, in one line."""
+    """A log that cannot be written, in one line."""
 
 
 class JsonLines:
     """A sink that writes to a file. The lines of one turn of the event loop are written together.
 
-    When writing fails (a full disk) that is logged, and no more is written: requests go on.
+    When writing fails (a full disk) that is logged, and no more is written: requests go on. `flag` is what named the
+    file.
     """
 
-    def __init__(self, name: str, file: BinaryIO) -> None:
-        self._name, self._file = name, file
+    def __init__(self, flag: str, name: str, file: BinaryIO) -> None:
+        self._flag, self._name, self._file = flag, name, file
         self._lines: list[bytes] = []
         self._failed = False
 
     @classmethod
-    def open(cls, name: str, *, standard: BinaryIO) -> JsonLines:
+    def open(cls, flag: str, name: str, *, standard: BinaryIO) -> JsonLines:
         """Append to the file of this name, which only its owner may read; `-` is `standard`. Raises RequestLogError."""
         if name == "-":
-            return cls(name, standard)
+            return cls(flag, name, standard)
         try:
-            return cls(name, os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab"))
+            return cls(flag, name, os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab"))
         except OSError as error:
-            raise RequestLogError(f"--request-log {name}: {error.strerror}") from error
+            raise RequestLogError(f"{flag} {name}: {error.strerror}") from error
 
     def add(self, record: RequestRecord) -> None:
         """Take a record."""
+        self.write(record.to_dict())
+
+    def write(self, obj: dict[str, Any]) -> None:
+        """Take a JSON object."""
         if self._failed:
             return
         if not self._lines:
             asyncio.get_running_loop().call_soon(self.flush)
-        self._lines.append(orjson.dumps(record.to_dict(), option=orjson.OPT_APPEND_NEWLINE))
+        self._lines.append(dumps(obj, orjson.OPT_APPEND_NEWLINE))
 
     def flush(self) -> None:
         """Write what was taken."""
@@ -57,7 +63,7 @@ class JsonLines:
             self._file.flush()
         except OSError as error:
             self._failed = True
-            log.error("--request-log %s: %s; requests are recorded there no more", self._name, error.strerror)
+            log.error("%s %s: %s; nothing more is written there", self._flag, self._name, error.strerror)
 
     def close(self) -> None:
         """Write what was taken, and let go of the file; the standard streams stay open."""

@@ -1,0 +1,172 @@
+"""The event of one request, given away at each stage of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+from uuid import uuid4
+
+import orjson
+
+from apiserver.api import protobuf
+from apiserver.api.status import StatusError
+from apiserver.api.yamlbody import YamlError, load
+from apiserver.clock import now
+from apiserver.http.audit.policy import Audited, Level
+from apiserver.messages import Request, Response, User
+from apiserver.registry.body.decode import PROTOBUF, Kinds, media_type
+
+__all__ = ["Event", "Write"]
+
+Json = dict[str, Any]
+#: Takes an event as JSON shows it.
+Write = Callable[[Json], None]
+
+_LONGEST_AGENT: Final = 1024
+#: Verbs whose body is an object, or makes one.
+_WITH_BODY: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+#: What answers begin with that come from the user's own addresses.
+_FORWARDED: Final = ("x-forwarded-for", "x-real-ip")
+
+
+class Event:
+    """What is known of a request so far."""
+
+    def __init__(self, request: Request, audited: Audited, kinds: Kinds, write: Write) -> None:
+        self._request, self._audited, self._kinds, self._write = request, audited, kinds, write
+        self._known: Json = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": audited.level.text,
+            "auditID": request.headers.get("audit-id") or str(uuid4()),
+            "stage": "",
+            "requestURI": f"{request.path}?{request.query}" if request.query else request.path,
+            "verb": request.info.verb,
+            "user": _user(request.impersonator or request.user),
+        }
+        addresses = _addresses(request.headers)
+        if addresses:
+            self._known["sourceIPs"] = addresses
+        agent = request.headers.get("user-agent", "")
+        if agent:
+            self._known["userAgent"] = (
+                agent if len(agent) <= _LONGEST_AGENT else f"{agent[:_LONGEST_AGENT]}...TRUNCATED"
+            )
+        if request.info.resource:
+            self._known["objectRef"] = _reference(request)
+        self._received = now()
+
+    @property
+    def id(self) -> str:
+        """What tells the event from others."""
+        made: str = self._known["auditID"]
+        return made
+
+    def give(self, stage: str) -> None:
+        """Gives away what is known at a stage, unless the policy omits it."""
+        if stage in self._audited.omitted:
+            return
+        notes = self._request.annotations
+        self._write(
+            self._known
+            | {"stage": stage, "requestReceivedTimestamp": _micro(self._received), "stageTimestamp": _micro(now())}
+            | ({"annotations": dict(sorted(notes.items()))} if notes and stage != "RequestReceived" else {})
+        )
+
+    def note_request(self) -> None:
+        """Notes what was sent, and whom the user acts as."""
+        request, known = self._request, self._known
+        if request.impersonator is not None:
+            known["impersonatedUser"] = _user(request.user)
+        if request.info.verb not in _WITH_BODY or not request.body or "objectRef" not in known:
+            return
+        sent = self._parsed(request.body, request.headers.get("content-type", ""))
+        if request.info.verb in ("create", "update") and isinstance(sent, dict):
+            given = sent.get("metadata")
+            metadata = given if isinstance(given, dict) else {}
+            for field in ("namespace", "name", "uid", "resourceVersion"):
+                if metadata.get(field):
+                    known["objectRef"].setdefault(field, metadata[field])
+        if self._audited.level >= Level.REQUEST and sent is not None:
+            known["requestObject"] = self._shown(sent)
+
+    def note_answer(self, answer: Response, error: Exception | None) -> None:
+        """Notes how a request was answered."""
+        known = self._known
+        if isinstance(error, StatusError):
+            known["responseStatus"] = {key: part for key, part in error.to_dict().items() if key not in _TYPE}
+        else:
+            self.note_code(answer.status)
+        if self._audited.level >= Level.REQUEST_RESPONSE and self._request.info.resource:
+            made = self._parsed(answer.body, answer.content_type)
+            if made is not None:
+                known["responseObject"] = self._shown(made)
+
+    def note_code(self, code: int, message: str = "") -> None:
+        """As `note_answer`, where there is no more to say."""
+        self._known["responseStatus"] = {"metadata": {}, **({"message": message} if message else {}), "code": code}
+
+    def _parsed(self, body: bytes, content_type: str) -> Any:
+        """What stands in a body; None where it cannot be read, or is no object."""
+        media = media_type(content_type)
+        try:
+            if media == PROTOBUF:
+                envelope = protobuf.unwrap(body)
+                schema = self._kinds.schema(envelope.api_version, envelope.kind)
+                if schema is None:
+                    return None
+                made = protobuf.decode(schema, envelope.raw)
+                return {"kind": envelope.kind, "apiVersion": envelope.api_version, **made}
+            return load(body)[0] if media.endswith("yaml") else orjson.loads(body)
+        except (protobuf.WireError, YamlError, ValueError):
+            return None
+
+    def _shown(self, obj: Any) -> Any:
+        if not self._audited.without_managed_fields or not isinstance(obj, dict):
+            return obj
+        found = _without_managed_fields(obj)
+        if isinstance(obj.get("items"), list):
+            found["items"] = [_without_managed_fields(item) for item in obj["items"]]
+        return found
+
+
+_TYPE: Final = ("kind", "apiVersion")
+
+
+def _without_managed_fields(obj: Any) -> Any:
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return dict(obj) if isinstance(obj, dict) else obj
+    return {**obj, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
+
+
+def _reference(request: Request) -> Json:
+    info = request.info
+    found = {
+        "resource": info.resource,
+        "namespace": info.namespace,
+        "name": info.name,
+        "apiGroup": info.group,
+        "apiVersion": info.version,
+        "subresource": info.subresource,
+    }
+    return {key: part for key, part in found.items() if part}
+
+
+def _user(user: User | None) -> Json:
+    if user is None:
+        return {}
+    found: Json = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    found["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return {key: part for key, part in found.items() if part}
+
+
+def _addresses(headers: Mapping[str, str]) -> list[str]:
+    """Where a request came from, as proxies say: the client first."""
+    found = [text.strip() for name in _FORWARDED for text in headers.get(name, "").split(",")]
+    return list(dict.fromkeys(text for text in found if text))
+
+
+def _micro(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
