@@ -122,6 +122,7 @@ class Server:
             settings.service_addresses,
             lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
         )
+        self.registry.webhooks = self.webhooks
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
@@ -136,6 +137,7 @@ class Server:
             lambda: len(self._dispatch.streams),
             self._serves,
         )
+        self.metrics.include(lambda: self.registry.counted)
         self.requests = Ring()
         self._logs: list[JsonLines] = []
         self._audit_log: JsonLines | None = None

@@ -33,6 +33,8 @@ from apiserver.admission.storage_classes import DefaultStorageClass, PersistentV
 from apiserver.admission.storage_objects import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from apiserver.admission.validating_policy import ValidatingAdmissionPolicy
+from apiserver.admission.webhooks.mutating import MutatingAdmissionWebhook
+from apiserver.admission.webhooks.validating import ValidatingAdmissionWebhook
 from apiserver.registry.admission import Chain, Plugin
 
 __all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Selected", "build", "select"]
@@ -139,6 +141,8 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PodResizeValidator": PodResizeValidator,
     "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
     "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
+    "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
+    "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
     "ResourceQuota": ResourceQuota,
 }
 

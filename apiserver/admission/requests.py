@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.api.objects import Hub
+from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import api_version, copy_of, to_version, written
 from apiserver.registry.body.options import DeleteOptions, WriteOptions
 
@@ -157,9 +158,13 @@ class View:
         sub = _subresource(self._registry, place) if place.subresource else None
         resource = self._registry.stores[place.group, place.resource].resource
         if sub is not None and sub.projection is not None:
-            return {**header, **sub.projection.show(Hub(copy_of(obj)))}
+            now = timestamp(self.attributes.ctx.now) if obj is self.attributes.obj else None
+            projector = self._registry.stores[place.group, place.resource].projectors[place.version, place.subresource]
+            return {**header, **projector.shown(copy_of(obj), api_version(place.group, place.version), now)}
         if sub is not None and sub.schema is not None and sub.kind:
             return {**header, **copy_of(obj)}
+        if self.attributes.operation == "CONNECT":
+            return {**header, **obj}
         if resource.custom:
             return {**self._converted(resource, copy_of(obj)), **header}
         version = resource.version(place.version)
@@ -174,6 +179,10 @@ class View:
         if resource.conversion is None or own == self.place.version:
             return obj
         return resource.conversion.between(obj, own, self.place.version)
+
+    def make(self) -> None:
+        """Makes what is made when it is needed first: where that is needed nothing may wait for a conversion."""
+        _ = self.object, self.old, self.request
 
     @cached_property
     def request(self) -> Json:

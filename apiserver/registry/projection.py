@@ -53,6 +53,16 @@ class Projector:
         """The request, as one about the projection."""
         return replace(ctx, resource=self.kind, version=self.version.name)
 
+    def shown(self, obj: Json, version: str, written: str | None) -> Json:
+        """The projection of an object of a version, with the managers of what it shows; the one without a time wrote
+        it at `written`."""
+        made = self.show(Hub(obj))
+        managers = self._of_projection(decode_strictly(obj["metadata"].get("managedFields")), version)
+        entries = encode({key: owned._replace(time=owned.time or written) for key, owned in managers.items()})
+        if entries:
+            made["metadata"]["managedFields"] = entries
+        return made
+
     def answer(self, entry: Entry) -> Entry:
         """The projection of an object, as if it was stored itself."""
         return Unsaved(entry.key, Hub(self.show(read(entry))), entry.revision)

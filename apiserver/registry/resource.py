@@ -126,6 +126,8 @@ class Subresource:
     accepts: tuple[str, ...] = ()
     create: Callable[[ItsStore, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     connect: Callable[[ItsStore, Context, Request], Awaitable[Response | Stream]] | None = None
+    #: What such a request says, as the object of this kind that admission sees; None: admission does not see it.
+    connect_options: Callable[[Request], Json] | None = None
     projection: Projection | None = None
     #: it can be shown as a Table.
     tables: bool = True

@@ -33,6 +33,7 @@ from apiserver.turns import call_on_loop, on_loop
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
+    from apiserver.api.metrics import Family
     from apiserver.messages import User
     from apiserver.registry.admission import Chain
     from apiserver.registry.authority import Authority, Identity
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from apiserver.registry.reservations import Reservations
     from apiserver.storage.cache import Cache, WatchCache
     from apiserver.storage.types import RevisionLog
+    from apiserver.webhooks.client import Webhooks
 
 __all__ = ["WAIT_SECONDS", "Registry", "Store", "refusal_of"]
 
@@ -96,6 +98,10 @@ class Registry:
         self.stores: dict[tuple[str, str], Store] = {}
         #: writes under way, by key.
         self.busy: dict[str, asyncio.Future[None]] = {}
+        #: what plugins count, for /metrics.
+        self.counted: list[Family] = []
+        #: who calls webhooks; set by whoever wires the server.
+        self.webhooks: Webhooks | None = None
         admission.use(self)
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Shared | None:
@@ -177,7 +183,7 @@ class Store:
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
         chain = registry.admission
         self.on_create, self.on_update = chain.of(resource, "CREATE"), chain.of(resource, "UPDATE")
-        self.on_delete = chain.of(resource, "DELETE")
+        self.on_delete, self.on_connect = chain.of(resource, "DELETE"), chain.of(resource, "CONNECT")
         #: the kind's last change of an object, where it makes one.
         changes = type(self.strategy).canonicalize is not Strategy.canonicalize
         self.canonicalize = self.strategy.canonicalize if changes else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.registry.resource import Resource
-from apiserver.resources.admissionregistration import POLICIES
+from apiserver.resources.admissionregistration import POLICIES, WEBHOOKS
 from apiserver.resources.apps.daemonsets import DAEMON_SETS
 from apiserver.resources.apps.deployments import DEPLOYMENTS, REPLICA_SETS
 from apiserver.resources.apps.revisions import CONTROLLER_REVISIONS
@@ -69,6 +69,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     SERVICE_ACCOUNTS,
     SERVICES,
     *POLICIES,
+    *WEBHOOKS,
     DEFINITIONS,
     CONTROLLER_REVISIONS,
     DAEMON_SETS,

@@ -10,6 +10,7 @@ else does. The HTTP library is loaded with the first call.
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 import sys
 from base64 import b64decode
@@ -92,7 +93,7 @@ class Webhooks:
         """Posts a review. Raises WebhookError, whose text follows "failed to call webhook: "; `timed_out` is what it
         says of an answer that does not come within `seconds`.
         """
-        shown = f"{target.url}?timeout={round(seconds)}s"
+        shown = f"{target.url}?timeout={math.ceil(seconds)}s"
         if "httpx" not in sys.modules:
             await asyncio.to_thread(import_module, "httpx")
         try:

@@ -26,6 +26,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.converter import request_version
 from apiserver.registry.results import Result
 from apiserver.registry.store import Store
+from apiserver.registry.verbs.connect import connect
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.delete import delete, delete_collection
 from apiserver.registry.verbs.get import get, get_present
@@ -33,7 +34,7 @@ from apiserver.registry.verbs.list import list_, list_present
 from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
-from apiserver.turns import LONG, WAITING, in_thread, is_on_loop, on_loop
+from apiserver.turns import LONG, WAITING, in_thread, is_on_loop
 
 _WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
     "create": create,
@@ -92,7 +93,8 @@ class Dispatch:
         ctx.warnings += request.warnings
         request.warnings, request.annotations = ctx.warnings, ctx.annotations
         if endpoint.connect is not None:
-            answer = await _connect(endpoint, ctx, request)
+            assert endpoint.subresource is not None, "only subresources connect"
+            answer = await connect(endpoint.store, ctx, request, endpoint.subresource)
             return self._kept(answer, request) if isinstance(answer, Stream) else answer
         if ctx.verb == "watch":
             return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
@@ -146,12 +148,6 @@ def _written(
         return write(store, ctx, request)
     request_version.set(ctx.version)
     return in_thread(write(store, ctx, request), WAITING) if is_on_loop() else write(store, ctx, request)
-
-
-@on_loop
-async def _connect(endpoint: Endpoint, ctx: Context, request: Request) -> Response | Stream:
-    assert endpoint.connect is not None, "the caller looked"
-    return await endpoint.connect(endpoint.store, ctx, request)
 
 
 async def _get(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:

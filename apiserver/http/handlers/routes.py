@@ -31,6 +31,7 @@ class Endpoint:
         "projector",
         "storage",
         "store",
+        "subresource",
         "tables",
         "verbs",
         "view",
@@ -38,7 +39,7 @@ class Endpoint:
     )
 
     def __init__(self, store: Store, view: View, warning: str, subresource: Subresource | None = None) -> None:
-        self.store, self.view, self.warning = store, view, warning
+        self.store, self.view, self.warning, self.subresource = store, view, warning, subresource
         self.custom = view.resource.custom
         self.namespaced = view.resource.namespaced
         #: Whether its objects are stored at all (reviews are not).

@@ -76,6 +76,10 @@ async def _answer_unstored(
     namespace = (obj.get("metadata") or {}).get("namespace", "")
     if namespace and store.resource.namespaced:
         ensure_namespace({"namespace": namespace}, ctx.namespace)
+    if expected.subresource is None:  # a subresource's function asks for admission itself
+        attributes = Attributes("CREATE", ctx, ctx.name or (obj.get("metadata") or {}).get("name", ""), obj)
+        await admit(store.on_create, attributes)
+        await validate(store.on_create, attributes)
     return Result(None, created=True, body=await serve(store, ctx, obj, options))
 
 

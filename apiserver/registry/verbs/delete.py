@@ -86,8 +86,10 @@ def _check_options_kind(version: str, kind: str) -> None:
 # Stored objects
 
 
-async def delete_object(store: Store, ctx: Context, options: DeleteOptions) -> DeleteResult:
-    """Deletes ctx.name, as far as its kind, its finalizers and its grace period allow. Raises StatusError."""
+async def delete_object(store: Store, ctx: Context, options: DeleteOptions, *, admitted: bool = False) -> DeleteResult:
+    """Deletes ctx.name, as far as its kind, its finalizers and its grace period allow. `admitted`: as a part of what
+    admission has seen (an eviction). Raises StatusError.
+    """
     resource, strategy = store.resource, store.strategy
     key = resource.key(ctx.namespace, ctx.name)
     while True:
@@ -103,7 +105,7 @@ async def delete_object(store: Store, ctx: Context, options: DeleteOptions) -> D
         elif not strategy.may_remove(obj):
             return DeleteResult(entry, gone=False)
         else:
-            result = await _step(store, ctx, key, entry, obj, options)
+            result = await _step(store, ctx, key, entry, obj, options, admitted=admitted)
         if result is not None:
             return result
 
@@ -120,13 +122,13 @@ async def _start(
 
 
 async def _step(
-    store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, options: DeleteOptions
+    store: Store, ctx: Context, key: str, entry: Entry, obj: Hub, options: DeleteOptions, *, admitted: bool
 ) -> DeleteResult | None:
     """Deletes, as far as finalizers and the grace period allow. None: another writer was first, so start over."""
     step = _plan(ctx, obj, options)
     if step.then == "pending":
         return _answer(store, entry, gone=False)
-    if store.on_delete.admitting or store.on_delete.validating:
+    if not admitted and (store.on_delete.admitting or store.on_delete.validating):
         await _admit(store, ctx, entry)
     current = entry
     if step.obj is not None:

@@ -176,7 +176,10 @@ async def _replace(
     _prepare(store, ctx, new, old, subresource)
     _keep_times(new, old)
     if store.on_update.validating:
+        # Who is asked sees the version that is replaced.
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         await validate(store.on_update, Attributes("UPDATE", ctx, ctx.name, new, old))
+        del new["metadata"]["resourceVersion"]
     if store.before_storing is not None:
         store.before_storing(ctx, new)
     result = await _write(store, ctx, key, entry, new, old, dry_run=options.dry_run, keep_managers=tracked)

@@ -1,4 +1,4 @@
-"""The kinds of admissionregistration.k8s.io: policies and bindings (`POLICIES`)."""
+"""The kinds of admissionregistration.k8s.io: policies and bindings (`POLICIES`), webhooks (`WEBHOOKS`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 from apiserver.registry.resource import Resource
 from apiserver.resources.admissionregistration.bindings import MUTATING_BINDINGS, VALIDATING_BINDINGS
 from apiserver.resources.admissionregistration.policies import MUTATING_POLICIES, VALIDATING_POLICIES
+from apiserver.resources.admissionregistration.webhooks import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 
-__all__ = ["POLICIES"]
+__all__ = ["POLICIES", "WEBHOOKS"]
 
 #: In the order in which discovery lists them.
 POLICIES: Final[tuple[Resource, ...]] = (
@@ -17,3 +18,4 @@ POLICIES: Final[tuple[Resource, ...]] = (
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
 )
+WEBHOOKS: Final[tuple[Resource, ...]] = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)

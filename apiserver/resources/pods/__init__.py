@@ -9,6 +9,7 @@ from apiserver.api.types.core.pods import Binding, Pod
 from apiserver.api.types.policy import Eviction
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
+from apiserver.resources.connectoptions import attach_options, exec_options, port_forward_options, proxy_options
 from apiserver.resources.pods.binding import bind, create_binding
 from apiserver.resources.pods.columns import COLUMNS, row_conditions
 from apiserver.resources.pods.connections import attach, execute, log, port_forward, proxy
@@ -52,7 +53,9 @@ PODS = Resource(
     columns=COLUMNS,
     row_conditions=row_conditions,
     subresources=(
-        Subresource(name="attach", verbs=_CONNECT, kind="PodAttachOptions", connect=attach),
+        Subresource(
+            name="attach", verbs=_CONNECT, kind="PodAttachOptions", connect=attach, connect_options=attach_options
+        ),
         Subresource(name="binding", verbs=("create",), kind="Binding", schema=Binding, create=bind),
         Subresource(name="ephemeralcontainers"),
         Subresource(
@@ -65,10 +68,16 @@ PODS = Resource(
             accepts=("policy/v1beta1",),
             create=evict,
         ),
-        Subresource(name="exec", verbs=_CONNECT, kind="PodExecOptions", connect=execute),
+        Subresource(name="exec", verbs=_CONNECT, kind="PodExecOptions", connect=execute, connect_options=exec_options),
         Subresource(name="log", verbs=("get",), connect=log),
-        Subresource(name="portforward", verbs=_CONNECT, kind="PodPortForwardOptions", connect=port_forward),
-        Subresource(name="proxy", verbs=_PROXY, kind="PodProxyOptions", connect=proxy),
+        Subresource(
+            name="portforward",
+            verbs=_CONNECT,
+            kind="PodPortForwardOptions",
+            connect=port_forward,
+            connect_options=port_forward_options,
+        ),
+        Subresource(name="proxy", verbs=_PROXY, kind="PodProxyOptions", connect=proxy, connect_options=proxy_options),
         Subresource(name="resize"),
         Subresource(name="status"),
     ),

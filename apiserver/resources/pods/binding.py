@@ -65,11 +65,12 @@ def assign(ctx: Context, body: Json, pod: Json) -> Json:
 
 async def bind(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """POST pods/NAME/binding."""
-    await admit(store.on_create, Attributes("CREATE", ctx, ctx.name, body))
+    attributes = Attributes("CREATE", ctx, ctx.name, body)
+    await admit(store.on_create, attributes)
     metadata = body.get("metadata") or {}
     if ctx.name != metadata.get("name", ""):
         raise bad_request("name in URL does not match name in Binding object")
-    await validate(store.on_create, Attributes("CREATE", ctx, ctx.name, body))
+    await validate(store.on_create, attributes)
     return await _bound(store, ctx, body, options, metadata.get("uid") or "")
 
 

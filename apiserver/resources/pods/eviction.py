@@ -252,7 +252,7 @@ async def _delete(store: Store, ctx: Context, deletion: DeleteOptions, dry_run: 
                 deletion, preconditions=replace(deletion.preconditions, resource_version=str(marked.revision))
             )
     check_delete_options(deletion, dry_run)
-    await delete_object(store, ctx, deletion)
+    await delete_object(store, ctx, deletion, admitted=True)
 
 
 def _disrupted(ctx: Context, pod: Json, preconditions: Preconditions | None) -> Json:

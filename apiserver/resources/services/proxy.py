@@ -27,10 +27,10 @@ def _unavailable(text: str) -> StatusError:
 async def proxy(store: Store, ctx: Context, request: Request) -> Response:
     """NAME, NAME:PORT or SCHEME:NAME:PORT."""
     scheme, name, port = _split(ctx.name)
+    service = ctx.lookup("", "services", ctx.namespace, name)
+    if service is None:
+        raise not_found("services", "", name)
     if port.isdigit():
-        service = ctx.lookup("", "services", ctx.namespace, name)
-        if service is None:
-            raise not_found("services", "", name)
         found = next((p for p in service["spec"].get("ports") or () if p.get("port") == int(port)), None)
         if found is None:
             raise _unavailable(f"no service port {port} found for service {go_quote(name)}")

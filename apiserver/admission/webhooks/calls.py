@@ -1,0 +1,178 @@
+"""One call of a webhook: asked, understood and counted. What can go wrong has three forms:
+
+CallFailed     it could not be asked, or its answer is none: failurePolicy decides
+Rejected       it refuses the request
+StatusError    it must not be asked, or what it wants is not possible
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from uuid import uuid4
+
+from apiserver.admission.requests import Place, View
+from apiserver.admission.webhooks.hooks import Concerned, Hook
+from apiserver.admission.webhooks.reviews import Verdict, review_of, unreadable, verdict_of, version_for
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.metrics import Counter, Family, Histogram
+from apiserver.api.status import StatusError, bad_request, internal_error
+from apiserver.registry.admission import forbidden
+from apiserver.webhooks.failures import WebhookError
+
+if TYPE_CHECKING:
+    from apiserver.registry.admission import Attributes
+    from apiserver.registry.store import Registry
+    from apiserver.webhooks.client import Webhooks
+
+__all__ = ["CallFailed", "Caller", "Rejected"]
+
+Json = dict[str, Any]
+T = TypeVar("T")
+Type = Literal["admit", "validating"]
+
+_LOG: Final = logging.getLogger(__name__)
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0)
+#: Codes beyond are counted as this one, as a webhook may send any number.
+_HIGHEST: Final = 600
+
+
+class CallFailed(Exception):
+    """There is no verdict. `code` is that of the webhook's answer."""
+
+    def __init__(self, name: str, reason: str, code: int) -> None:
+        super().__init__(f"failed calling webhook {go_quote(name)}: {reason}")
+        self.code = code
+
+
+class Rejected(Exception):
+    """The webhook refuses the request; `status` is what the client is told."""
+
+    def __init__(self, status: StatusError) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+class Counts:
+    """What is counted of webhooks, with upstream's names."""
+
+    def __init__(self) -> None:
+        start = "apiserver_admission_webhook_"
+        self.durations = Histogram(
+            f"{start}admission_duration_seconds", "Time to ask a webhook.", ("name", "type", "operation", "rejected"),
+            _BUCKETS,
+        )  # fmt: skip
+        self.rejections = Counter(
+            f"{start}rejection_count", "Requests that ended at a webhook.",
+            ("name", "type", "operation", "error_type", "rejection_code"),
+        )  # fmt: skip
+        self.fail_open = Counter(f"{start}fail_open_count", "Failures that were ignored.", ("name", "type"))
+        self.requests = Counter(
+            f"{start}request_total", "Calls of webhooks.", ("name", "type", "operation", "code", "rejected")
+        )
+        self.exclusions = Counter(
+            "apiserver_admission_match_condition_exclusions_total", "Requests that match conditions left out.",
+            ("name", "kind", "type", "operation"),
+        )  # fmt: skip
+
+    def families(self) -> list[Family]:
+        return [self.durations, self.rejections, self.fail_open, self.requests, self.exclusions]
+
+
+class Caller:
+    """Calls webhooks of one type for a server."""
+
+    def __init__(self, registry: Registry, type: Type, counts: Counts) -> None:
+        self.registry, self.type, self.counts = registry, type, counts
+
+    @property
+    def _webhooks(self) -> Webhooks:
+        assert self.registry.webhooks is not None, "whoever wires the server sets it"
+        return self.registry.webhooks
+
+    def place(self, concerned: Concerned, attributes: Attributes, view: Callable[[Place], View]) -> Place | None:
+        """Where a webhook sees a request, None where it does not concern it. Raises StatusError."""
+        hook = concerned.hook
+        place = hook.matcher.match(concerned.covered, attributes)
+        if place is None or hook.conditions is None:
+            return place
+        from apiserver.admission.expressions import Bindings, ExpressionError
+
+        try:
+            if hook.conditions.hold(Bindings(view(place), self.registry)):
+                return place
+        except ExpressionError as error:
+            if not hook.ignores_failure:
+                raise forbidden(attributes, str(error)) from None
+            return None
+        self.counts.exclusions.inc(hook.name, "webhook", self.type, attributes.operation)
+        return None
+
+    async def call(self, hook: Hook, view: View, act: Callable[[Verdict], T]) -> T | None:
+        """What `act` makes of the verdict; None where the call failed and that is ignored. Raises StatusError."""
+        began = perf_counter()
+        try:
+            done = act(await self._ask(hook, view))
+        except CallFailed as error:
+            self._failed(hook, view, began, error)
+            return None
+        except Rejected as error:
+            self._count(hook, view, began, error.status.code, "no_error")
+            raise error.status from None
+        except StatusError:
+            self._count(hook, view, began, 0, "apiserver_internal_error")
+            raise
+        self._count(hook, view, began, 200, "")
+        return done
+
+    def _failed(self, hook: Hook, view: View, began: float, error: CallFailed) -> None:
+        if not hook.ignores_failure:
+            self._count(hook, view, began, error.code, "calling_webhook_error")
+            raise internal_error(str(error)) from None
+        self._count(hook, view, began, error.code, "")
+        self.counts.fail_open.inc(hook.name, self.type)
+        _LOG.warning("%s; the request goes on", error)
+
+    def _count(self, hook: Hook, view: View, began: float, code: int, error_type: str) -> None:
+        operation, rejected = view.attributes.operation, str(bool(error_type)).lower()
+        shown = str(min(code, _HIGHEST))
+        labels = (hook.name, self.type, operation)
+        self.counts.durations.sample(*labels, rejected).observe(perf_counter() - began)
+        self.counts.requests.inc(*labels, shown, rejected)
+        if error_type:
+            self.counts.rejections.inc(*labels, error_type, shown)
+
+    async def _ask(self, hook: Hook, view: View) -> Verdict:
+        ctx = view.attributes.ctx
+        if ctx.dry_run and not hook.takes_dry_runs:
+            raise bad_request(f"admission webhook {go_quote(hook.name)} does not support dry run")
+        version = version_for(hook.reviews)
+        if not version:
+            reason = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+            raise CallFailed(hook.name, f"could not create admission objects: {reason}", 400)
+        uid = str(uuid4())
+        try:
+            answer = await self._webhooks.post(hook.target, review_of(view, version, uid), seconds=hook.seconds)
+            verdict = verdict_of(answer, version, uid, mutating=self.type == "admit")
+        except WebhookError as error:
+            raise CallFailed(hook.name, unreadable(error), error.code) from None
+        except ValueError as error:
+            raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
+        for name, value in verdict.annotations.items():
+            ctx.annotations[f"{hook.name}/{name}"] = value
+        ctx.warnings += verdict.warnings
+        if not verdict.allowed:
+            raise Rejected(_refusal(hook.name, verdict.status))
+        return verdict
+
+
+def _refusal(name: str, status: Json | None) -> StatusError:
+    """What a client is told whom a webhook refused: its own words, and a code that is a refusal."""
+    told = status or {}
+    message, reason = told.get("message", ""), told.get("reason", "")
+    denied = f"admission webhook {go_quote(name)} denied the request"
+    text = f"{denied}: {message or reason}" if message or reason else f"{denied} without explanation"
+    code = told.get("code", 0)
+    return StatusError(max(code, 400), reason, text, told.get("details"))

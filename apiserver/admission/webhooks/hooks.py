@@ -1,0 +1,115 @@
+"""The webhooks that are configured, compiled once, and which of them a request may concern."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.admission.matching import Covered, Matcher
+from apiserver.admission.requests import Place, equivalents, place_of
+from apiserver.turns import call_on_loop
+from apiserver.webhooks.client import Target, target_of
+
+if TYPE_CHECKING:
+    from apiserver.admission.expressions import MatchConditions
+    from apiserver.registry.admission import Attributes, Operation
+    from apiserver.registry.resource import Resource
+    from apiserver.registry.store import Registry
+    from apiserver.storage.entry import Entry
+
+__all__ = ["Hook", "Hooks"]
+
+Json = dict[str, Any]
+#: What all requests of a kind have in common: resource, version, subresource, operation, whether in a namespace.
+_Kind = tuple[int, str, str, "Operation", bool]
+
+_GROUP: Final = "admissionregistration.k8s.io"
+
+
+class Hook:
+    """One webhook. `configuration` is the name of the object that holds it, in which it is `name`."""
+
+    def __init__(self, configuration: str, webhook: Json, release: tuple[int, int]) -> None:
+        self.configuration, self.name = configuration, webhook["name"]
+        self.matcher = Matcher(
+            rules=webhook.get("rules") or (),
+            namespace_selector=webhook.get("namespaceSelector"),
+            object_selector=webhook.get("objectSelector"),
+            equivalent=webhook.get("matchPolicy") == "Equivalent",
+        )
+        self.conditions = _conditions(webhook.get("matchConditions") or [], release)
+        self.target: Target = target_of(webhook["clientConfig"])
+        #: Whether a request goes on where the webhook cannot be asked.
+        self.ignores_failure = webhook.get("failurePolicy") == "Ignore"
+        self.takes_dry_runs = webhook.get("sideEffects") in ("None", "NoneOnDryRun")
+        self.seconds = float(webhook.get("timeoutSeconds") or 10)
+        self.reviews: tuple[str, ...] = tuple(webhook.get("admissionReviewVersions") or ())
+        #: Whether it is called once more where others changed the object after it.
+        self.reinvocable = webhook.get("reinvocationPolicy") == "IfNeeded"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.configuration, self.name
+
+
+def _conditions(conditions: list[Json], release: tuple[int, int]) -> MatchConditions | None:
+    if not conditions:
+        return None
+    # Conditions bring in CEL, which is loaded when it is needed.
+    from apiserver.admission.expressions import MatchConditions
+
+    return MatchConditions(conditions, release)
+
+
+class Concerned(NamedTuple):
+    """A webhook whose rules name requests of a kind."""
+
+    hook: Hook
+    covered: Covered
+
+
+class Hooks:
+    """The webhooks of one kind of configuration, by name of the configuration and in the order in which they stand."""
+
+    def __init__(self, registry: Registry, plural: str) -> None:
+        self._registry, self._plural = registry, plural
+        #: What they were compiled from: a cache gives the same list as long as nothing changes.
+        self._entries: list[Entry] = []
+        self._hooks: dict[tuple[str, int], list[Hook]] = {}
+        self._concerned: dict[_Kind, tuple[Resource, tuple[Concerned, ...]]] = {}
+
+    def of(self, attributes: Attributes) -> tuple[Concerned, ...]:
+        """Those whose rules name such requests."""
+        store = self._registry.stores.get((_GROUP, self._plural))
+        if store is None or not len(store.cache):
+            return ()
+        entries = call_on_loop(store.cache.list).entries
+        if entries is not self._entries:
+            self._compile(entries)
+        resource, ctx = attributes.resource, attributes.ctx
+        kind = (id(resource), ctx.version, attributes.subresource, attributes.operation, bool(attributes.namespace))
+        known = self._concerned.get(kind)
+        if known is None or known[0] is not resource:
+            known = self._concerned[kind] = (resource, self._find(attributes))
+        return known[1]
+
+    def _compile(self, entries: list[Entry]) -> None:
+        """Webhooks of configurations that did not change stay as they are."""
+        release, before = self._registry.features.release, self._hooks
+        self._hooks = {}
+        for entry in entries:
+            key = (entry.key, entry.revision)
+            name, webhooks = entry.obj["metadata"]["name"], entry.obj.get("webhooks") or ()
+            self._hooks[key] = before.get(key) or [Hook(name, webhook, release) for webhook in webhooks]
+        self._concerned = {}
+        self._entries = entries
+
+    def _find(self, attributes: Attributes) -> tuple[Concerned, ...]:
+        place = place_of(attributes)
+        places: tuple[Place, ...] = (place, *equivalents(self._registry, place))
+        in_namespace = bool(attributes.namespace)
+        return tuple(
+            Concerned(hook, covered)
+            for hooks in self._hooks.values()
+            for hook in hooks
+            if (covered := hook.matcher.covers(attributes.operation, places, in_namespace=in_namespace)) is not None
+        )

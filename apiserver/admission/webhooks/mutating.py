@@ -1,0 +1,144 @@
+"""MutatingAdmissionWebhook: webhooks that may change an object, one after the other.
+
+Where one changed the object, all plugins are asked once more, and with them those webhooks before it that want to be
+(`reinvocationPolicy: IfNeeded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.admission.changes import take_over
+from apiserver.admission.requests import Place, View, is_exempt
+from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts
+from apiserver.admission.webhooks.hooks import Concerned, Hook, Hooks
+from apiserver.admission.webhooks.reviews import Verdict
+from apiserver.api.codec import DecodeError, go_kind, loads
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.patch.errors import PatchError
+from apiserver.api.patch.jsonpatch import json_patch
+from apiserver.api.status import internal_error
+from apiserver.registry.admission import Attributes, Plugin, Reinvocation
+from apiserver.registry.body.convert import copy_of
+from apiserver.registry.fields.managers import decode as decode_managers
+
+if TYPE_CHECKING:
+    from apiserver.registry.resource import Resource
+
+__all__ = ["MutatingAdmissionWebhook"]
+
+Json = dict[str, Any]
+
+_JSON_PATCH: Final = "JSONPatch"
+_LOST_MANAGERS: Final = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating"
+    " admission controller; please fix your requests: an entry cannot be understood"
+)
+
+
+class _Rounds:
+    """What is known of the webhooks of one request from the first round: who may be asked again, and who is to be;
+    `left` is the object as they left it."""
+
+    def __init__(self) -> None:
+        self.before: set[tuple[str, str]] = set()
+        self.again: set[tuple[str, str]] = set()
+        self.left: Json | None = None
+
+    def changed(self) -> None:
+        """Those who were asked before have not seen the object as it is now."""
+        self.again |= self.before
+        self.before.clear()
+
+
+class MutatingAdmissionWebhook(Plugin):
+    name = "MutatingAdmissionWebhook"
+    operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+
+    def handles(self, resource: Resource) -> bool:
+        return not is_exempt(resource)
+
+    def use(self, registry: Any) -> None:
+        self._hooks = Hooks(registry, "mutatingwebhookconfigurations")
+        self._caller = Caller(registry, "admit", Counts())
+        registry.counted += self._caller.counts.families()
+
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
+        concerned = self._hooks.of(attributes)
+        return self._ask(attributes, concerned) if concerned else None
+
+    async def _ask(self, attributes: Attributes, concerned: tuple[Concerned, ...]) -> None:
+        reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
+        rounds: _Rounds = reinvocation.kept.setdefault(self.name, _Rounds())
+        if reinvocation.again and rounds.left != attributes.obj:
+            rounds.changed()
+        managers = (attributes.obj or {}).get("metadata", {}).get("managedFields")
+        for one in concerned:
+            await self._one(attributes, one, rounds, reinvocation)
+        _keep_managers(attributes, managers)
+        rounds.left = None if attributes.obj is None else copy_of(attributes.obj)
+
+    async def _one(
+        self, attributes: Attributes, concerned: Concerned, rounds: _Rounds, reinvocation: Reinvocation
+    ) -> None:
+        hook, caller = concerned.hook, self._caller
+
+        def view(place: Place) -> View:
+            return View(caller.registry, attributes, place)
+
+        place = caller.place(concerned, attributes, view)
+        if place is None or (reinvocation.again and hook.key not in rounds.again):
+            return
+        if await caller.call(hook, view(place), partial(self._change, hook, attributes, place)):
+            rounds.changed()
+            reinvocation.asked = True
+        if hook.reinvocable:
+            rounds.before.add(hook.key)
+
+    def _change(self, hook: Hook, attributes: Attributes, place: Place, verdict: Verdict) -> bool:
+        """Does what a webhook wants of the object. Whether that changed it. Raises CallFailed, StatusError."""
+        if not verdict.patch:
+            return False
+        operations = _operations(hook, verdict.patch)
+        if not operations:
+            return False
+        before = View(self._caller.registry, attributes, place).object
+        if before is None:
+            raise internal_error(
+                f"admission webhook {go_quote(hook.name)} attempted to modify the object, which is not supported for"
+                " this operation"
+            )
+        if verdict.patch_type != _JSON_PATCH:
+            raise CallFailed(hook.name, f"unsupported patch type {go_quote(verdict.patch_type)}", 400)
+        try:
+            after = json_patch(before, operations)
+            return take_over(self._caller.registry, attributes, place, before, after)
+        except (PatchError, DecodeError) as error:
+            raise internal_error(str(error)) from None
+
+
+def _operations(hook: Hook, patch: bytes) -> list[Any]:
+    try:
+        operations = loads(patch).value
+        if operations is not None and not isinstance(operations, list):
+            raise DecodeError(f"json: cannot unmarshal {go_kind(operations)} into Go value of type jsonpatch.Patch")
+    except DecodeError as error:
+        raise CallFailed(hook.name, f"received undecodable patch in webhook response: {error}", 503) from None
+    return operations or []
+
+
+def _keep_managers(attributes: Attributes, before: list[Json] | None) -> None:
+    """Managers that nobody can understand any more are those from before."""
+    if attributes.obj is None:
+        return
+    metadata = attributes.obj.get("metadata") or {}
+    after = metadata.get("managedFields")
+    if after == before or decode_managers(after) is not None:
+        return
+    attributes.ctx.warnings.append(_LOST_MANAGERS)
+    if before is None:
+        metadata.pop("managedFields", None)
+    else:
+        metadata["managedFields"] = before

@@ -1,0 +1,96 @@
+"""AdmissionReviews: the question, and what an answer has to be.
+
+In v1 a webhook has to repeat the uid, to say what it answers, and to name the type of its patch; v1beta1 never asked
+for any of it. Facts: apiserver, pkg/admission/plugin/webhook/request.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from apiserver.admission.requests import View
+from apiserver.api.codec import encode_exactly
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.types.reviews import ADMISSION_REVIEWS
+from apiserver.webhooks.client import Answer
+from apiserver.webhooks.failures import WebhookError
+from apiserver.webhooks.reviews import read_review
+
+__all__ = ["Verdict", "review_of", "verdict_of", "version_for"]
+
+Json = dict[str, Any]
+
+_GROUP: Final = "admission.k8s.io"
+_KIND: Final = "AdmissionReview"
+_PATCH_TYPE: Final = "JSONPatch"
+
+
+class Verdict(NamedTuple):
+    """What a webhook says of a request."""
+
+    allowed: bool
+    status: Json | None
+    warnings: Sequence[str]
+    annotations: Json
+    patch: bytes
+    patch_type: str
+
+
+def version_for(versions: Sequence[str]) -> str:
+    """The apiVersion in which a webhook is asked: the first that it takes and the server speaks. "" for none."""
+    return next((f"{_GROUP}/{version}" for version in versions if f"{_GROUP}/{version}" in ADMISSION_REVIEWS), "")
+
+
+def review_of(view: View, version: str, uid: str) -> bytes:
+    """The review of a request, to be posted."""
+    request = {"uid": uid, "object": view.object, "oldObject": view.old, "options": None, **view.request}
+    return encode_exactly({"kind": _KIND, "apiVersion": version, "request": request})
+
+
+def verdict_of(answer: Answer, version: str, uid: str, *, mutating: bool) -> Verdict:
+    """The verdict in an answer. Raises WebhookError, where the answer cannot be read, and ValueError, where it is none
+    to this review.
+    """
+    review = read_review(answer, ADMISSION_REVIEWS, version)
+    response = review.response
+    if response is None:
+        raise ValueError("webhook response was absent")
+    patch, patch_type = response.get("patch") or "", response.get("patchType")
+    if version.endswith("/v1"):
+        if response.get("uid", "") != uid:
+            raise ValueError(f"expected response.uid={go_quote(uid)}, got {go_quote(response.get('uid', ''))}")
+        if (review.api_version, review.kind) != (version, _KIND):
+            raise ValueError(f"expected webhook response of {version}, Kind={_KIND}, got {review.shown}")
+        _check_patch(patch, patch_type, mutating=mutating)
+    elif patch:
+        patch_type = _PATCH_TYPE
+    return Verdict(
+        bool(response.get("allowed")),
+        response.get("status"),
+        response.get("warnings") or (),
+        response.get("auditAnnotations") or {},
+        b64decode(patch) if mutating else b"",
+        patch_type or "",
+    )
+
+
+def _check_patch(patch: str, patch_type: str | None, *, mutating: bool) -> None:
+    if not mutating:
+        if patch:
+            raise ValueError("validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise ValueError("validating webhook may not return response.patchType")
+        return
+    if patch and patch_type is None:
+        raise ValueError("webhook returned response.patch but not response.patchType")
+    if not patch and patch_type is not None:
+        raise ValueError("webhook returned response.patchType but not response.patch")
+    if patch_type == "":
+        raise ValueError('webhook returned invalid response.patchType of ""')
+
+
+def unreadable(error: WebhookError) -> str:
+    """Why a call did not come to a review."""
+    return f"failed to call webhook: {error}"

@@ -1,0 +1,67 @@
+"""ValidatingAdmissionWebhook: webhooks that may refuse a request, all asked at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from apiserver.admission.requests import Place, View, is_exempt
+from apiserver.admission.webhooks.calls import Caller, Counts
+from apiserver.admission.webhooks.hooks import Concerned, Hook, Hooks
+from apiserver.admission.webhooks.reviews import Verdict
+from apiserver.registry.admission import Attributes, Plugin
+from apiserver.turns import on_loop
+
+if TYPE_CHECKING:
+    from apiserver.registry.resource import Resource
+
+__all__ = ["ValidatingAdmissionWebhook"]
+
+
+class ValidatingAdmissionWebhook(Plugin):
+    name = "ValidatingAdmissionWebhook"
+    operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+
+    def handles(self, resource: Resource) -> bool:
+        return not is_exempt(resource)
+
+    def use(self, registry: Any) -> None:
+        self._hooks = Hooks(registry, "validatingwebhookconfigurations")
+        self._caller = Caller(registry, "validating", Counts())
+        registry.counted += self._caller.counts.families()
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        concerned = self._hooks.of(attributes)
+        return self._ask(attributes, concerned) if concerned else None
+
+    async def _ask(self, attributes: Attributes, concerned: tuple[Concerned, ...]) -> None:
+        views: dict[Place, View] = {}
+
+        def view(place: Place) -> View:
+            found = views.get(place)
+            if found is None:
+                found = views[place] = View(self._caller.registry, attributes, place)
+            return found
+
+        asked = [
+            (one.hook, view(place))
+            for one in concerned
+            if (place := self._caller.place(one, attributes, view)) is not None
+        ]
+        if asked:
+            for _, seen in asked:
+                seen.make()
+            await self._ask_all(asked)
+
+    @on_loop
+    async def _ask_all(self, asked: list[tuple[Hook, View]]) -> None:
+        """Everybody is heard; the first refusal counts."""
+        calls = (self._caller.call(hook, view, _nothing) for hook, view in asked)
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+
+def _nothing(_: Verdict) -> None:
+    """A verdict that allows needs no more."""

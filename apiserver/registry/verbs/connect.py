@@ -1,0 +1,28 @@
+"""Requests that are passed on to what stands behind an object: exec, attach, portforward, proxy, whatever the method.
+Admission sees the options of the request as an object of their own kind; log is read like an object, and not admitted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apiserver.registry.admission import Attributes, admit, validate
+from apiserver.turns import on_loop
+
+if TYPE_CHECKING:
+    from apiserver.messages import Request, Response, Stream
+    from apiserver.registry.context import Context
+    from apiserver.registry.resource import Subresource
+    from apiserver.registry.store import Store
+
+__all__ = ["connect"]
+
+
+@on_loop
+async def connect(store: Store, ctx: Context, request: Request, subresource: Subresource) -> Response | Stream:
+    assert subresource.connect is not None, "the caller looked"
+    if subresource.connect_options is not None:
+        attributes = Attributes("CONNECT", ctx, ctx.name, subresource.connect_options(request))
+        await admit(store.on_connect, attributes)
+        await validate(store.on_connect, attributes)
+    return await subresource.connect(store, ctx, request)

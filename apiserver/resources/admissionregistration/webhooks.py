@@ -1,0 +1,163 @@
+"""MutatingWebhookConfiguration and ValidatingWebhookConfiguration. Rules: pkg/apis/admissionregistration/validation.
+
+What an earlier release let in may stay: an update is as strict as the stored configuration is good.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, not_supported, required
+from apiserver.api.names import fully_qualified_name
+from apiserver.api.types.admissionregistration.webhooks import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+from apiserver.registry.context import Context
+from apiserver.registry.resource import Column, Resource, Version
+from apiserver.registry.strategy import Strategy
+from apiserver.resources.admissionregistration.matchrules import (
+    FAILURE_POLICIES,
+    MATCH_POLICIES,
+    REINVOCATION_POLICIES,
+    choice,
+    match_condition_errors,
+    rule_errors,
+)
+from apiserver.resources.admissionregistration.names import static_name_warnings
+from apiserver.resources.columns import name_and_age
+from apiserver.resources.corerules import validate_label_selector
+from apiserver.resources.webhookclients import client_errors, review_version_errors
+
+__all__ = ["MUTATING_WEBHOOKS", "VALIDATING_WEBHOOKS"]
+
+Json = dict[str, Any]
+
+_WEBHOOKS: Final = Path("webhooks")
+_REVIEWS: Final = ("v1", "v1beta1")
+_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
+_NO_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
+_MOST_SECONDS: Final = 30
+
+
+class WebhooksStrategy(Strategy):
+    checks_finalizer_names = False
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
+        if (obj.get("webhooks") or []) != (old.get("webhooks") or []):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return _errors(ctx, obj.get("webhooks") or [], None)
+
+    def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
+        return _errors(ctx, obj.get("webhooks") or [], old.get("webhooks") or [])
+
+    def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
+        return static_name_warnings(obj)
+
+    def warnings_on_update(self, ctx: Context, obj: Json, old: Json) -> list[str]:
+        return static_name_warnings(obj)
+
+
+class _Strictness:
+    """What is asked of webhooks: everything of new ones, of changed ones what those before had."""
+
+    def __init__(self, old: list[Json] | None) -> None:
+        known = old or []
+        self.side_effects = (
+            _NO_SIDE_EFFECTS if all(item.get("sideEffects") in _NO_SIDE_EFFECTS for item in known) else _SIDE_EFFECTS
+        )
+        reviews = [item.get("admissionReviewVersions") or [] for item in known]
+        self.recognized = all(not versions or set(versions) & set(_REVIEWS) for versions in reviews)
+        names = [item.get("name", "") for item in known]
+        self.unique = len(set(names)) == len(names)
+        self.any_label_value = any(
+            validate_label_selector(Path(""), item.get(name))
+            for item in known
+            for name in ("namespaceSelector", "objectSelector")
+        )
+        self.stored = {
+            condition.get("expression", "") for item in known for condition in item.get("matchConditions") or ()
+        }
+
+
+def _errors(ctx: Context, webhooks: list[Json], old: list[Json] | None) -> list[FieldError]:
+    strictness = _Strictness(old)
+    kept = [item.get("matchConditions") for item in old] if old is not None else None
+    same_conditions = [item.get("matchConditions") for item in webhooks] == kept
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, webhook in enumerate(webhooks):
+        at, name = _WEBHOOKS[index], webhook.get("name", "")
+        errors += _webhook_errors(at, webhook, strictness)
+        if not same_conditions:
+            errors += match_condition_errors(
+                at / "matchConditions",
+                webhook.get("matchConditions") or (),
+                ctx.features.release,
+                stored=strictness.stored,
+            )
+        errors += review_version_errors(
+            webhook.get("admissionReviewVersions") or [],
+            at / "admissionReviewVersions",
+            f"must specify one of {', '.join(_REVIEWS)}",
+            recognized=strictness.recognized,
+        )
+        if strictness.unique and name and name in seen:
+            errors.append(duplicate(at / "name", name))
+        seen.add(name)
+    return errors
+
+
+def _webhook_errors(at: Path, webhook: Json, strictness: _Strictness) -> list[FieldError]:
+    errors = fully_qualified_name(at / "name", webhook.get("name", ""))
+    for index, rule in enumerate(webhook.get("rules") or ()):
+        errors += rule_errors((at / "rules")[index], rule)
+    for name, known in (("failurePolicy", FAILURE_POLICIES), ("matchPolicy", MATCH_POLICIES)):
+        if webhook.get(name) is not None:
+            errors += choice(at / name, webhook[name], known)
+    side_effects = webhook.get("sideEffects")
+    if side_effects is None:
+        errors.append(required(at / "sideEffects", f"must specify one of {', '.join(strictness.side_effects)}"))
+    elif side_effects not in strictness.side_effects:
+        errors.append(not_supported(at / "sideEffects", side_effects, strictness.side_effects))
+    seconds = webhook.get("timeoutSeconds")
+    if seconds is not None and not 1 <= seconds <= _MOST_SECONDS:
+        text = f"the timeout value must be between 1 and {_MOST_SECONDS} seconds"
+        errors.append(invalid(at / "timeoutSeconds", seconds, text))
+    for name in ("namespaceSelector", "objectSelector"):
+        errors += validate_label_selector(at / name, webhook.get(name), any_value=strictness.any_label_value)
+    if webhook.get("reinvocationPolicy") is not None:
+        errors += choice(at / "reinvocationPolicy", webhook["reinvocationPolicy"], REINVOCATION_POLICIES)
+    return errors + client_errors(webhook.get("clientConfig") or {}, at / "clientConfig")
+
+
+def _resource(kind: str, schema: Any) -> Resource:
+    return Resource(
+        group="admissionregistration.k8s.io",
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        namespaced=False,
+        categories=("api-extensions",),
+        versions=(Version(name="v1", schema=schema),),
+        strategy=WebhooksStrategy(),
+        storage_prefix=f"{kind.lower()}s",
+        unconditional_update=False,
+        columns=name_and_age(
+            Column(
+                name="Webhooks",
+                cell=lambda obj: len(obj.get("webhooks") or ()),
+                type="integer",
+                description="Number of webhooks.",
+            )
+        ),
+    )
+
+
+MUTATING_WEBHOOKS: Final = _resource("MutatingWebhookConfiguration", MutatingWebhookConfiguration)
+VALIDATING_WEBHOOKS: Final = _resource("ValidatingWebhookConfiguration", ValidatingWebhookConfiguration)

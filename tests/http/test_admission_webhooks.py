@@ -1,0 +1,321 @@
+"""Admission webhooks over a socket: whom they are asked about, and what comes of their answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from apiserver.app import Server
+from apiserver.webhooks.client import Webhooks, target_of
+from apiserver.webhooks.failures import WebhookError
+from tests.conformance.webhook import Webhook
+from tests.http.test_custom_resources import APPLY, MERGE, define
+from tests.http.test_live_catalog import created, run, running
+
+Json = dict[str, Any]
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
+MAPS = "/api/v1/namespaces/default/configmaps"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+RULE: Json = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+ALLOW: Json = {"allowed": True}
+
+
+def patch(path: str, value: Any) -> Json:
+    return {"allowed": True, "patch": [{"op": "add", "path": path, "value": value}]}
+
+
+class Asked:
+    """A server with webhooks. `calls` are the paths and requests since the last `script`."""
+
+    def __init__(self, server: Server, client: httpx.AsyncClient, webhook: Webhook) -> None:
+        self.server, self.client, self.webhook = server, client, webhook
+
+    async def configure(self, type: str, *webhooks: Json, name: str = "hooks") -> None:
+        body = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": f"{type.title()}WebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [self.hook(**item) for item in webhooks],
+        }
+        await created(self.client, CONFIGURATIONS.format(type), body)
+
+    def hook(self, name: str, rules: Sequence[Json] = (RULE,), **more: Any) -> Json:
+        """A webhook that is called at /NAME."""
+        config = {"url": f"https://{self.webhook.address}/{name}", "caBundle": self.webhook.authority}
+        return {
+            "name": f"{name}.example.com", "clientConfig": config, "rules": list(rules), "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], **more,
+        }  # fmt: skip
+
+    def script(self, **answers: Sequence[Json]) -> None:
+        self.webhook.script({f"/{name}": script for name, script in answers.items()})
+
+    def calls(self) -> list[tuple[str, Json]]:
+        return [
+            (call["path"].partition("?")[0].removeprefix("/"), call["body"]["request"]) for call in self.webhook.calls()
+        ]
+
+
+@asynccontextmanager
+async def asked(*flags: str) -> AsyncIterator[Asked]:
+    webhook = Webhook()
+    try:
+        async with running("memory", None, *flags) as (server, client):
+            yield Asked(server, client, webhook)
+    finally:
+        await asyncio.to_thread(webhook.close)
+
+
+def config_map(name: str, **data: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def deployment(name: str, version: str = "v1") -> Json:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {
+        "apiVersion": f"apps/{version}", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }  # fmt: skip
+
+
+def test_a_webhook_is_asked_again_where_one_after_it_changed_the_object_and_it_wants_that() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            await hooks.configure(
+                "mutating",
+                {"name": "first", "reinvocationPolicy": "IfNeeded"},
+                {"name": "second", "reinvocationPolicy": "Never"},
+                {"name": "third", "reinvocationPolicy": "IfNeeded"},
+            )
+            hooks.script(
+                first=[ALLOW, patch("/data/first", "again")], second=[patch("/data/second", "1")], third=[ALLOW]
+            )
+            made = await created(hooks.client, MAPS, config_map("a", k="v"))
+            assert made["data"] == {"k": "v", "second": "1", "first": "again"}
+            # The third saw what the second did, and is asked again for what the first did then; there is no third round.
+            assert [name for name, _ in hooks.calls()] == ["first", "second", "third", "first", "third"]
+            hooks.script(first=[ALLOW], second=[ALLOW], third=[ALLOW])
+            await created(hooks.client, MAPS, config_map("b", k="v"))
+            assert [name for name, _ in hooks.calls()] == ["first", "second", "third"]
+
+    run(scenario())
+
+
+def test_a_rule_for_one_version_holds_for_the_others_and_its_webhook_sees_its_own() -> None:
+    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    versions = [
+        {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
+        for name in ("v1", "v2")
+    ]
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": versions,
+        },
+    }  # fmt: skip
+
+    async def scenario() -> None:
+        async with asked() as hooks:
+            await define(hooks.client, definition)
+            await hooks.configure(
+                "mutating",
+                {"name": "same", "rules": [rule]},
+                {"name": "exact", "rules": [rule], "matchPolicy": "Exact"},
+            )
+            hooks.script(same=[patch("/spec", {"seen": True})], exact=[ALLOW])
+            body = {"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": "w"}}
+            made = await created(hooks.client, "/apis/example.com/v2/namespaces/default/widgets", body)
+            assert (made["apiVersion"], made["spec"]) == ("example.com/v2", {"seen": True})
+            ((name, request),) = hooks.calls()
+            assert (name, request["kind"]["version"], request["requestKind"]["version"]) == ("same", "v1", "v2")
+            assert request["object"]["apiVersion"] == "example.com/v1"
+
+    run(scenario())
+
+
+def test_deletions_show_what_is_deleted_one_by_one_and_cannot_be_changed() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            for name in ("a", "b"):
+                await created(hooks.client, MAPS, config_map(name, k=name))
+            await hooks.configure("validating", {"name": "v", "rules": [{**RULE, "operations": ["DELETE"]}]})
+            hooks.script(v=[ALLOW])
+            assert (await hooks.client.delete(MAPS)).status_code == 200
+            seen = sorted((r.get("name"), r["object"], r["oldObject"]["data"]["k"]) for _, r in hooks.calls())
+            assert seen == [(None, None, "a"), (None, None, "b")]
+            await created(hooks.client, MAPS, config_map("c"))
+            await hooks.configure("mutating", {"name": "m"})
+            hooks.script(m=[patch("/data", {})], v=[ALLOW])
+            refused = (await hooks.client.delete(f"{MAPS}/c")).json()
+            assert refused["message"] == (
+                'Internal error occurred: admission webhook "m.example.com" attempted to modify the object, which is not'
+                " supported for this operation"
+            )
+
+    run(scenario())
+
+
+#: An answer, the code and a part of the text with which the request ends.
+_NONE: list[tuple[Json, int, str]] = [
+    ({"allowed": True, "uid": "other"}, 500, 'received invalid webhook response: expected response.uid="'),
+    ({"allowed": True, "patchType": "JSONPatch"}, 500, "webhook returned response.patchType but not response.patch"),
+    ({"allowed": True, "patch": "{"}, 500, "received undecodable patch in webhook response: unexpected end of JSON"),
+    ({"allowed": True, "patch": [{"op": "remove", "path": "/data/none"}]}, 500, "Unable to remove nonexistent key"),
+    ({"allowed": True, "patch": [{"op": "add", "path": "/data", "value": 5}]}, 500, "cannot unmarshal number"),
+    ({"http": 429, "raw": ""}, 500, "the server has received too many requests and has asked us to try again later"),
+    (patch("/metadata/name", "Not A Name"), 422, "Invalid value"),
+]
+
+
+def test_an_answer_that_is_none_ends_the_request() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            await hooks.configure("mutating", {"name": "m"})
+            for answer, code, text in _NONE:
+                hooks.script(m=[answer])
+                refused = await hooks.client.post(MAPS, json=config_map("a", k="v"))
+                assert (refused.status_code, text in refused.json()["message"]) == (code, True), refused.text
+            assert (await hooks.client.get(f"{MAPS}/a")).status_code == 404
+
+    run(scenario())
+
+
+def test_a_webhook_that_takes_longer_than_it_has_is_given_up() -> None:
+    async def scenario(webhook: Webhook) -> None:
+        webhook.script({"/v": [{"delay": 0.3, "allowed": True}]})
+        config = {"url": f"https://{webhook.address}/v", "caBundle": webhook.authority}
+        webhooks = Webhooks({}, lambda *_: False)
+        with pytest.raises(
+            WebhookError, match=r"^Post \"https://127.0.0.1:\d+/v\?timeout=1s\": context deadline exceeded$"
+        ):
+            await webhooks.post(target_of(config), b"{}", seconds=0.05)
+        await webhooks.close()
+
+    webhook = Webhook()
+    try:
+        run(scenario(webhook))
+    finally:
+        webhook.close()
+
+
+def test_what_is_patched_is_defaulted_and_owned_by_who_asked() -> None:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}
+    sidecar = {"name": "sidecar", "image": "s", "ports": [{"containerPort": 80}]}
+
+    async def scenario() -> None:
+        async with asked() as hooks:
+            await hooks.configure("mutating", {"name": "m", "rules": [rule]})
+            hooks.script(m=[patch("/spec/template/spec/containers/-", sidecar)])
+            made = await created(hooks.client, DEPLOYMENTS, deployment("d"))
+            containers = made["spec"]["template"]["spec"]["containers"]
+            assert [item["name"] for item in containers] == ["c", "sidecar"]
+            assert containers[1]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+            hooks.script(m=[patch("/metadata/managedFields", [{"manager": "broken"}])])
+            answer = await hooks.client.post(DEPLOYMENTS, json=deployment("e"))
+            assert answer.status_code == 201
+            assert "managedFields was in an invalid state" in answer.headers["warning"]
+            assert answer.json()["metadata"]["managedFields"][0]["operation"] == "Update"
+
+    run(scenario())
+
+
+def test_a_webhook_that_cannot_be_asked_is_passed_over_where_that_is_allowed_and_counted() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            nowhere = {"url": "https://127.0.0.1:9/"}
+            await hooks.configure(
+                "validating", {"name": "gone", "failurePolicy": "Ignore", "clientConfig": nowhere}, {"name": "here"}
+            )
+            hooks.script(here=[{"allowed": True, "auditAnnotations": {"why": "because"}}, {"allowed": False}])
+            await created(hooks.client, MAPS, config_map("a"))
+            records = [record.to_dict() for record in hooks.server.requests.latest()]
+            assert records[0]["annotations"] == {"here.example.com/why": "because"}
+            assert (await hooks.client.post(MAPS, json=config_map("b"))).status_code == 400
+            metrics = (await hooks.client.get("/metrics")).text
+            for line in (
+                'webhook_fail_open_count{name="gone.example.com",type="validating"} 2',
+                'webhook_rejection_count{error_type="no_error",name="here.example.com",rejection_code="400"} 1',
+            ):
+                assert _has(metrics, line), metrics[-3000:]
+
+    run(scenario())
+
+
+def _has(metrics: str, wanted: str) -> bool:
+    """Whether a sample is there, in whatever order its labels stand."""
+    name, _, rest = wanted.partition("{")
+    labels, _, value = rest.partition("} ")
+    return any(
+        line.startswith(f"apiserver_admission_{name}{{")
+        and line.endswith(f"}} {value}")
+        and all(label in line for label in labels.split('",'))
+        for line in metrics.splitlines()
+    )
+
+
+def test_a_webhook_whose_conditions_fail_or_whose_side_effects_forbid_it_is_not_asked() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            conditions = [{"name": "big", "expression": "object.data.size() > 1"}]
+            await hooks.configure("validating", {"name": "v", "matchConditions": conditions})
+            hooks.script(v=[{"allowed": False}])
+            await created(hooks.client, MAPS, config_map("a", k="v"))
+            assert hooks.calls() == []
+            assert (await hooks.client.post(MAPS, json=config_map("b", k="v", l="w"))).status_code == 400
+            change = {"webhooks": [hooks.hook("v", objectSelector={"matchLabels": {"x": "y"}})]}
+            path = f"{CONFIGURATIONS.format('validating')}/hooks"
+            assert (await hooks.client.patch(path, json=change, headers=MERGE)).status_code == 200
+            await created(hooks.client, MAPS, config_map("b", k="v", l="w"))
+            applied = await hooks.client.patch(
+                f"{MAPS}/c?fieldManager=m", headers=APPLY,
+                json=config_map("c") | {"metadata": {"name": "c", "labels": {"x": "y"}}},
+            )  # fmt: skip
+            assert applied.status_code == 400
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("flags", [(), ("--disable-admission-plugins=ValidatingAdmissionWebhook",)], ids=["on", "off"])
+def test_the_plugin_can_be_left_out_and_configurations_are_nobodys_concern(flags: tuple[str, ...]) -> None:
+    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+
+    async def scenario() -> None:
+        async with asked(*flags) as hooks:
+            await hooks.configure("validating", {"name": "v", "rules": [every]})
+            hooks.script(v=[{"allowed": False}])
+            answer = await hooks.client.post(MAPS, json=config_map("a"))
+            assert answer.status_code == (201 if flags else 400)
+            path = f"{CONFIGURATIONS.format('validating')}/hooks"
+            assert (await hooks.client.delete(path)).status_code == 200
+
+    run(scenario())
+
+
+def test_nobody_waits_for_somebody_elses_webhook() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            await hooks.configure("validating", {"name": "v", "objectSelector": {"matchLabels": {"slow": "1"}}})
+            held = asyncio.Event()
+            hooks.script(v=[{"delay": 0.3, "allowed": True}])
+
+            async def slow() -> None:
+                body: Mapping[str, Any] = config_map("slow") | {"metadata": {"name": "slow", "labels": {"slow": "1"}}}
+                await created(hooks.client, MAPS, dict(body))
+                held.set()
+
+            waiting = asyncio.ensure_future(slow())
+            while not hooks.calls():  # noqa: ASYNC110 - the webhook is in a thread and tells nobody
+                await asyncio.sleep(0)
+            await created(hooks.client, MAPS, config_map("quick"))
+            assert not held.is_set()
+            await waiting
+
+    run(scenario())
