@@ -47,6 +47,7 @@ from apiserver.http.server.webpages import WebPages
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
+from apiserver.localapis import LocalApis
 from apiserver.messages import Peer, Request
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
@@ -118,6 +119,7 @@ class Server:
         self._built_in = BuiltIn(self.registry, settings, network)
         self.registry.kubelets = Kubelets(settings.data_dir / KUBELETS)
         self.catalog = self._make_catalog()
+        self._apis = LocalApis(self.registry, self.catalog.served)
         self.webhooks = Webhooks(
             settings.service_addresses,
             lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
@@ -233,6 +235,7 @@ class Server:
                 server._dispatch.routes = server._routes()
             server._accounts.keys = await server._account_keys()
             await server._built_in.ensure()
+            await server._apis.ensure()
             await server._custom.start()
         except DamagedRow as error:
             await server.close()
@@ -244,6 +247,7 @@ class Server:
         except BaseException:
             await server.close()
             raise
+        server._upkeep.append(asyncio.create_task(server._apis.follow()))
         if settings.compaction_interval:
             server._upkeep.append(asyncio.create_task(compact_regularly(log, settings.compaction_interval)))
         if settings.event_ttl:
@@ -270,12 +274,13 @@ class Server:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
         `after_reset` makes again. Faults and records of requests go, too. (Objects gone, version now.)"""
         keep = [self.registry.stores["", "namespaces"].resource.key("", name) for name in BUILT_IN]
-        deleted = await self.log.reset(keep)
+        deleted = await self.log.reset(keep + self._apis.kept())
         self.registry.dropped.clear()
         if self._faults is not None:
             self._faults.clear()
         self.requests.clear()
         await self._built_in.ensure()
+        await self._apis.ensure()
         if self.after_reset is not None:
             await self.after_reset()
         return deleted, self.log.revision
@@ -313,6 +318,7 @@ class Server:
     def _follow_catalog(self, _: CatalogEvent) -> None:
         """What is derived from the catalog, after a change of it."""
         found = self.catalog.served()
+        self._apis.changed()
         self._dispatch.routes = self._routes()
         self._discovery.show(found)
         self._documents.forget()

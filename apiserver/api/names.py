@@ -361,6 +361,7 @@ NAME_RULES: Final[dict[str, Check]] = {
     "dns1035-label": dns1035_label,
     "path-segment": path_segment,
     "ip": ip_texts,
+    "config-map-key": config_map_key,
 }
 
 

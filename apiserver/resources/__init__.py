@@ -6,6 +6,7 @@ from typing import Final
 
 from apiserver.registry.resource import Resource
 from apiserver.resources.admissionregistration import POLICIES, WEBHOOKS
+from apiserver.resources.apiservices import API_SERVICES
 from apiserver.resources.apps.daemonsets import DAEMON_SETS
 from apiserver.resources.apps.deployments import DEPLOYMENTS, REPLICA_SETS
 from apiserver.resources.apps.revisions import CONTROLLER_REVISIONS
@@ -25,6 +26,7 @@ from apiserver.resources.devices.templates import RESOURCE_CLAIM_TEMPLATES
 from apiserver.resources.endpoints import ENDPOINTS
 from apiserver.resources.endpointslices import ENDPOINT_SLICES
 from apiserver.resources.events import CORE_EVENTS, EVENTS
+from apiserver.resources.leasecandidates import LEASE_CANDIDATES
 from apiserver.resources.leases import LEASES
 from apiserver.resources.limitranges import LIMIT_RANGES
 from apiserver.resources.namespaces import NAMESPACES
@@ -45,6 +47,7 @@ from apiserver.resources.secrets import SECRETS
 from apiserver.resources.serviceaccounts import SERVICE_ACCOUNTS
 from apiserver.resources.services import SERVICES
 from apiserver.resources.storage import STORAGE
+from apiserver.resources.storageversions import STORAGE_VERSIONS
 from apiserver.resources.volumes.claims import PERSISTENT_VOLUME_CLAIMS
 from apiserver.resources.volumes.persistentvolumes import PERSISTENT_VOLUMES
 
@@ -71,6 +74,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     *POLICIES,
     *WEBHOOKS,
     DEFINITIONS,
+    API_SERVICES,
     CONTROLLER_REVISIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -82,9 +86,11 @@ CATALOG: Final[tuple[Resource, ...]] = (
     CRON_JOBS,
     JOBS,
     *CERTIFICATES,
+    LEASE_CANDIDATES,
     LEASES,
     ENDPOINT_SLICES,
     EVENTS,
+    STORAGE_VERSIONS,
     *NETWORKING,
     POD_DISRUPTION_BUDGETS,
     CLUSTER_ROLE_BINDINGS,

@@ -34,7 +34,7 @@ class LeaseStrategy(Strategy):
         errors = RULES.of(LeaseSpec).errors(_SPEC, spec)
         strategy = spec.get("strategy")
         if strategy is not None:
-            errors += _strategy(strategy, _SPEC / "strategy")
+            errors += lease_strategy(strategy, _SPEC / "strategy")
         if spec.get("preferredHolder") and not strategy:
             errors.append(forbidden(_SPEC / "preferredHolder", "may only be specified if `strategy` is defined"))
         return errors
@@ -43,7 +43,7 @@ class LeaseStrategy(Strategy):
         return self.validate(ctx, obj)
 
 
-def _strategy(strategy: str, path: Path) -> list[FieldError]:
+def lease_strategy(strategy: str, path: Path) -> list[FieldError]:
     """A known strategy, or a qualified one of somebody else's. (The path names the field twice, as upstream's does.)"""
     at = path / "strategy"
     if "/" in strategy:

@@ -1,8 +1,8 @@
-"""Lease of coordination.k8s.io/v1."""
+"""Lease of coordination.k8s.io/v1, and LeaseCandidate of its versions before that."""
 
 from __future__ import annotations
 
-from apiserver.api.limits import Limits
+from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import INT32, MICRO_TIME, STRING, Struct, field, gated, string
 from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
 
@@ -30,3 +30,34 @@ Lease = Struct("io.k8s.api.coordination.v1.Lease", lambda: (
     doc="Lease is held by one of several instances of a program, and renewed while it lives.")
 
 LeaseList = list_of(Lease)
+
+
+class CandidateTypes:
+    """LeaseCandidate in one version; all versions have the same fields."""
+
+    def __init__(self, version: str) -> None:
+        prefix = f"io.k8s.api.coordination.{version}."
+        self.LeaseCandidateSpec = Struct(prefix + "LeaseCandidateSpec", lambda: (
+            field("leaseName", 1, STRING, omit=False, required=True, limits=Limits(immutable=FIXED),
+                doc="Lease that is stood for; fixed."),
+            field("pingTime", 2, MICRO_TIME, pointer=True,
+                doc="When the server last asked whether the candidate is still there."),
+            field("renewTime", 3, MICRO_TIME, pointer=True, doc="When the candidate last said that it is."),
+            field("binaryVersion", 4, STRING, omit=False, required=True,
+                doc="Version of the candidate's program, without a v, such as 1.36.0."),
+            field("emulationVersion", 5, STRING,
+                doc="Version that the program emulates; required for the strategy OldestEmulationVersion."),
+            field("strategy", 6, CoordinatedLeaseStrategy, omit=False, required=True,
+                doc="How the leader is chosen, such as OldestEmulationVersion."),
+        ), doc="LeaseCandidateSpec says for which lease somebody stands, and with what.")
+        self.LeaseCandidate = Struct(prefix + "LeaseCandidate", lambda: (
+            TYPE_META,
+            field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+            field("spec", 2, self.LeaseCandidateSpec, omit=False, required=True, doc="What it stands for."),
+        ), gvk=("coordination.k8s.io", version, "LeaseCandidate"),
+            doc="LeaseCandidate stands for a lease that is given by a strategy.")
+        self.LeaseCandidateList = list_of(self.LeaseCandidate)
+
+
+CANDIDATES_V1BETA1 = CandidateTypes("v1beta1")
+CANDIDATES_V1ALPHA2 = CandidateTypes("v1alpha2")

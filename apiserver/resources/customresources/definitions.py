@@ -121,6 +121,7 @@ DEFINITIONS: Final = Resource(
     versions=(Version(name="v1", schema=CustomResourceDefinition, default=_default),),
     strategy=DefinitionStrategy(),
     storage_prefix="apiextensions.k8s.io/customresourcedefinitions",
+    storage_version="apiextensions.k8s.io/v1beta1",
     columns=(NAME, Column(name="Created At", cell=_created, type="date", description="When it was created.")),
     subresources=(Subresource(name="status"),),
     delete_returns_object=True,
