@@ -18,7 +18,7 @@ from apiserver.api.cel.devices import NEWEST
 from apiserver.api.cel.engine import Compiled, Language, build_language, compile_expression
 from apiserver.api.cel.library import jsonpatch
 from apiserver.api.cel.library.authorization import AUTHORIZER, RESOURCE_CHECK
-from apiserver.api.cel.messages import JSON_PATCH, OBJECT, patch_messages
+from apiserver.api.cel.messages import JSON_PATCH, OBJECT, patch_messages, well_known
 from apiserver.api.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of, struct
 
 __all__ = [
@@ -128,7 +128,7 @@ def admission_language(release: tuple[int, int], declared: Declared, *, stored: 
     libraries = NEWEST if stored else (release[0], release[1] - 1)
     structs = {**_STRUCTS, VARIABLES: {}} if declared.variables else _STRUCTS
     extra = jsonpatch.library() if declared.patches else []
-    messages = patch_messages if declared.patches else None
+    messages = patch_messages if declared.patches else well_known
     return build_language(libraries, _variables(declared), structs, {}, extra, messages)
 
 

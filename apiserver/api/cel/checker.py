@@ -27,7 +27,7 @@ from apiserver.api.cel.ast import (
     StructNode,
 )
 from apiserver.api.cel.declarations import Function, Overload
-from apiserver.api.cel.messages import Message, Messages
+from apiserver.api.cel.messages import Messages, well_known
 from apiserver.api.cel.source import MAX_ISSUES, Issues
 from apiserver.api.cel.stack import OFTEN, continued, has_room
 from apiserver.api.cel.types import Substitutions, Type
@@ -36,11 +36,6 @@ from apiserver.api.cel.values import CelType, Uint
 _LITERAL_TYPES: Final[dict[type, Type]] = {
     bool: t.BOOL, int: t.INT, float: t.DOUBLE, str: t.STRING, bytes: t.BYTES, Uint: t.UINT, type(None): t.NULL,
 }  # fmt: skip
-
-
-def _none(name: str) -> Message | None:
-    """No type's values can be made."""
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,7 @@ class Scope:
     type_names: Mapping[str, Type]
     functions: Mapping[str, Function]
     structs: Mapping[str, Mapping[str, Type]]
-    messages: Messages = _none
+    messages: Messages = well_known
 
 
 class Checker:
@@ -277,13 +272,14 @@ class Checker:
         self._report(node, f"expected type '{want.format()}' but found '{got.format()}'")
 
     def _joined(self, node: Node, previous: Type | None, current: Type) -> Type:
-        """The common type of the elements so far and one more; literals must be homogeneous."""
+        """The common type of the elements so far and one more. Literals of several types are refused later, where they
+        are not what a text is formatted of.
+        """
         if previous is None:
             return current
         if self._subs.assignable(previous, current):
             return t.most_general(previous, current)
-        self._mismatch(node, previous, current)
-        return t.ERROR
+        return t.DYN
 
     def _unwrapped(self, node: Node) -> Type:
         """The value type of an element written with `?`."""
@@ -318,7 +314,7 @@ class Checker:
         if found[1] is None:
             self._report(node, f"'{found[0].name}' is not a type")
         else:
-            node.message = self._scope.messages(found[1].name)
+            node.message = self._scope.messages(node.name.removeprefix("."))
             if node.message is None:
                 self._report(node, f"'{found[1].name}' is not a message type")
             else:

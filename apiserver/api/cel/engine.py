@@ -31,7 +31,7 @@ from apiserver.api.cel.library import (
     strings,
     urls,
 )
-from apiserver.api.cel.messages import Messages
+from apiserver.api.cel.messages import Messages, well_known
 from apiserver.api.cel.parser import NotCel, Parser
 from apiserver.api.cel.planner import PlanError, Planner
 from apiserver.api.cel.plans import code_of
@@ -125,7 +125,7 @@ def build_language(
     structs: Mapping[str, Mapping[str, Type]],
     bounds: Mapping[str, Bounds],
     extra: list[Function],
-    messages: Messages | None = None,
+    messages: Messages = well_known,
 ) -> Language:
     """The language of a release (of its libraries) with some variables, further functions, and types whose values can
     be made.
@@ -159,7 +159,7 @@ def build_language(
         m.add_sort_by(macros)
     libraries.append(extra)
     functions = merge(libraries)
-    scope = Scope(variables, names, functions, structs, *(() if messages is None else (messages,)))
+    scope = Scope(variables, names, functions, structs, messages)
     return Language(scope, macros, release >= (1, 28), release >= (1, 29), bounds)
 
 
