@@ -10,12 +10,14 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
+from apiserver.api.status import StatusError
 from controllers.claims.metrics import ClaimMetrics
 from controllers.claims.pods import POD_CLAIM_NAME, controller_of
 from controllers.runtime.client import Client
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import RESOURCE_CLAIMS, Json, Kind
+from controllers.runtime.transport import TransportError
 
 __all__ = ["GeneratedClaims", "Remembered", "base_name", "generated_claim", "templates_of"]
 
@@ -93,13 +95,14 @@ class GeneratedClaims:
         self, client: Client, claims: Informer, templates: Informer, features: Any, counted: ClaimMetrics
     ) -> None:
         self._client, self._templates, self._features, self._counted = client, templates, features, counted
+        self._claims = claims
         self._of_owner = claims.index(
             "controller uid", lambda claim: (ref["uid"],) if (ref := controller_of(claim)) else ()
         )
         self._created = Remembered(100)
 
     def seen(self, claim: Json) -> None:
-        """The informer shows the claim: no need to remember it any longer."""
+        """The informer shows the claim, or its end: no need to remember it any longer."""
         self._created.pop(claim["metadata"]["uid"], None)
 
     def find(self, owner: Json, entry: str) -> str | None:
@@ -126,11 +129,13 @@ class GeneratedClaims:
         wanted = generated_claim(owner, kind, entry, template)
         try:
             claim = await self._client.create(RESOURCE_CLAIMS, wanted)
-        except Exception:
+        except (StatusError, TransportError) as error:
             self._counted.created(wanted, success=False)
-            raise
+            # Upstream names the claim, which has no name before the server gives it one.
+            raise NotYetError(f"create ResourceClaim : {error}") from error
         self._counted.created(wanted, success=True)
-        self._created.put(claim["metadata"]["uid"], claim)
+        if int(self._claims.resource_version or 0) < int(claim["metadata"]["resourceVersion"]):
+            self._created.put(claim["metadata"]["uid"], claim)
         return str(claim["metadata"]["name"])
 
     def _check_gates(self, template: Json) -> None:

@@ -127,11 +127,11 @@ class ResourceClaims(ControllerComponent):
             self._controller.queue.add(f"claim:{pod['metadata']['namespace']}/{name}")
 
     def _claim_changed(self, claim: Json) -> None:
-        self._generated.seen(claim)
         self._controller.queue.add(f"claim:{key_of(claim)}")
         self._claim_deleted(claim)
 
     def _claim_deleted(self, claim: Json) -> None:
+        self._generated.seen(claim)
         for pod in self._pods_of_claim.get(key_of(claim)):
             self._pod_changed(pod)
         if self._groups is not None:
@@ -236,7 +236,11 @@ class ResourceClaims(ControllerComponent):
     async def _reserve(self, pod: Json, group: Json | None) -> None:
         """A pod that was given to a node without the scheduler: reserve what is allocated."""
         for entry in pod["spec"].get("resourceClaims") or ():
-            reference = claim_reference(pod, entry)
+            try:
+                reference = claim_reference(pod, entry)
+            except ClaimNotCreated:
+                # It was made a moment ago: the pod comes back with its name.
+                continue
             claim = self._claims.get(f"{pod['metadata']['namespace']}/{reference.name}") if reference.name else None
             if claim is None:
                 continue
