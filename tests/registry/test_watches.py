@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from apiserver.api.status import StatusError
 from apiserver.messages import User
 from apiserver.registry.body.options import ListOptions
 from apiserver.registry.verbs.watch import open_watch
+from tests.support import virtual
 
 ADMIN = User("admin")
 
@@ -153,6 +156,33 @@ def test_a_version_that_is_gone_is_an_error_event(play: Play) -> None:
         assert event.status["message"].startswith("too old resource version: 1 (")
 
     play(scenario)
+
+
+def test_who_falls_behind_is_told_how_far_they_had_read(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        watch = await world.watch("configmaps", f"resourceVersion={world.registry.log.revision}")
+        await put(world, "a")
+        assert await watch.take(1) == [("ADDED", "a")]
+        read = world.registry.log.revision
+        for i in range(3):
+            await world.merge("configmaps", "a", {"data": {"n": str(i)}})
+        await world.forget_history("configmaps")
+        assert (await watch.next()).status["message"].startswith(f"too old resource version: {read} (")
+
+    play(scenario)
+
+
+def test_a_watch_that_says_nothing_about_time_lasts_half_an_hour_to_an_hour(
+    new_world: Callable[..., AbstractAsyncContextManager[Any]],
+) -> None:
+    async def scenario() -> None:
+        async with new_world("memory:") as world:
+            watch = await world.watch("configmaps", f"resourceVersion={world.registry.log.revision}")
+            with pytest.raises(StopAsyncIteration):
+                await watch.next()
+            assert 1800 <= asyncio.get_running_loop().time() <= 3600
+
+    virtual.run(scenario)
 
 
 @pytest.mark.parametrize(

@@ -233,12 +233,14 @@ def test_domains_that_all_have_some_are_compared_with_the_emptiest() -> None:
     assert cluster.place(info(**spread())) in ("a", "b", "c")
 
 
-def test_who_waits_for_a_node_counts_in_its_domain_for_that_node_alone() -> None:
-    """Zone 1 has a and b. With the pod that waits for a there would be one too many in it; b is as it is."""
+@pytest.mark.parametrize(("waited_for", "other"), [("a", "b"), ("b", "a")])
+def test_who_waits_for_a_node_counts_in_its_domain_for_that_node_alone(waited_for: str, other: str) -> None:
+    """Zone 1 has a and b. With the pod that waits for one there would be one too many in it; the other is as it is."""
     nominator = Nominator()
-    nominator.add(info(priority=10, labels={"app": "x"}), "a")
+    nominator.add(info(priority=10, labels={"app": "x"}), waited_for)
     cluster = Cluster(*ZONES, nominator=nominator)
-    assert cluster.place(info(nodeSelector={"zone": "1"}, **spread())) == "b"
+    cluster.cache.set_node(a_node("c", labels={"zone": "2"}, pods="0"))
+    assert cluster.place(info(**spread())) == other
 
 
 def test_a_spread_preference_scores_the_emptier_domain_higher() -> None:

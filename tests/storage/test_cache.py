@@ -113,10 +113,12 @@ async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_mea
     crs = store.caches.add("/registry/crs/")
     loading = asyncio.ensure_future(store.caches.load(crs))
     await asyncio.sleep(0)
+    watching = asyncio.ensure_future(crs.cursor(store.log.revision).wait())
     revision = await store.put("000", prefix="/registry/crs/", changed=True)
     await store.delete("449", prefix="/registry/crs/")
     gate.set()
     await loading
+    assert await watching, "a watch that began while it was read is told what came meanwhile"
     assert len(crs) == 449
     assert crs.get("/registry/crs/000").revision == revision
     assert [event.revision for event in crs.cursor(revision - 1).next_batch()] == [451, 452]
@@ -124,15 +126,29 @@ async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_mea
 
 @with_store
 async def test_removing_a_cache_ends_its_watches(store):
-    cursor = store.pods.cursor(0)
+    cursor, pods = store.pods.cursor(0), store.pods
     waiting = asyncio.ensure_future(cursor.wait())
     await asyncio.sleep(0)
+    assert not pods.closed
     store.caches.remove("/registry/pods/")
     assert await waiting is False
     assert cursor.closed
+    assert pods.closed
     await store.put("a")
     assert not cursor.pending
     assert await cursor.wait() is False
+
+
+@with_store
+async def test_a_watcher_who_is_interrupted_before_it_waits_does_not_wait_once(store):
+    cursor = store.pods.cursor(0)
+    cursor.interrupt()
+    assert await cursor.wait() is False
+    waiting = asyncio.ensure_future(cursor.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await store.put("a")
+    assert await waiting
 
 
 @with_store
