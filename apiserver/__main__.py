@@ -176,7 +176,7 @@ class Process:
     async def _until_stopped(
         self, server: Server, web: Web, serving: asyncio.Future[None], files: tuple[Path, Path] | None
     ) -> None:
-        manager = self._manager(server)
+        manager = self._manager(server, files)
         running = asyncio.ensure_future(manager.run()) if manager else None
         try:
             if manager is not None:
@@ -274,7 +274,7 @@ class Process:
             ) from error
         return web
 
-    def _manager(self, server: Server) -> Manager | None:
+    def _manager(self, server: Server, files: tuple[Path, Path] | None) -> Manager | None:
         settings = self._settings
         if not self._components:
             return None
@@ -294,6 +294,7 @@ class Process:
             # With a seed not even the machine makes a difference.
             host=socket.gethostname() if settings.seed is None else "kubedra",
             seed=settings.seed,
+            root_ca=files[0].read_text() if files else "",
             nodes=settings.nodes,
             devices=settings.devices,
             profile=settings.profile,

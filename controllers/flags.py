@@ -245,9 +245,10 @@ def read(arguments: Sequence[str] | None) -> Given:
         )
         if given.config is not None:
             options = replace(options, scheduler=_scheduler(given.config, names, options))
+        reached = cluster(given)
         return Given(
-            cluster=cluster(given),
-            options=options,
+            cluster=reached,
+            options=replace(options, root_ca=reached.authority.decode()),
             names=names,
             election=_election(given, names, host),
             health=address(given.healthz_bind_address),

@@ -31,6 +31,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "namespace-controller": "controllers.namespace",
         "garbage-collector-controller": "controllers.garbage",
         "serviceaccount-controller": "controllers.serviceaccount",
+        "root-ca-certificate-publisher-controller": "controllers.rootca",
         "clusterrole-aggregation-controller": "controllers.clusterroles",
         "node-lifecycle-controller": "controllers.nodelifecycle",
         "taint-eviction-controller": "controllers.tainteviction",

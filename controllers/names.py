@@ -71,7 +71,6 @@ UNBUILT = frozenset(
         "persistentvolume-attach-detach",
         "persistentvolume-expander",
         "podcertificaterequest-cleaner",
-        "root-ca-certificate-publisher",
         "selinux-warning",
         "service-ca-certificate-publisher",
         "service-cidr",

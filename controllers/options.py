@@ -78,6 +78,9 @@ class Options:
     storage_class: str = ""
     run: Processes | None = None
     sync_frequency: timedelta = timedelta(seconds=60)
+    root_ca: str = ""
+    """The authority of the API server's certificate, in PEM; "" where it has none."""
+
     host: str = "kubedra"
     seed: int | None = None
     emulated_version: tuple[int, int] = (1, 36)

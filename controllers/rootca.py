@@ -1,0 +1,63 @@
+"""Every namespace has the ConfigMap kube-root-ca.crt, by which pods know the API server's certificate. Without https
+there is none to know. Facts: pkg/controller/certificates/rootcacertpublisher.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from controllers.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import CONFIG_MAPS, NAMESPACES
+
+NAME: Final = "root-ca-certificate-publisher-controller"
+CONFIG_MAP: Final = "kube-root-ca.crt"
+_ABOUT: Final = "kubernetes.io/description"
+_TEXT: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the"
+    " internal service IP or kubernetes.default.svc."
+    " No other usage is guaranteed across distributions of Kubernetes clusters."
+)
+
+Json = dict[str, Any]
+
+
+def build(client: Client, informers: Informers, options: Options) -> RootCertificates:
+    """The component, for the manager."""
+    return RootCertificates(client, informers, options.root_ca)
+
+
+class RootCertificates(ControllerComponent):
+    """The component. Keys are namespaces."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers, root_ca: str) -> None:
+        self._client, self._data = client.named("root-ca-cert-publisher"), {"ca.crt": root_ca}
+        self._controller = Controller(NAME, self.reconcile, queue="root_ca_cert_publisher")
+        if not root_ca:
+            return
+        self._namespaces = informers.of(NAMESPACES)
+        self._maps = informers.of(CONFIG_MAPS, field_selector=f"metadata.name={CONFIG_MAP}")
+        self._controller.follow(self._namespaces)
+        self._controller.follow(self._maps, lambda found: (found["metadata"]["namespace"],))
+
+    async def reconcile(self, namespace: str) -> None:
+        known = self._namespaces.get(namespace)
+        if known is None or known["metadata"].get("deletionTimestamp"):
+            return
+        found = self._maps.get(f"{namespace}/{CONFIG_MAP}")
+        try:
+            if found is None:
+                metadata = {"name": CONFIG_MAP, "namespace": namespace, "annotations": {_ABOUT: _TEXT}}
+                body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": self._data}
+                await self._client.create(CONFIG_MAPS, body)
+            elif found.get("data") != self._data or not (found["metadata"].get("annotations") or {}).get(_ABOUT):
+                annotations = {**(found["metadata"].get("annotations") or {}), _ABOUT: _TEXT}
+                metadata = {**found["metadata"], "annotations": annotations}
+                await self._client.update(CONFIG_MAPS, {**found, "metadata": metadata, "data": self._data})
+        except Exception as error:
+            if not is_reason(error, "AlreadyExists", "NotFound", "Forbidden"):
+                raise
