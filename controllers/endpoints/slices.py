@@ -46,8 +46,7 @@ class Plan:
         for old in self.delete:
             if self.create:
                 new = self.create.pop()
-                metadata = {name: value for name, value in new["metadata"].items() if name != "generateName"}
-                self.update.append({**new, "metadata": {**metadata, "name": old["metadata"]["name"]}})
+                self.update.append({**new, "metadata": {**new["metadata"], "name": old["metadata"]["name"]}})
             else:
                 left.append(old)
         self.delete = left

@@ -22,6 +22,8 @@ from controllers.runtime.kinds import (
     CORE_EVENTS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    ENDPOINTS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -61,6 +63,12 @@ _CHANCE = frozenset(
         "clusterIP",
         "clusterIPs",
         "nodeName",
+        "completionTime",
+        "controller-uid",
+        "batch.kubernetes.io/controller-uid",
+        "endpoints.kubernetes.io/last-change-trigger-time",
+        "ip",
+        "addresses",
     ]
 )
 _RANDOM = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
@@ -124,10 +132,10 @@ def _are_conditions(items: list[Any]) -> bool:
     return all(isinstance(item, dict) and {"type", "status"} <= item.keys() for item in items)
 
 
-async def state(client: Client, namespace: str) -> dict[str, list[str]]:
+async def state(client: Client, namespace: str, kinds: Iterable[Kind] = COMPARED) -> dict[str, list[str]]:
     """What is in a namespace, kind by kind; and the reasons of events, by the kind that they are about."""
     found: dict[str, list[str]] = {}
-    for kind in COMPARED:
+    for kind in kinds:
         page = await client.list(kind, namespace)
         texts = [json.dumps(comparable(_shown(kind, item)), sort_keys=True) for item in page["items"]]
         found[kind.kind] = sorted(texts)
@@ -143,7 +151,16 @@ async def state(client: Client, namespace: str) -> dict[str, list[str]]:
 
 
 def _shown(kind: Kind, item: Json) -> Json:
-    """Of pods what their controller gave them; their life is their node's."""
+    """Of pods what their controller gave them; their life is their node's. Of slices the endpoints in any order, and not
+    how often they were written.
+    """
+    if kind == ENDPOINT_SLICES:
+        endpoints = [{**each, "addresses": None} for each in item.get("endpoints") or ()]
+        texts = sorted(json.dumps(comparable(each), sort_keys=True) for each in endpoints)
+        metadata = {key: value for key, value in item["metadata"].items() if key not in ("generation", "annotations")}
+        return {**item, "metadata": metadata, "endpoints": texts}
+    if kind == ENDPOINTS:
+        return {key: value for key, value in item.items() if key != "metadata"}
     if kind != PODS:
         return item
     phase = item["status"].get("phase")
