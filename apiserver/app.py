@@ -116,7 +116,7 @@ class Server:
             self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
         )
         self.registry.reservations["", "services"] = network
-        self._built_in = BuiltIn(self.registry, settings, network)
+        self.built_in = BuiltIn(self.registry, settings, network)
         self.registry.kubelets = Kubelets(settings.data_dir / KUBELETS)
         self.catalog = self._make_catalog()
         self._apis = LocalApis(self.registry, self.catalog.served)
@@ -234,7 +234,7 @@ class Server:
             if any(hides_of(version, cache[resource.prefix()]) for resource, version in server.catalog.served()):
                 server._dispatch.routes = server._routes()
             server._accounts.keys = await server._account_keys()
-            await server._built_in.ensure()
+            await server.built_in.ensure()
             await server._apis.ensure()
             await server._custom.start()
         except DamagedRow as error:
@@ -279,7 +279,7 @@ class Server:
         if self._faults is not None:
             self._faults.clear()
         self.requests.clear()
-        await self._built_in.ensure()
+        await self.built_in.ensure()
         await self._apis.ensure()
         if self.after_reset is not None:
             await self.after_reset()

@@ -173,7 +173,7 @@ def test_before_selectors_a_node_lists_all_slices_and_admission_guards_the_other
         assert len(node.get(slices).json["items"]) == 1
         refused = node.request("DELETE", slices)
         assert refused.json["message"].endswith(
-            '"foreign" is forbidden: can only delete ResourceSlice with the same NodeName as the requesting node'
+            '"Unknown" is forbidden: can only delete ResourceSlice with the same NodeName as the requesting node'
         )
 
 

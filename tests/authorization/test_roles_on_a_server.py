@@ -161,7 +161,7 @@ def test_the_first_policy_is_there_after_a_reset_and_what_was_taken_from_it_come
     scheduler = f"{RBAC}/clusterroles/system:kube-scheduler"
     assert not root.request("PATCH", scheduler, {"rules": []}, MERGE).json["rules"]
     assert root.request("DELETE", f"{RBAC}/clusterrolebindings/system:discovery").status == 200
-    running.call(running.server.ensure_built_in)
+    running.call(running.server.built_in.ensure)
     assert {
         "verbs": ["patch", "update"],
         "apiGroups": ["resource.k8s.io"],
@@ -169,7 +169,7 @@ def test_the_first_policy_is_there_after_a_reset_and_what_was_taken_from_it_come
     } in root.get(scheduler).json["rules"]
     assert root.get(f"{RBAC}/clusterrolebindings/system:discovery").status == 200
     before = root.get(scheduler).json["metadata"]["resourceVersion"]
-    running.call(running.server.ensure_built_in)
+    running.call(running.server.built_in.ensure)
     assert root.get(scheduler).json["metadata"]["resourceVersion"] == before
 
 
@@ -177,7 +177,7 @@ def test_a_first_role_that_is_no_longer_to_be_updated_stays_as_it_is(root: Wire,
     role = f"{RBAC}/clusterroles/system:kube-dns"
     changed = {"rules": [], "metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}}
     assert root.request("PATCH", role, changed, MERGE).status == 200
-    running.call(running.server.ensure_built_in)
+    running.call(running.server.built_in.ensure)
     assert not root.get(role).json["rules"]
 
 
