@@ -35,6 +35,8 @@ from controllers.workloads.references import Claimer, controller_of, is_controll
 NAME = "replicaset-controller"
 #: With it, pods that are going are counted in the status.
 TERMINATING_GATE = "DeploymentReplicaSetTerminatingReplicas"
+#: With it, the annotation `controller.kubernetes.io/pod-deletion-cost` counts.
+COST_GATE = "PodDeletionCost"
 _FAILURE = "ReplicaFailure"
 _COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
 
@@ -52,6 +54,7 @@ class ReplicaSets(Workload):
     ) -> None:
         super().__init__(name, client, informers, options, kind, source=source, queue=queue)
         self._with_terminating = kind == REPLICA_SETS and options.features.enabled(TERMINATING_GATE)
+        self._by_cost = options.features.enabled(COST_GATE)
         self._control = PodControl(self.client, self.recorder, kind)
         self._expectations = Expectations()
         pods = self.need(informers.of(PODS))
@@ -124,7 +127,7 @@ class ReplicaSets(Workload):
     async def _delete(self, key: str, owner: Json, active: list[Json], count: int) -> Exception | None:
         chosen = active
         if count < len(active):
-            chosen = to_delete_first(active, self._related(owner), now())[:count]
+            chosen = to_delete_first(active, self._related(owner), now(), by_cost=self._by_cost)[:count]
             self._observe_ages(active, chosen)
         self._expectations.expect(key, deletions=[pod["metadata"]["uid"] for pod in chosen])
 

@@ -124,6 +124,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "NodeDeclaredFeatures": _gate("35:a- 36:b+"),
     "NominatedNodeNameForExpectation": _gate("34:a- 35:b+"),
     "PodCertificateRequest": _gate("34:a- 35:b-", "AuthorizeNodeWithSelectors"),
+    "PodDeletionCost": _gate("21:a- 22:b+"),
     "PodLevelResources": _gate("32:a- 34:b+"),
     "PodLifecycleSleepAction": _gate("29:a- 30:b+ 34:gL"),
     "PodObservedGenerationTracking": _gate("33:a- 34:b+ 35:gL"),

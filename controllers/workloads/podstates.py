@@ -88,19 +88,21 @@ def restarts(pod: Json) -> tuple[int, int]:
     return max(main, default=0), max(side, default=0)
 
 
-def to_delete_first(pods: Sequence[Json], related: Iterable[Json], now: datetime) -> list[Json]:
+def to_delete_first(
+    pods: Sequence[Json], related: Iterable[Json], now: datetime, *, by_cost: bool = True
+) -> list[Json]:
     """Pods in the order in which they are given up. `related`: the pods of all owners with the same controller; where
-    more of these are on a node, its pods go first.
+    more of these are on a node, its pods go first. `by_cost`: their annotations count.
     """
     on_node = Counter(pod["spec"].get("nodeName", "") for pod in related if is_active(pod))
 
     def order(one: Json, other: Json) -> int:
-        return _before(one, other, on_node, now)
+        return _before(one, other, on_node, now, by_cost)
 
     return sorted(pods, key=cmp_to_key(order))
 
 
-def _before(one: Json, other: Json, on_node: Mapping[str, int], now: datetime) -> int:
+def _before(one: Json, other: Json, on_node: Mapping[str, int], now: datetime, by_cost: bool) -> int:
     """Below zero where `one` goes first."""
     node, node_of_other = one["spec"].get("nodeName", ""), other["spec"].get("nodeName", "")
     ready, other_ready = is_ready(one), is_ready(other)
@@ -108,7 +110,7 @@ def _before(one: Json, other: Json, on_node: Mapping[str, int], now: datetime) -
         bool(node) - bool(node_of_other)
         or _PHASES.get(phase(one), 0) - _PHASES.get(phase(other), 0)
         or ready - other_ready
-        or deletion_cost(one) - deletion_cost(other)
+        or (deletion_cost(one) - deletion_cost(other) if by_cost else 0)
         or on_node[node_of_other] - on_node[node]
     )
     if by_rank:

@@ -129,6 +129,9 @@ def test_pods_that_are_missed_least_go_first() -> None:
     related = [pod(f"other-{number}", "full") for number in range(9)]
     found = to_delete_first(expected[::-1], [*expected, *related], NOW)
     assert [each["metadata"]["name"] for each in found] == [each["metadata"]["name"] for each in expected]
+    young = pod("young", ready=60)
+    for by_cost, first in ((True, cheap), (False, young)):
+        assert to_delete_first([cheap, young], [], NOW, by_cost=by_cost)[0] is first
 
 
 def test_the_next_look_is_when_the_next_pod_becomes_available() -> None:
