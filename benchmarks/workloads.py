@@ -3,13 +3,15 @@ the server's process, or a real kube-controller-manager beside the same server.
 
     python -m benchmarks.workloads [--pods 1000] [--kube-controller-manager PATH]
 
-Scheduler and nodes are kubedra's in both. Seconds of real time; both in one run are worth comparing, runs are not.
+Scheduler and nodes are kubedra's in both. Seconds of real time, and of processor time of server and controllers;
+both in one run are worth comparing, runs are not.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import subprocess
 import tempfile
 import time
@@ -23,6 +25,8 @@ from controllers.runtime.kubeconfig import load_kubeconfig
 from tests.support.wire import Child
 
 Json = dict[str, Any]
+#: What was measured, and seconds of real and of processor time.
+Found = tuple[str, float, float]
 OURS = ["deployment-controller", "replicaset-controller"]
 OTHERS = ["scheduler", "node-agent", "node-lifecycle-controller", "garbage-collector-controller"]
 PODS_OF_NODE = 100
@@ -45,27 +49,46 @@ async def available(client: Client, name: str, replicas: int, generation: int) -
                 return
 
 
-async def measure(client: Client, pods: int) -> list[tuple[str, float]]:
+class Clocks:
+    """Real time, and the processor time of some processes."""
+
+    def __init__(self, *pids: int) -> None:
+        self._pids = pids
+        self._before = self._now()
+
+    def _now(self) -> tuple[float, float]:
+        ticks = 0
+        for pid in self._pids:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return time.perf_counter(), ticks / os.sysconf("SC_CLK_TCK")
+
+    def passed(self) -> tuple[float, float]:
+        """Since the last time that this was asked."""
+        before, self._before = self._before, self._now()
+        return self._before[0] - before[0], self._before[1] - before[1]
+
+
+async def measure(client: Client, pods: int, clocks: Clocks) -> list[Found]:
     found = []
     for name, count in (("large", pods), ("rolled", pods // 2)):
-        begun = time.perf_counter()
+        clocks.passed()
         await client.create(DEPLOYMENTS, deployment(name, count))
         await available(client, name, count, 1)
-        found.append((f"{count} pods to available", time.perf_counter() - begun))
-    begun = time.perf_counter()
+        found.append((f"{count} pods to available", *clocks.passed()))
     change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}}
     await client.patch(DEPLOYMENTS, "rolled", change, "default")
     await available(client, "rolled", pods // 2, 2)
-    found.append((f"roll-out of {pods // 2}", time.perf_counter() - begun))
+    found.append((f"roll-out of {pods // 2}", *clocks.passed()))
     return found
 
 
-async def run(pods: int, manager: str, directory: Path) -> list[tuple[str, float]]:
+async def run(pods: int, manager: str, directory: Path) -> list[Found]:
     config = directory / "kubeconfig"
     nodes = pods * 2 // PODS_OF_NODE + 1
     names = OTHERS if manager else [*OURS, *OTHERS]
     flags = [f"--controllers={','.join(names)}", f"--nodes={nodes}", "--devices=none", f"--kubeconfig={config}"]
-    with Child(directory / "server", *flags):
+    with Child(directory / "server", *flags) as server:
         client = Client(HttpTransport(load_kubeconfig(config)), user_agent="benchmark")
         process = None
         if manager:
@@ -73,7 +96,8 @@ async def run(pods: int, manager: str, directory: Path) -> list[tuple[str, float
             command = [manager, f"--kubeconfig={config}", f"--controllers={','.join(OURS)}", *flags]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
         try:
-            return await measure(client, pods)
+            pids = [server.process.pid, *([process.pid] if process else [])]
+            return await measure(client, pods, Clocks(*pids))
         finally:
             await client.close()
             if process is not None:
@@ -88,8 +112,9 @@ def main() -> None:
     given = parser.parse_args()
     for manager in ("", *((given.kube_controller_manager,) if given.kube_controller_manager else ())):
         with tempfile.TemporaryDirectory() as directory:
-            for what, seconds in asyncio.run(run(given.pods, manager, Path(directory))):
-                print(f"{'kube-controller-manager' if manager else 'kubedra':24} {what:28} {seconds:7.2f} s")
+            who = "kube-controller-manager" if manager else "kubedra"
+            for what, real, processor in asyncio.run(run(given.pods, manager, Path(directory))):
+                print(f"{who:24} {what:28} {real:7.2f} s {processor:7.2f} s of processor time", flush=True)
 
 
 if __name__ == "__main__":
