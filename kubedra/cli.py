@@ -1,5 +1,5 @@
 """The command line: `kubedra up`, `serve`, `down`, `status`, `logs`, `controllers`, `node add`, `node run`,
-`credentials`, `data`, `health`, `cel`, `explain`, `simulate`, `completion`.
+`credentials`, `data`, `envtest-assets`, `health`, `cel`, `explain`, `simulate`, `completion`.
 
 `up` and `serve` become the server (exec): one process, whose flags are kube-apiserver's and ours; `kubedra serve
 --help` lists them.
@@ -53,6 +53,7 @@ usage: kubedra COMMAND [FLAGS]
   credentials   a certificate, tokens and kubeconfigs for a server that others reach
   data check    what is damaged in a data directory
   data repair   go on with what is whole of it
+  envtest-assets  kube-apiserver and etcd for controller-runtime's envtest (KUBEBUILDER_ASSETS)
   health        whether a server or the controllers are ready, for health checks
   cel           evaluate a device selector on slices
   explain       why a pod waits and what would change that; who holds devices, of any cluster
@@ -359,7 +360,15 @@ def completion(args: Sequence[str]) -> int:
     return 0
 
 
+def envtest(args: Sequence[str]) -> int:
+    """`kubedra envtest-assets [DIR]`."""
+    from kubedra.envtest import envtest_assets
+
+    return envtest_assets(args)
+
+
 _COMMANDS = {
+    "envtest-assets": envtest,
     "node": node,
     "profiles": profiles,
     "health": health,

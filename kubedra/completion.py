@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 SHELLS = ("bash", "zsh")
 #: A command in the list that `kubedra --help` prints, with the second word that some have.
-_LISTED = re.compile(r"(?m)^  (?P<first>[a-z]+)(?: (?P<second>[a-z]+))? {2,}\S")
+_LISTED = re.compile(r"(?m)^  (?P<first>[a-z]+(?:-[a-z]+)*)(?: (?P<second>[a-z]+))? {2,}\S")
 
 _BASH = """\
 _kubedra() {{

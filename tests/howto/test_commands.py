@@ -34,6 +34,7 @@ _FILE = re.compile(r"`(\S+\.yaml)`\n\n```yaml\n(.*?)^```$", re.DOTALL | re.MULTI
 #: Pages whose commands need more than this, and where they are run.
 ELSEWHERE = {
     "any-language": "test_howto.py: the page is a project in each language",
+    "envtest": "tests/package/test_envtest.py: envtest itself is Go",
     "docker-compose": "a container engine; tests/compose",
     "damage": "a damaged file; tests/storage/test_damage.py",
     "CONTRIBUTING": "the suite itself",
