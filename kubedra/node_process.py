@@ -64,6 +64,13 @@ class NodeProcess:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The number of its process. RuntimeError where it does not run."""
+        if self._process is None:
+            raise RuntimeError(f"node {self.name} does not run")
+        return self._process.pid
+
     def start(self) -> None:
         """Start the process. The node is Ready when its Node says so."""
         if self.running:

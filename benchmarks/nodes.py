@@ -1,0 +1,164 @@
+"""How fast nodes take pods: from bind to Running, with a claim each.
+
+    python -m benchmarks.nodes [--pods 1000] [--nodes 50] [--real 2] [--real-pods 100]
+
+First pods on emulated nodes of one server with one (emulated) driver; then pods on nodes that are processes of their
+own (`kubedra node run`), each with a driver behind its socket. Times are those at which a watch tells of the pods.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.soak import resident
+from kubedra import ControlPlane
+from kubedra.client import Client
+from kubedra.driver import Driver
+from kubedra.node_process import NodeProcess
+
+Json = dict[str, Any]
+
+
+class Watched:
+    """When each pod was bound and when it ran, as a watch told."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        self._prefix = prefix
+        self.bound: dict[str, float] = {}
+        self.ran: dict[str, float] = {}
+        parts = urlsplit(url)
+        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
+        self._connection.request("GET", "/api/v1/pods?watch=true&timeoutSeconds=3600")
+        self._answer = self._connection.getresponse()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def wait(self, number: int, seconds: float = 600) -> None:
+        until = time.monotonic() + seconds
+        while len(self.ran) < number:
+            if time.monotonic() > until:
+                raise SystemExit(f"{len(self.ran)} of {number} pods run after {seconds:.0f} s")
+            time.sleep(0.02)
+
+    def _read(self) -> None:
+        for line in self._answer:
+            now, pod = time.monotonic(), json.loads(line)["object"]
+            name = pod["metadata"]["name"]
+            if not name.startswith(self._prefix):
+                continue
+            if pod["spec"].get("nodeName"):
+                self.bound.setdefault(name, now)
+            if pod.get("status", {}).get("phase") == "Running":
+                self.ran.setdefault(name, now)
+
+
+class Counted(Driver):
+    """Prepares what it is asked to, and counts the calls."""
+
+    name = "real.example.com"
+
+    def __init__(self) -> None:
+        self.calls: list[float] = []
+
+    def devices(self) -> list[Json]:
+        return [{"name": f"d{number}"} for number in range(128)]
+
+    def prepare(self, claim: Any) -> dict[str, list[str]]:
+        self.calls.append(time.monotonic())
+        return {device: [f"example.com/d={device}"] for device in claim.devices}
+
+
+def template(name: str, driver: str) -> list[Json]:
+    kind = "resource.k8s.io/v1"
+    selectors = [{"cel": {"expression": f"device.driver == '{driver}'"}}]
+    devices = {"requests": [{"name": "r", "exactly": {"deviceClassName": name}}]}
+    return [
+        {"apiVersion": kind, "kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": selectors}},
+        {
+            "apiVersion": kind,
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": name},
+            "spec": {"spec": {"devices": devices}},
+        },
+    ]
+
+
+def pod(name: str, claim: str) -> Json:
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "d"}]}}
+    spec = {"containers": [container], "resourceClaims": [{"name": "d", "resourceClaimTemplateName": claim}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def processor(process: int) -> float:
+    """Seconds of processor time that it has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(plane: ControlPlane, client: Client, claim: str, number: int) -> None:
+    """Creates the pods and says how long it took until they ran."""
+    used, url = processor(plane.pid), plane.url
+    watched, began = Watched(url, f"{claim}-"), time.monotonic()
+    for index in range(number):
+        client.create(pod(f"{claim}-{index}", claim))
+    watched.wait(number)
+    total = max(watched.ran.values()) - began
+    delays = sorted(watched.ran[name] - watched.bound[name] for name in watched.ran)
+    last = delays[int(len(delays) * 0.99)]
+    spent = 1000 * (processor(plane.pid) - used) / number
+    print(f"  {number} pods run after {total:.1f} s, {number / total:.0f} a second")
+    print(f"  {spent:.1f} ms of the server's processor time for each")
+    print(f"  bind to Running: median {1000 * statistics.median(delays):.0f} ms, 99 % in {1000 * last:.0f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    for flag, default in (("--pods", 1000), ("--nodes", 50), ("--real", 2), ("--real-pods", 100)):
+        parser.add_argument(flag, type=int, default=default)
+    given = parser.parse_args()
+    each = -(-given.pods // max(given.nodes, 1))
+    with ControlPlane() as plane, plane.client() as client:
+        for index in range(given.nodes):
+            client.add_node(f"node-{index}", devices=each)
+        client.apply([*template("emulated", "gpu.example.com"), *template("real", "real.example.com")])
+        if given.nodes:
+            before = resident(plane.pid)
+            print(f"{given.nodes} emulated nodes, one driver with {each} devices on each")
+            measure(plane, client, "emulated", given.pods)
+            print(f"  the server's memory: {before:.0f} MiB before, {resident(plane.pid):.0f} MiB after")
+        if given.real:
+            real(plane, client, given.real, given.real_pods * given.real)
+
+
+def real(plane: ControlPlane, client: Client, number: int, pods: int) -> None:
+    """Nodes as processes with drivers behind sockets."""
+    drivers, nodes = [Counted() for _ in range(number)], []
+    with tempfile.TemporaryDirectory(prefix="kubedra-") as root:
+        try:
+            for index, driver in enumerate(drivers):
+                node = NodeProcess(f"real-{index}", plane.kubeconfig, Path(root) / str(index))
+                nodes.append(node)
+                node.start()
+                client.wait(f"node/real-{index}", "condition=Ready")
+                node.run_driver(driver)
+            print(f"{number} nodes as processes, a driver behind a socket on each")
+            measure(plane, client, "real", pods)
+            calls = sorted(call for driver in drivers for call in driver.calls)
+            print(f"  {len(calls) / (calls[-1] - calls[0]):.0f} calls of drivers a second ({len(calls)} in all)")
+            print(f"  a node's memory: {max(resident(node.pid) for node in nodes):.0f} MiB")
+        finally:
+            for node in nodes:
+                node.close()
+
+
+if __name__ == "__main__":
+    main()
