@@ -142,6 +142,73 @@ def test_shares_get_an_id_each_and_say_what_they_consume() -> None:
     ]
 
 
+def memory(name: str, amount: str, **policy: Any) -> dict[str, Any]:
+    """A device whose memory is shared."""
+    capacity = {"value": amount, **({"requestPolicy": policy} if policy else {})}
+    return device(name, allowMultipleAllocations=True, capacity={"memory": capacity})
+
+
+def wants(*amounts: str) -> list[dict[str, Any]]:
+    return [request(f"r{n}", capacity={"requests": {"memory": amount}}) for n, amount in enumerate(amounts)]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "devices"),
+    [
+        (["3Gi", "1Gi"], ["s/d", "s/d"]),
+        (["3Gi", "2Gi"], ["s/d", "s/e"]),
+        (["2Gi", "2Gi", "1Gi"], ["s/d", "s/d", "s/e"]),
+        (["3Gi", "3Gi", "1Gi"], ["s/d", "s/e", "s/d"]),
+        (["5Gi"], None),
+        (["3Gi", "3Gi", "2Gi"], None),
+    ],
+)
+def test_the_shares_of_a_device_add_up_to_what_it_has(amounts: list[str], devices: list[str] | None) -> None:
+    shared = slice_of("s", memory("d", "4Gi"), memory("e", "4Gi"))
+    assert picked(allocate(shared, requests=wants(*amounts))) == devices
+
+
+def test_a_device_that_is_too_small_is_passed_over() -> None:
+    shared = slice_of("s", memory("small", "4Gi"), memory("large", "8Gi"))
+    assert picked(allocate(shared, requests=wants("6Gi"))) == ["s/large"]
+
+
+def test_all_devices_are_all_that_are_large_enough() -> None:
+    shared = slice_of("s", memory("small", "4Gi"), memory("large", "8Gi"), memory("larger", "16Gi"))
+    [wanted] = wants("6Gi")
+    wanted["exactly"] |= {"allocationMode": "All", "count": 0}
+    assert picked(allocate(shared, requests=[wanted])) == ["s/large", "s/larger"]
+
+
+@pytest.mark.parametrize(("wanted", "consumed"), [("1500Mi", "2Gi"), ("1Gi", "1Gi"), ("3Gi", None)])
+def test_of_valid_values_the_next_larger_one_is_consumed_and_beyond_the_largest_none(
+    wanted: str, consumed: str | None
+) -> None:
+    shared = slice_of("s", memory("d", "8Gi", default="1Gi", validValues=["1Gi", "2Gi"]))
+    found = allocate(shared, requests=wants(wanted))
+    if consumed is None:
+        assert found is None
+    else:
+        assert found[0]["devices"]["results"][0]["consumedCapacity"] == {"memory": consumed}
+
+
+def test_a_counter_set_that_two_slices_of_a_pool_bring_makes_it_invalid() -> None:
+    counters = [{"name": "set", "counters": {"x": {"value": "1"}}}]
+    slices = [slice_of(name, pool="p", count=3, sharedCounters=counters) for name in ("s", "t")]
+    with pytest.raises(AllocationError, match="invalid resource pools were encountered"):
+        allocate(*slices, slice_of("u", device("d"), pool="p", count=3))
+
+
+def test_nodes_that_a_selector_tells_apart_stay_apart_while_one_slice_has_it() -> None:
+    allocator = make_allocator(*(slice_of(name, device("d"), nodeSelector=zone("1")) for name in ("s", "t")))
+    allocator.inventory.remove_slice("s")
+    found = {}
+    for number in ("1", "2"):
+        node = {"metadata": {"name": f"node-{number}", "labels": {"zone": number}}}
+        found[number] = picked(allocator.for_pod([make_claim("c", [request("r")])]).allocate(node))
+    assert found == {"1": ["t/d"], "2": None}
+
+
 def test_nothing_to_allocate_is_allocated() -> None:
     allocator = make_allocator()
     assert allocator.for_pod([]).allocate(NODE) == []
