@@ -18,7 +18,7 @@ from apiserver.api.features import RELEASES, Features
 from apiserver.api.nesting import loads_stored
 from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
-from apiserver.builtin import BUILT_IN, BuiltIn
+from apiserver.builtin import BuiltIn
 from apiserver.clock import now
 from apiserver.compaction import compact_regularly
 from apiserver.expiry import Expiry
@@ -273,8 +273,7 @@ class Server:
     async def reset(self) -> tuple[int, int]:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
         `after_reset` makes again. Faults and records of requests go, too. (Objects gone, version now.)"""
-        keep = [self.registry.stores["", "namespaces"].resource.key("", name) for name in BUILT_IN]
-        deleted = await self.log.reset(keep + self._apis.kept())
+        deleted = await self.log.reset(self._built_in.kept() + self._apis.kept())
         self.registry.dropped.clear()
         if self._faults is not None:
             self._faults.clear()

@@ -6,6 +6,7 @@ Facts: pkg/controlplane (controller/kubernetesservice, controller/defaultservice
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,7 @@ from apiserver.api.networks import ip_family
 from apiserver.api.times import timestamp
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.registry.own import create_own, delete_own
+from apiserver.resources.flowcontrol.bootstrap import AUTO_UPDATE, LEVELS, SCHEMAS
 from apiserver.resources.priorityclasses import SYSTEM_CLASSES
 from apiserver.resources.services.network import ADDRESSES, ServiceNetwork, address_object
 from apiserver.resources.services.shape import has_addresses, is_headless
@@ -28,6 +30,8 @@ Json = dict[str, Any]
 #: The namespaces that every server has; /-/reset leaves them.
 BUILT_IN: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _KUBERNETES: Final = "kubernetes"
+_FLOW_GROUP: Final = "flowcontrol.apiserver.k8s.io"
+_FLOW_CONTROL: Final = {"prioritylevelconfigurations": LEVELS, "flowschemas": SCHEMAS}
 _OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
 _AUTHENTICATION: Final = "extension-apiserver-authentication"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
@@ -59,6 +63,7 @@ class BuiltIn:
 
             await ensure_policy(self._registry, self._settings.features, ADMIN)
         await self._config_maps()
+        await self._flow_control()
         await self._range()
         await self._repair()
         await self._kubernetes()
@@ -68,6 +73,23 @@ class BuiltIn:
         metadata = obj["metadata"]
         if self._registry.lookup(group, plural, metadata.get("namespace", ""), metadata["name"]) is None:
             await create_own(self._registry, ADMIN, group, plural, obj)
+
+    def kept(self) -> list[str]:
+        """Keys of what a reset leaves as it is: namespaces, and what no test of a workload has to do with."""
+        stores = self._registry.stores
+        keys = [stores["", "namespaces"].resource.key("", name) for name in BUILT_IN]
+        for plural, objects in _FLOW_CONTROL.items():
+            keys += [stores[_FLOW_GROUP, plural].resource.key("", name) for name in objects]
+        return keys
+
+    async def _flow_control(self) -> None:
+        """The schemas and levels that are missing, all at once, so that they share commits."""
+        annotations = {AUTO_UPDATE: "true"}
+        for plural, objects in _FLOW_CONTROL.items():
+            made = (
+                {"metadata": {"name": name, "annotations": annotations}, "spec": spec} for name, spec in objects.items()
+            )
+            await asyncio.gather(*(self._ensure(_FLOW_GROUP, plural, obj) for obj in made))
 
     async def _config_maps(self) -> None:
         """What kube-apiserver tells its clients in kube-system: since when it notes the use of old tokens, and by which

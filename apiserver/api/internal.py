@@ -29,6 +29,7 @@ _GO_NAMES: Final = {
     "ips": "IPs",
     "apiVersion": "APIVersion",
     "apiGroup": "APIGroup",
+    "apiGroups": "APIGroups",
     "dnsPolicy": "DNSPolicy",
     "dnsConfig": "DNSConfig",
     "os": "OS",

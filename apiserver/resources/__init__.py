@@ -26,6 +26,7 @@ from apiserver.resources.devices.templates import RESOURCE_CLAIM_TEMPLATES
 from apiserver.resources.endpoints import ENDPOINTS
 from apiserver.resources.endpointslices import ENDPOINT_SLICES
 from apiserver.resources.events import CORE_EVENTS, EVENTS
+from apiserver.resources.flowcontrol import FLOW_CONTROL
 from apiserver.resources.leasecandidates import LEASE_CANDIDATES
 from apiserver.resources.leases import LEASES
 from apiserver.resources.limitranges import LIMIT_RANGES
@@ -90,6 +91,7 @@ CATALOG: Final[tuple[Resource, ...]] = (
     LEASES,
     ENDPOINT_SLICES,
     EVENTS,
+    *FLOW_CONTROL,
     STORAGE_VERSIONS,
     *NETWORKING,
     POD_DISRUPTION_BUDGETS,

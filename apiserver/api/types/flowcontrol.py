@@ -1,0 +1,137 @@
+"""FlowSchema and PriorityLevelConfiguration of flowcontrol.apiserver.k8s.io/v1."""
+
+from __future__ import annotations
+
+from apiserver.api.schema import BOOL, INT32, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
+
+SubjectKind = string("v1.SubjectKind")
+FlowDistinguisherMethodType = string("v1.FlowDistinguisherMethodType")
+FlowSchemaConditionType = string("v1.FlowSchemaConditionType")
+ConditionStatus = string("v1.ConditionStatus")
+LimitResponseType = string("v1.LimitResponseType")
+PriorityLevelEnablement = string("v1.PriorityLevelEnablement")
+PriorityLevelConfigurationConditionType = string("v1.PriorityLevelConfigurationConditionType")
+
+UserSubject = Struct("io.k8s.api.flowcontrol.v1.UserSubject", lambda: (
+    field("name", 1, STRING, omit=False, required=True, doc="Name of the user; * for all."),
+), doc="UserSubject means one user.")
+GroupSubject = Struct("io.k8s.api.flowcontrol.v1.GroupSubject", lambda: (
+    field("name", 1, STRING, omit=False, required=True, doc="Name of the group; * for all."),
+), doc="GroupSubject means the users of a group.")
+ServiceAccountSubject = Struct("io.k8s.api.flowcontrol.v1.ServiceAccountSubject", lambda: (
+    field("namespace", 1, STRING, omit=False, required=True, doc="Namespace of the accounts."),
+    field("name", 2, STRING, omit=False, required=True, doc="Name of the account; * for all of the namespace."),
+), doc="ServiceAccountSubject means service accounts.")
+Subject = Struct("io.k8s.api.flowcontrol.v1.Subject", lambda: (
+    field("kind", 1, SubjectKind, omit=False, required=True, doc="User, Group or ServiceAccount."),
+    field("user", 2, UserSubject, pointer=True, doc="For kind User."),
+    field("group", 3, GroupSubject, pointer=True, doc="For kind Group."),
+    field("serviceAccount", 4, ServiceAccountSubject, pointer=True, doc="For kind ServiceAccount."),
+), doc="Subject says who asks: the field of its kind is set, and no other.")
+ResourcePolicyRule = Struct("io.k8s.api.flowcontrol.v1.ResourcePolicyRule", lambda: (
+    field("verbs", 1, ListOf(STRING, "set"), omit=False, required=True, doc="Verbs; * alone for all."),
+    field("apiGroups", 2, ListOf(STRING, "set"), omit=False, required=True, doc="API groups; * alone for all."),
+    field("resources", 3, ListOf(STRING, "set"), omit=False, required=True,
+        doc="Resources in the plural, with their subresources as in pods/status; * alone for all."),
+    field("clusterScope", 4, BOOL, doc="True to match requests that name no namespace."),
+    field("namespaces", 5, ListOf(STRING, "set"), omit=False, doc="Namespaces; * alone for all."),
+), doc="ResourcePolicyRule matches requests for resources.")
+NonResourcePolicyRule = Struct("io.k8s.api.flowcontrol.v1.NonResourcePolicyRule", lambda: (
+    field("verbs", 1, ListOf(STRING, "set"), omit=False, required=True, doc="Verbs; * alone for all."),
+    field("nonResourceURLs", 6, ListOf(STRING, "set"), omit=False, required=True,
+        doc="Paths such as /healthz or /healthz/*; * alone for all."),
+), doc="NonResourcePolicyRule matches requests for paths that are no resources.")
+PolicyRulesWithSubjects = Struct("io.k8s.api.flowcontrol.v1.PolicyRulesWithSubjects", lambda: (
+    field("subjects", 1, ListOf(Subject), omit=False, required=True, doc="Who asks, any of them; at least one."),
+    field("resourceRules", 2, ListOf(ResourcePolicyRule), doc="Resources that are asked for, by any of the rules."),
+    field("nonResourceRules", 3, ListOf(NonResourcePolicyRule),
+        doc="Other paths that are asked for, by any of the rules."),
+), doc="PolicyRulesWithSubjects matches requests by who asks and what for.")
+FlowDistinguisherMethod = Struct("io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod", lambda: (
+    field("type", 1, FlowDistinguisherMethodType, omit=False, required=True, doc="ByUser or ByNamespace."),
+), doc="FlowDistinguisherMethod says how requests of a schema are told apart.")
+PriorityLevelConfigurationReference = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference", lambda: (
+    field("name", 1, STRING, omit=False, required=True, doc="Name of the level."),
+), doc="PriorityLevelConfigurationReference names a priority level.")
+FlowSchemaSpec = Struct("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", lambda: (
+    field("priorityLevelConfiguration", 1, PriorityLevelConfigurationReference, omit=False, required=True,
+        doc="Level of the requests that match."),
+    field("matchingPrecedence", 2, INT32, omit=False, fills=1000,
+        doc="Of the schemas that match a request the one with the lowest number counts, 1 to 10000; 1000 when "
+            "not set."),
+    field("distinguisherMethod", 3, FlowDistinguisherMethod, pointer=True,
+        doc="How the requests are divided into flows; one flow when not set."),
+    field("rules", 4, ListOf(PolicyRulesWithSubjects),
+        doc="Requests that match, by any of the rules; none when empty."),
+), doc="FlowSchemaSpec says which requests belong to which priority level.")
+FlowSchemaCondition = Struct("io.k8s.api.flowcontrol.v1.FlowSchemaCondition", lambda: (
+    field("type", 1, FlowSchemaConditionType, doc="What it is about: Dangling."),
+    field("status", 2, ConditionStatus, doc="True, False or Unknown."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="When status changed last."),
+    field("reason", 4, STRING, doc="Why, as a CamelCase word."),
+    field("message", 5, STRING, doc="Why, for people."),
+), doc="FlowSchemaCondition says something of a schema's state.")
+FlowSchemaStatus = Struct("io.k8s.api.flowcontrol.v1.FlowSchemaStatus", lambda: (
+    field("conditions", 1, ListOf(FlowSchemaCondition, "map", ("type",), merge_key="type"),
+        doc="Latest conditions, at most one of each type."),
+), doc="FlowSchemaStatus says how a schema is.")
+FlowSchema = Struct("io.k8s.api.flowcontrol.v1.FlowSchema", lambda: (
+    TYPE_META,
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, FlowSchemaSpec, omit=False, doc="Which requests, and which level."),
+    field("status", 3, FlowSchemaStatus, omit=False, doc="How the schema is."),
+), gvk=("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema"), doc="FlowSchema assigns requests to a priority level.")
+QueuingConfiguration = Struct("io.k8s.api.flowcontrol.v1.QueuingConfiguration", lambda: (
+    field("queues", 1, INT32, omit=False, fills=64, doc="Number of queues, 64 when not set."),
+    field("handSize", 2, INT32, omit=False, fills=8,
+        doc="Queues among which a flow takes the shortest, 8 when not set, at most as many as there are."),
+    field("queueLengthLimit", 3, INT32, omit=False, fills=50,
+        doc="Requests that may wait in one queue, 50 when not set."),
+), doc="QueuingConfiguration says how requests wait.")
+LimitResponse = Struct("io.k8s.api.flowcontrol.v1.LimitResponse", lambda: (
+    field("type", 1, LimitResponseType, omit=False, required=True, doc="Queue or Reject."),
+    field("queuing", 2, QueuingConfiguration, pointer=True, doc="How they wait, for type Queue."),
+), doc="LimitResponse says what becomes of requests that cannot be served at once.")
+LimitedPriorityLevelConfiguration = Struct("io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration", lambda: (
+    field("nominalConcurrencyShares", 1, INT32, omit=False, pointer=True, fills=30,
+        doc="Share of the server's seats, beside those of other levels; 30 when not set."),
+    field("limitResponse", 2, LimitResponse, omit=False, doc="What becomes of further requests."),
+    field("lendablePercent", 3, INT32, pointer=True, fills=0,
+        doc="Percent of its seats that other levels may borrow, 0 to 100."),
+    field("borrowingLimitPercent", 4, INT32, pointer=True,
+        doc="Percent of its seats that it may borrow at most; without a bound when not set."),
+), doc="LimitedPriorityLevelConfiguration bounds how many requests of a level are served at once.")
+ExemptPriorityLevelConfiguration = Struct("io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration", lambda: (
+    field("nominalConcurrencyShares", 1, INT32, pointer=True, fills=0,
+        doc="Share of the server's seats that is set aside, 0 when not set."),
+    field("lendablePercent", 2, INT32, pointer=True, fills=0,
+        doc="Percent of these seats that other levels may borrow, 0 to 100."),
+), doc="ExemptPriorityLevelConfiguration says which seats an exempt level lends.")
+PriorityLevelConfigurationSpec = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", lambda: (
+    field("type", 1, PriorityLevelEnablement, omit=False, required=True,
+        doc="Limited or Exempt, which is that of the level exempt alone."),
+    field("limited", 2, LimitedPriorityLevelConfiguration, pointer=True, doc="For type Limited."),
+    field("exempt", 3, ExemptPriorityLevelConfiguration, pointer=True, doc="For type Exempt."),
+), doc="PriorityLevelConfigurationSpec says how requests of a level are treated.")
+PriorityLevelConfigurationCondition = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationCondition", lambda: (
+    field("type", 1, PriorityLevelConfigurationConditionType, doc="What it is about."),
+    field("status", 2, ConditionStatus, doc="True, False or Unknown."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="When status changed last."),
+    field("reason", 4, STRING, doc="Why, as a CamelCase word."),
+    field("message", 5, STRING, doc="Why, for people."),
+), doc="PriorityLevelConfigurationCondition says something of a level's state.")
+PriorityLevelConfigurationStatus = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus", lambda: (
+    field("conditions", 1, ListOf(PriorityLevelConfigurationCondition, "map", ("type",), merge_key="type"),
+        doc="Latest conditions, at most one of each type."),
+), doc="PriorityLevelConfigurationStatus says how a level is.")
+PriorityLevelConfiguration = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration", lambda: (
+    TYPE_META,
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, PriorityLevelConfigurationSpec, omit=False, doc="How its requests are treated."),
+    field("status", 3, PriorityLevelConfigurationStatus, omit=False, doc="How the level is."),
+), gvk=("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration"),
+    doc="PriorityLevelConfiguration is a priority level.")
+
+FlowSchemaList = list_of(FlowSchema)
+PriorityLevelConfigurationList = list_of(PriorityLevelConfiguration)

@@ -1,0 +1,15 @@
+"""flowcontrol.apiserver.k8s.io: kept for those who read and write it; this server lets all requests in. Rules:
+pkg/apis/flowcontrol/validation, pkg/registry/flowcontrol.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.registry.resource import Resource
+from apiserver.resources.flowcontrol.levels import PRIORITY_LEVELS
+from apiserver.resources.flowcontrol.schemas import FLOW_SCHEMAS
+
+__all__ = ["FLOW_CONTROL"]
+
+FLOW_CONTROL: Final[tuple[Resource, ...]] = (FLOW_SCHEMAS, PRIORITY_LEVELS)
