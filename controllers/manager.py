@@ -39,6 +39,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "endpoints-controller": "controllers.endpoints.legacy",
         "endpointslice-controller": "controllers.endpoints.slicecontroller",
         "endpointslice-mirroring-controller": "controllers.endpoints.mirroring",
+        "horizontal-pod-autoscaler-controller": "controllers.autoscaling.component",
         "disruption-controller": "controllers.disruption",
         "cronjob-controller": "controllers.cronjob",
         "job-controller": "controllers.jobs",

@@ -1,0 +1,133 @@
+"""How fast and how far an autoscaler follows what metrics ask for. Pure but for what it remembers of the past.
+
+Without `behavior` the most that was asked for within five minutes counts, and replicas double at most (or become four).
+Facts: upstream's pkg/controller/podautoscaler/horizontal.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from controllers.runtime.kinds import Json
+
+WINDOW: Final = timedelta(minutes=5)
+_WITHIN: Final = ("DesiredWithinRange", "the desired count is within the acceptable range")
+_TOO_MANY: Final = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
+_TOO_FEW: Final = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
+_FAST_UP: Final = ("ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate")
+_FAST_DOWN: Final = ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate")
+_READY: Final = ("ReadyForNewScale", "recommended size matches current size")
+_HIGHER: Final = (
+    "ScaleDownStabilized",
+    "recent recommendations were higher than current one, applying the highest recent recommendation",
+)
+_LOWER: Final = (
+    "ScaleUpStabilized",
+    "recent recommendations were lower than current one, applying the lowest recent recommendation",
+)
+_MOST: Final = 2147483647
+
+
+class Limited(NamedTuple):
+    """The size to go to; why it is ready for it, and why it goes no further, as reason and message."""
+
+    replicas: int
+    able: tuple[str, str]
+    limited: bool
+    limit: tuple[str, str]
+
+
+@dataclass(slots=True)
+class Past:
+    """What was asked for, and by how much the size changed, with the times."""
+
+    asked: list[tuple[datetime, int]] = field(default_factory=list)
+    ups: list[tuple[datetime, int]] = field(default_factory=list)
+    downs: list[tuple[datetime, int]] = field(default_factory=list)
+
+    def scaled(self, now: datetime, before: int, after: int, behavior: Json | None) -> None:
+        """The size was changed."""
+        if behavior is None:
+            return
+        changes, rules = (self.ups, "scaleUp") if after > before else (self.downs, "scaleDown")
+        policies = (behavior.get(rules) or {}).get("policies") or ()
+        longest = timedelta(seconds=max((policy["periodSeconds"] for policy in policies), default=0))
+        changes[:] = [(at, change) for at, change in changes if at >= now - longest]
+        changes.append((now, abs(after - before)))
+
+
+def limit(past: Past, now: datetime, spec: Json, current: int, wanted: int, least: int) -> Limited:
+    """What becomes of `wanted` replicas; it is remembered."""
+    behavior, most = spec.get("behavior"), spec["maxReplicas"]
+    if behavior is None:
+        stable = max([wanted, *(asked for at, asked in past.asked if at >= now - WINDOW)])
+        _remember(past, now, wanted, WINDOW)
+        able = _READY if stable == wanted else _HIGHER
+        highest, why = (2 * current if current > 2 else 4), _TOO_MANY
+        if most > highest:
+            why = _FAST_UP
+        found, limit_ = _between(stable, least, min(most, highest), _TOO_FEW, why)
+        return Limited(found, able, found != stable, limit_)
+    up, down = behavior.get("scaleUp") or {}, behavior.get("scaleDown") or {}
+    stable = _stable(past, now, current, wanted, up, down)
+    able = _READY if stable == wanted else _LOWER if wanted >= current else _HIGHER
+    found, limit_ = stable, _WITHIN
+    if stable > current:
+        fastest = max(current, _fastest(past, now, current, up, rising=True))
+        found, limit_ = _between(stable, least, min(most, fastest), _TOO_FEW, _FAST_UP if most > fastest else _TOO_MANY)
+    elif stable < current:
+        slowest = min(current, _fastest(past, now, current, down, rising=False))
+        why = _FAST_DOWN if least < slowest else _TOO_FEW
+        found, limit_ = _between(stable, max(least, slowest), _MOST, why, _TOO_MANY)
+    return Limited(found, able, found != stable, limit_)
+
+
+def _between(
+    wanted: int, least: int, most: int, low: tuple[str, str], high: tuple[str, str]
+) -> tuple[int, tuple[str, str]]:
+    if wanted < least:
+        return least, low
+    return (most, high) if wanted > most else (wanted, _WITHIN)
+
+
+def _remember(past: Past, now: datetime, wanted: int, window: timedelta) -> None:
+    past.asked[:] = [(at, asked) for at, asked in past.asked if at >= now - window]
+    past.asked.append((now, wanted))
+
+
+def _stable(past: Past, now: datetime, current: int, wanted: int, up: Json, down: Json) -> int:
+    """Up only as far as was asked for all along, down only as far."""
+    rising = timedelta(seconds=up.get("stabilizationWindowSeconds") or 0)
+    given = down.get("stabilizationWindowSeconds")
+    falling = WINDOW if given is None else timedelta(seconds=given)
+    highest = min([wanted, *(asked for at, asked in past.asked if at > now - rising)])
+    lowest = max([wanted, *(asked for at, asked in past.asked if at > now - falling)])
+    _remember(past, now, wanted, max(rising, falling))
+    return min(max(current, highest), lowest)
+
+
+def _fastest(past: Past, now: datetime, current: int, rules: Json, *, rising: bool) -> int:
+    """How far the policies let it go."""
+    select = rules.get("selectPolicy") or "Max"
+    if select == "Disabled":
+        return current
+    found = []
+    for policy in rules.get("policies") or ():
+        since = now - timedelta(seconds=policy["periodSeconds"])
+        start = current - _sum(past.ups, since) + _sum(past.downs, since)
+        value = policy["value"] if rising else -policy["value"]
+        if policy["type"] == "Pods":
+            found.append(start + value)
+        else:
+            share = start * (1 + value / 100)
+            found.append(math.ceil(share) if rising else int(share))
+    furthest = max if (select == "Max") == rising else min
+    return furthest(found) if found else current
+
+
+def _sum(changes: Iterable[tuple[datetime, int]], since: datetime) -> int:
+    return sum(change for at, change in changes if at > since)

@@ -1,0 +1,155 @@
+"""Autoscalers bring metrics to their targets, on a running control plane in virtual time; and how they reckon."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.autoscaling.calculator import Tolerances, of_average, of_pods, of_value
+from controllers.autoscaling.limits import Past, limit
+from controllers.autoscaling.usage import MetricError
+
+Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def deployment(replicas: int = 2) -> Json:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def autoscaler(load: str = "", name: str = "web", **spec: Any) -> Json:
+    target = {"type": "Utilization", "averageUtilization": 50}
+    metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    annotations = {"kubedra.dev/load.cpu": load} if load else {}
+    return {
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"scaleTargetRef": reference, "minReplicas": 2, "maxReplicas": 12, "metrics": metrics, **spec},
+    }  # fmt: skip
+
+
+def replicas(kube: Any) -> int:
+    return int(kube.get("deployment/web")["spec"]["replicas"])
+
+
+def conditions(kube: Any) -> dict[str, str]:
+    status = kube.get("horizontalpodautoscaler/web")["status"]
+    return {each["type"]: each["reason"] for each in status["conditions"]}
+
+
+@pytest.mark.kube(clock="virtual")
+def test_a_load_that_pods_share_is_followed_up_step_by_step_and_down_after_five_minutes(kube):
+    kube.add_node("worker")
+    kube.apply([deployment()])
+    kube.advance(seconds=5)
+    kube.apply([autoscaler("500m")])
+    kube.advance(seconds=2)
+    assert replicas(kube) == 4
+    assert conditions(kube) == {
+        "AbleToScale": "SucceededRescale", "ScalingActive": "ValidMetricFound", "ScalingLimited": "ScaleUpLimit",
+    }  # fmt: skip
+    kube.advance(seconds=45)
+    status = kube.get("horizontalpodautoscaler/web")["status"]
+    assert (replicas(kube), status["desiredReplicas"], status["currentReplicas"]) == (10, 10, 10)
+    assert status["currentMetrics"][0]["resource"]["current"] == {"averageUtilization": 50, "averageValue": "50m"}
+    kube.client().patch("hpa/web", {"metadata": {"annotations": {"kubedra.dev/load.cpu": "150m"}}})
+    kube.advance(seconds=100)
+    assert (replicas(kube), conditions(kube)["AbleToScale"]) == (10, "ScaleDownStabilized")
+    kube.advance(seconds=230)
+    assert replicas(kube) == 3
+    messages = [event["message"] for event in kube.events("hpa/web") if event["reason"] == "SuccessfulRescale"]
+    assert "New size: 4; reason: cpu resource utilization (percentage of request) above target" in messages
+    assert "New size: 3; reason: All metrics below target" in messages
+
+
+@pytest.mark.kube(clock="virtual")
+def test_an_autoscaler_that_cannot_work_says_why_and_leaves_the_size_alone(kube):
+    kube.apply([autoscaler()])
+    kube.advance(seconds=1)
+    assert conditions(kube) == {"AbleToScale": "FailedGetScale"}
+    kube.add_node("worker")
+    kube.apply([deployment(3)])
+    kube.advance(seconds=20)
+    assert (conditions(kube)["ScalingActive"], replicas(kube)) == ("FailedGetResourceMetric", 3)
+    kube.apply([autoscaler("1m"), autoscaler("1m", "other")])
+    kube.advance(seconds=40)
+    assert (conditions(kube)["ScalingActive"], replicas(kube)) == ("AmbiguousSelector", 3)
+
+
+def pods(*phases: str) -> list[Json]:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-12-31T00:00:00Z"}
+    return [
+        {"metadata": {"name": f"p{n}"}, "spec": {}, "status": {"phase": phase, "conditions": [ready]}}
+        for n, phase in enumerate(phases)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "phases", "expected"),
+    [
+        ([100, 100], ["Running"] * 2, 2),
+        ([109, 109], ["Running"] * 2, 2),
+        ([200, 200], ["Running"] * 2, 4),
+        ([30, 30, 30], ["Running"] * 3, 1),
+        # A pod that is not running yet counts as using nothing, when more are asked for.
+        ([300, 300], ["Running", "Running", "Pending"], 6),
+        ([150, 150], ["Running", "Running", "Pending"], 3),
+        # One without a metric as using nothing, or all it may: nothing is overdone.
+        ([300], ["Running", "Running"], 3),
+        ([50], ["Running", "Running"], 2),
+        ([200, 200], ["Running", "Running", "Failed"], 4),
+    ],
+)
+def test_a_metric_of_pods_asks_for_as_many_as_bring_it_to_its_target(
+    values: list[int], phases: list[str], expected: int
+) -> None:
+    found = of_pods(
+        len(phases), 100, {f"p{n}": value for n, value in enumerate(values)}, pods(*phases), Tolerances(), NOW
+    )
+    assert found.replicas == expected
+
+
+def test_a_value_is_for_all_or_for_each() -> None:
+    assert of_value(2, 100, 300, pods("Running", "Running"), Tolerances()).replicas == 6
+    assert of_value(2, 100, 109, pods("Running", "Running"), Tolerances()).replicas == 2
+    assert of_average(2, 100, 450, Tolerances()).replicas == 5
+    with pytest.raises(MetricError, match="no pods returned by selector"):
+        of_pods(1, 100, {"p0": 1}, [], Tolerances(), NOW)
+
+
+RULES = {
+    "scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}], "selectPolicy": "Max"},
+    "scaleDown": {
+        "policies": [{"type": "Percent", "value": 50, "periodSeconds": 60}, {"type": "Pods", "value": 1, "periodSeconds": 60}],
+        "selectPolicy": "Min", "stabilizationWindowSeconds": 30,
+    },
+}  # fmt: skip
+
+
+def test_behavior_says_how_fast_the_size_changes_and_how_long_the_past_counts() -> None:
+    past, spec = Past(), {"maxReplicas": 20, "behavior": RULES}
+    found = limit(past, NOW, spec, 4, 10, 1)
+    assert (found.replicas, found.limit[0]) == (6, "ScaleUpLimit")
+    past.scaled(NOW, 4, 6, RULES)
+    assert limit(past, NOW + timedelta(seconds=30), spec, 6, 10, 1).replicas == 6
+    assert limit(past, NOW + timedelta(seconds=61), spec, 6, 10, 1).replicas == 8
+    # Down by the smaller change, once what was asked for before is old enough.
+    found = limit(past, NOW + timedelta(seconds=80), spec, 8, 2, 1)
+    assert (found.replicas, found.able[0]) == (8, "ScaleDownStabilized")
+    found = limit(past, NOW + timedelta(seconds=200), spec, 8, 2, 1)
+    assert (found.replicas, found.limit[0]) == (7, "ScaleDownLimit")
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "expected", "reason"),
+    [(1, 9, 4, "ScaleUpLimit"), (5, 99, 10, "TooManyReplicas"), (5, 0, 2, "TooFewReplicas"), (5, 6, 6, "DesiredWithinRange")],
+)  # fmt: skip
+def test_without_behavior_a_size_doubles_at_most(current: int, wanted: int, expected: int, reason: str) -> None:
+    found = limit(Past(), NOW, {"maxReplicas": 10}, current, wanted, 2)
+    assert (found.replicas, found.limit[0]) == (expected, reason)
