@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.durations import parse_duration
+
+if TYPE_CHECKING:
+    from controllers.scheduler.extenderconfig import ExtenderSettings
 
 Json = dict[str, Any]
 SCHEDULER_NAME: Final = "default-scheduler"
@@ -28,7 +31,6 @@ UNBUILT: Final = frozenset(
 _ELSEWHERE = {
     "clientConnection": "is given by --kubeconfig or --server",
     "leaderElection": "is given by --leader-elect and the flags with it",
-    "extenders": "is not supported",
 }
 
 
@@ -67,6 +69,7 @@ class Configuration:
     percentage: int = 0
     first_backoff: timedelta = timedelta(seconds=1)
     last_backoff: timedelta = timedelta(seconds=10)
+    extenders: tuple[ExtenderSettings, ...] = ()
 
 
 def read(path: Path) -> Configuration:
@@ -85,9 +88,11 @@ def read(path: Path) -> Configuration:
 
 def parse(document: Any) -> Configuration:
     """The configuration in a document. Raises ConfigurationError."""
+    from controllers.scheduler.extenderconfig import read_extenders
+
     known = {
         "apiVersion", "kind", "profiles", "parallelism", "percentageOfNodesToScore", "podInitialBackoffSeconds",
-        "podMaxBackoffSeconds", "delayCacheUntilActive", "enableProfiling", "enableContentionProfiling",
+        "podMaxBackoffSeconds", "delayCacheUntilActive", "extenders", "enableProfiling", "enableContentionProfiling",
     }  # fmt: skip
     top = fields(document, "", known | set(_ELSEWHERE))
     if (top.get("apiVersion"), top.get("kind")) != (_API_VERSION, _KIND):
@@ -112,6 +117,7 @@ def parse(document: Any) -> Configuration:
         percentage=number(top, "percentageOfNodesToScore", "", 0, highest=100),
         first_backoff=timedelta(seconds=first),
         last_backoff=timedelta(seconds=last),
+        extenders=read_extenders(top),
     )
 
 

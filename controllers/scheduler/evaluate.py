@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from apiserver.clock import stopwatch
+from controllers.scheduler.extenders import NAME as EXTENDER
+from controllers.scheduler.extenders import ExtenderError, Extenders
 from controllers.scheduler.framework import SKIP, Cycle, Outcome, Plugin, PluginError, filtered
 from controllers.scheduler.memory import Memory, Shape
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
@@ -40,11 +42,13 @@ class Evaluator:
         choice: random.Random,
         nominator: Nominator | None = None,
         percentage: int = 0,
+        extenders: Extenders | None = None,
     ) -> None:
         self.cache, self.plugins = cache, tuple(plugins)
         self._nominator = nominator or Nominator()
         self._nominated = self._nominator.waiting
         self._choice, self._percentage = choice, percentage
+        self._extenders = extenders or Extenders()
         self._shape = Shape(self.plugins)
         self._memory = Memory(cache, reach)
         self._start = 0
@@ -64,12 +68,26 @@ class Evaluator:
             diagnosis.plugins.add(refused.plugin)
             raise FitError(diagnosis)
         feasible = await self._feasible(cycle, nodes, diagnosis)
+        if self._extenders and feasible:
+            feasible = await self._extended(cycle.pod, feasible, diagnosis)
         if not feasible:
             diagnosis.plugins.update(r.plugin for r in diagnosis.rejections.values())
             if diagnosis.absent is not None and len(diagnosis.rejections) < diagnosis.nodes:
                 diagnosis.plugins.update(cycle.narrowed_by)
             raise FitError(diagnosis)
-        return feasible[0] if len(feasible) == 1 else self._best(cycle, feasible)
+        if len(feasible) == 1:
+            return feasible[0]
+        return self._best(cycle, feasible, await self._extenders.scores(cycle.pod, feasible) if self._extenders else ())
+
+    async def _extended(self, pod: PodInfo, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
+        """The nodes that the extenders let the pod go to. Raises SchedulingError."""
+        try:
+            left = await self._extenders.filter(pod, nodes, diagnosis.rejections)
+        except ExtenderError as error:
+            raise SchedulingError(str(error)) from error
+        if len(left) != len(nodes):
+            diagnosis.plugins.add(EXTENDER)
+        return left
 
     def prefilter(self, cycle: Cycle) -> Rejection | None:
         """What does not depend on the node. Raises SchedulingError."""
@@ -177,8 +195,11 @@ class Evaluator:
         percent = self._percentage or max(_LEAST_PERCENT, _MOST_PERCENT - nodes // _NODES_PER_PERCENT)
         return max(_FEWEST_NODES, nodes * percent // 100)
 
-    def _best(self, cycle: Cycle, nodes: list[NodeInfo]) -> NodeInfo:
+    def _best(self, cycle: Cycle, nodes: list[NodeInfo], more: Sequence[int]) -> NodeInfo:
+        """`more` is added to the scores of the plugins."""
         totals = self.totals(cycle, nodes)
+        if more:
+            totals = [total + extra for total, extra in zip(totals, more, strict=True)]
         highest = max(totals)
         best = [node for node, total in zip(nodes, totals, strict=True) if total == highest]
         return best[0] if len(best) == 1 else self._choice.choice(best)

@@ -233,7 +233,7 @@ class Plugin:
         return self.score is not None or self.scores is not None
 
 
-_EVERY_EVENT: Hints = dict.fromkeys(ClusterEvent)
+EVERY_EVENT: Hints = dict.fromkeys(ClusterEvent)
 
 
 def hints_of(plugin: Plugin, asked: bool = True) -> Hints:
@@ -251,7 +251,7 @@ def hints_of(plugin: Plugin, asked: bool = True) -> Hints:
 
 def _derived(reads: Reads) -> Hints:
     if reads.elsewhere:
-        return _EVERY_EVENT
+        return EVERY_EVENT
     hints: dict[ClusterEvent, Hint | None] = {ClusterEvent.NODE_ADD: None, ClusterEvent.NODE_TAINT: None}
     if reads.node:
         hints |= dict.fromkeys(NODE_UPDATES, _node_differs(reads.node)) | {ClusterEvent.NODE_TAINT: None}

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -34,7 +35,9 @@ from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.evictions import Evictions
 from controllers.scheduler.extended import ClassNames
-from controllers.scheduler.framework import Cycle, Plugin, PluginError, hints_of
+from controllers.scheduler.extenders import NAME as EXTENDER
+from controllers.scheduler.extenders import ExtenderError, Extenders
+from controllers.scheduler.framework import EVERY_EVENT, Cycle, Plugin, PluginError, hints_of
 from controllers.scheduler.gangs import GATE as GROUPS_GATE
 from controllers.scheduler.gangs import Gangs
 from controllers.scheduler.groupcycle import GroupCycle
@@ -91,6 +94,8 @@ class Scheduler:
         self._volumes, self._nodes = VolumeCache(informers), informers.of(NODES)
         self._pod_writer = PodWriter(client)
         configuration = options.scheduler or Configuration()
+        self._extenders = Extenders(configuration.extenders)
+        self._hidden = frozenset(name for each in configuration.extenders for name in each.hidden)
         self.profiles = {
             settings.name: self._profile(settings, configuration.percentage, client, options, features, extra)
             for settings in configuration.profiles
@@ -98,7 +103,10 @@ class Scheduler:
         asked = gates.enabled("SchedulerQueueingHints")
         self.queue = SchedulingQueue(
             self._keeps_out,
-            {plugin.name: hints_of(plugin, asked) for plugin in self.plugins},
+            {
+                **{plugin.name: hints_of(plugin, asked) for plugin in self.plugins},
+                **({EXTENDER: EVERY_EVENT} if self._extenders else {}),
+            },
             pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             backoff=(configuration.first_backoff, configuration.last_backoff),
         )
@@ -128,6 +136,7 @@ class Scheduler:
         """Plugins and evaluator for the pods of one scheduler name. Raises ConfigurationError."""
         gates = options.features
         arguments = read_arguments(settings, gates.enabled)
+        arguments = replace(arguments, ignored=arguments.ignored | self._hidden)
         recorder = EventRecorder(client, settings.name, options.host)
         devices = DynamicResources(
             self.allocator,
@@ -158,7 +167,7 @@ class Scheduler:
         )
         plugins = (*arrange(default_plugins(parts), settings), *extra)
         looked_at = percentage if settings.percentage is None else settings.percentage
-        evaluator = Evaluator(self.cache, plugins, self.reach, self._choice, self.nominator, looked_at)
+        evaluator = Evaluator(self.cache, plugins, self.reach, self._choice, self.nominator, looked_at, self._extenders)
         return Profile(settings.name, plugins, evaluator, recorder)
 
     def _of(self, info: PodInfo) -> Profile:
@@ -202,6 +211,7 @@ class Scheduler:
                     await self._schedule(await self.queue.pop(), group)
         finally:
             await self._writes.close()
+            await self._extenders.close()
 
     def _namespace_labels(self, name: str) -> Mapping[str, str]:
         namespace = self._namespaces.get(name)
@@ -301,8 +311,9 @@ class Scheduler:
         info = cycle.pod
         try:
             await self._pre_bind(cycle, node)
-            await self._pod_writer.bind(info.pod, node.name)
-        except SchedulingError as error:
+            if not (self._extenders and await self._extenders.bind(info, node.name)):
+                await self._pod_writer.bind(info.pod, node.name)
+        except (SchedulingError, ExtenderError) as error:
             await self._give_back(queued, cycle, str(error))
         except (StatusError, TransportError) as error:
             await self._give_back(queued, cycle, f'running Bind plugin "DefaultBinder": {error}')

@@ -21,6 +21,7 @@ import yaml
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kubeconfig import load_kubeconfig
+from tests.scheduler.extenderserver import extender
 from tests.scheduler.groupsituations import GATES, gangs
 from tests.scheduler.groupverdicts import played_groups, same_groups
 from tests.scheduler.situationkinds import KINDS
@@ -112,6 +113,26 @@ def test_both_schedulers_say_and_do_the_same(kind: Callable[[random.Random], Sit
     recorded = asyncio.run(compare(tmp_path, [kind(random.Random(seed)) for seed in range(ROUNDS)]))
     if os.environ.get("KUBEDRA_RECORD_VERDICTS"):
         record(kind, recorded)
+
+
+def test_both_schedulers_ask_an_extender(tmp_path: Path) -> None:
+    """Which refuses and likes nodes by their names."""
+
+    def labelled(rng: random.Random) -> Situation:
+        found = devices_and_resources(rng)
+        for pod in found.pods:
+            refused = {key: f"n{rng.randint(0, 2)}" for key in ("off", "never") if rng.random() < 0.5}
+            pod["metadata"]["labels"] = {**refused, **({"broken": "yes"} if rng.random() < 0.1 else {})}
+        return found
+
+    with extender() as played:
+        asked = {"urlPrefix": played.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 2}
+        configuration = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "extenders": [asked],
+        }
+        asyncio.run(compare(tmp_path, [labelled(random.Random(seed)) for seed in range(ROUNDS)], configuration))
 
 
 def test_both_schedulers_place_groups_alike(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_the_example_of_the_howto_can_be_followed(tmp_path: Path) -> None:
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 NO = [
     ({"kind": "Other"}, "must be a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"),
-    ({"extenders": [{}]}, "extenders: is not supported"),
+    ({"extenders": [{}]}, "extenders[0].urlPrefix: must be an http:// or https:// address"),
     ({"leaderElection": {}}, "leaderElection: is given by --leader-elect and the flags with it"),
     ({"profils": []}, "profils: there is no such field"),
     ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: must be a whole number from 0 to 100"),
@@ -311,7 +311,7 @@ def test_at_start_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         command(*flags, "--controllers=scheduler"), env=environment(), capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.endswith(f"--config: {path}: extenders: is not supported\n")
+    assert done.stderr.endswith(f"--config: {path}: extenders[0].urlPrefix: must be an http:// or https:// address\n")
     done = subprocess.run(command(*flags), env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "--config is the scheduler's" in done.stderr
