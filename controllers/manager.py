@@ -54,6 +54,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "ephemeral-volume-controller": "controllers.volumes.ephemeral",
         "volume-provisioner": "controllers.volumes.provisioner",
         "resourcequota-controller": "controllers.resourcequotas",
+        "validatingadmissionpolicy-status-controller": "controllers.policystatus",
         "ttl-after-finished-controller": "controllers.ttlafterfinished",
         "replicationcontroller-controller": "controllers.replicationcontroller",
         "replicaset-controller": "controllers.replicaset",

@@ -80,7 +80,6 @@ UNBUILT = frozenset(
         "storageversion-garbage-collector",
         "token-cleaner",
         "ttl",
-        "validatingadmissionpolicy-status",
         "volumeattributesclass-protection",
     )
 )

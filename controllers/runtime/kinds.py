@@ -84,6 +84,13 @@ RESOURCE_POOL_STATUS_REQUESTS = Kind(
     "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", namespaced=False
 )
 POD_GROUPS = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+VALIDATING_ADMISSION_POLICIES = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+)
 DEVICE_TAINT_RULES = Kind("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 

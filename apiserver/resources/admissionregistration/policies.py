@@ -143,11 +143,11 @@ class ValidatingPolicyStrategy(_PolicyStrategy):
 
 
 def _field_errors(path: Path, text: str) -> list[FieldError]:
-    """A reference to a field is a JSONPath."""
+    """A reference to a field is a JSONPath, which may begin with a name."""
     if not text:
         return [required(path)]
     try:
-        compile_path(text)
+        compile_path(text if text[0] in ".[" else f".{text}")
     except JsonPathError as error:
         return [invalid(path, text, f"invalid JSONPath: {error}")]
     return []

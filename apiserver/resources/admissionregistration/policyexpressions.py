@@ -22,13 +22,13 @@ from apiserver.api.cel.admission import (
     with_variable,
 )
 from apiserver.api.cel.engine import Compiled, Language
+from apiserver.api.cel.schemas import RESERVED
 from apiserver.api.cel.types import Type
 from apiserver.api.fielderrors import FieldError, Path, duplicate, invalid, not_supported, required
 from apiserver.api.internal import internal
 from apiserver.api.names import label_key
 from apiserver.api.types.admissionregistration.policies import V1
 from apiserver.resources.admissionregistration.matchrules import REINVOCATION_POLICIES, choice, expression_errors
-from apiserver.resources.customresources.declared import RESERVED
 
 __all__ = ["mutating_errors", "validating_errors"]
 

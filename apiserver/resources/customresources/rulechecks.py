@@ -20,13 +20,13 @@ from apiserver.api.cel.cost import Bounds
 from apiserver.api.cel.devices import NEWEST
 from apiserver.api.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parsed
 from apiserver.api.cel.errors import LIMIT_EXCEEDED, EvaluationError
+from apiserver.api.cel.schemas import Declared, declared, escaped, value_of
 from apiserver.api.cel.types import optional_of
 from apiserver.api.cel.values import ABSENT as NOTHING
 from apiserver.api.cel.values import NONE, CelError, Optional
 from apiserver.api.fielderrors import OMITTED, FieldError, Path, duplicate, forbidden, go_quote, invalid, required
 from apiserver.api.validation.nodes import ABSENT, same
 from apiserver.api.validation.nodes import Node as SchemaNode
-from apiserver.resources.customresources.declared import Declared, declared, escaped, value_of
 from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
 
 __all__ = ["CALL_LIMIT", "Budget", "RuleChecks", "compile_rule", "language_of", "names_old_self"]
