@@ -273,7 +273,7 @@ class Server:
     async def reset(self) -> tuple[int, int]:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
         `after_reset` makes again. Faults and records of requests go, too. (Objects gone, version now.)"""
-        deleted = await self.log.reset(self._built_in.kept() + self._apis.kept())
+        deleted = await self.log.reset(self.built_in.kept() + self._apis.kept())
         self.registry.dropped.clear()
         if self._faults is not None:
             self._faults.clear()
