@@ -1,5 +1,6 @@
-"""How long a Deployment of many pods takes to become available, and a roll-out of half of it: kubedra's controllers in
-the server's process, or a real kube-controller-manager beside the same server.
+"""How long a Job of many completions takes, a tenth of them at once, a Deployment of as many pods to become available,
+and a roll-out of half of it: kubedra's controllers in the server's process, or a real kube-controller-manager
+beside the same server.
 
     python -m benchmarks.workloads [--pods 1000] [--kube-controller-manager PATH]
 
@@ -20,14 +21,14 @@ from typing import Any
 
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.kinds import DEPLOYMENTS
+from controllers.runtime.kinds import DEPLOYMENTS, JOBS
 from controllers.runtime.kubeconfig import load_kubeconfig
 from tests.support.wire import Child
 
 Json = dict[str, Any]
 #: What was measured, and seconds of real and of processor time.
 Found = tuple[str, float, float]
-OURS = ["deployment-controller", "replicaset-controller"]
+OURS = ["deployment-controller", "replicaset-controller", "job-controller"]
 OTHERS = ["scheduler", "node-agent", "node-lifecycle-controller", "garbage-collector-controller"]
 PODS_OF_NODE = 100
 
@@ -69,8 +70,27 @@ class Clocks:
         return self._before[0] - before[0], self._before[1] - before[1]
 
 
+def job(completions: int) -> Json:
+    template = {
+        "metadata": {"annotations": {"kubedra.dev/exit-after": "0s"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+    }
+    spec = {"completions": completions, "parallelism": max(1, completions // 10), "template": template}
+    return {"metadata": {"name": "job", "namespace": "default"}, "spec": spec}
+
+
+async def complete(client: Client) -> None:
+    """Waits for the watch to tell that the Job has ended."""
+    async for batch in client.watch(JOBS, "default", field_selector="metadata.name=job"):
+        if any((event.object.get("status") or {}).get("completionTime") for event in batch):
+            return
+
+
 async def measure(client: Client, pods: int, clocks: Clocks) -> list[Found]:
-    found = []
+    clocks.passed()
+    await client.create(JOBS, job(pods))
+    await complete(client)
+    found: list[Found] = [(f"Job of {pods} completions", *clocks.passed())]
     for name, count in (("large", pods), ("rolled", pods // 2)):
         clocks.passed()
         await client.create(DEPLOYMENTS, deployment(name, count))
