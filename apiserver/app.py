@@ -124,7 +124,6 @@ class Server:
             settings.service_addresses,
             lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
         )
-        self.registry.webhooks = self.webhooks
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._authorizer.use(self.registry.stores, settings.features)
         self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
@@ -236,6 +235,8 @@ class Server:
             server._accounts.keys = await server._account_keys()
             await server.built_in.ensure()
             await server._apis.ensure()
+            # Not before: what every server has does not wait for webhooks, which may come up after it.
+            server.registry.webhooks = server.webhooks
             await server._custom.start()
         except DamagedRow as error:
             await server.close()

@@ -100,7 +100,7 @@ class Registry:
         self.busy: dict[str, asyncio.Future[None]] = {}
         #: what plugins count, for /metrics.
         self.counted: list[Family] = []
-        #: who calls webhooks; set by whoever wires the server.
+        #: who calls webhooks; set by whoever wires the server, and until then nobody is called.
         self.webhooks: Webhooks | None = None
         admission.use(self)
 

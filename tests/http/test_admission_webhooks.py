@@ -102,6 +102,10 @@ def test_a_webhook_is_asked_again_where_one_after_it_changed_the_object_and_it_w
             hooks.script(first=[ALLOW], second=[ALLOW], third=[ALLOW])
             await created(hooks.client, MAPS, config_map("b", k="v"))
             assert [name for name, _ in hooks.calls()] == ["first", "second", "third"]
+            # Who has seen the last change has nothing more to say.
+            hooks.script(first=[ALLOW], second=[ALLOW], third=[patch("/data/third", "1"), ALLOW])
+            await created(hooks.client, MAPS, config_map("c", k="v"))
+            assert [name for name, _ in hooks.calls()] == ["first", "second", "third", "first"]
 
     run(scenario())
 
@@ -234,8 +238,14 @@ def test_a_webhook_that_cannot_be_asked_is_passed_over_where_that_is_allowed_and
             await hooks.configure(
                 "validating", {"name": "gone", "failurePolicy": "Ignore", "clientConfig": nowhere}, {"name": "here"}
             )
-            hooks.script(here=[{"allowed": True, "auditAnnotations": {"why": "because"}}, {"allowed": False}])
-            await created(hooks.client, MAPS, config_map("a"))
+            hooks.script(
+                here=[
+                    {"allowed": True, "auditAnnotations": {"why": "because"}, "warnings": ["odd"]},
+                    {"allowed": False},
+                ]
+            )
+            made = await hooks.client.post(MAPS, json=config_map("a"))
+            assert (made.status_code, made.headers["warning"]) == (201, '299 - "odd"')
             records = [record.to_dict() for record in hooks.server.requests.latest()]
             assert records[0]["annotations"] == {"here.example.com/why": "because"}
             assert (await hooks.client.post(MAPS, json=config_map("b"))).status_code == 400

@@ -196,3 +196,47 @@ def test_a_service_is_found_by_its_address_and_believed_by_its_name() -> None:
     with converting("other") as webhook:
         names = "x509: certificate is valid for other, 127.0.0.1, not hook.default.svc"
         run(scenario(webhook, f"--service-address=default/hook={webhook.address}", names))
+
+
+def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_many_are_deleted() -> None:
+    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["widgets"]}
+
+    async def scenario(webhook: Webhook) -> None:
+        async with running() as (_, client):
+            await define(client, converted(webhook))
+            hook = {
+                "name": "v.example.com", "rules": [rule], "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": f"https://{webhook.address}/v", "caBundle": webhook.authority},
+            }  # fmt: skip
+            configuration = {"metadata": {"name": "v"}, "webhooks": [hook]}
+            path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+            await created(client, path, configuration)
+            webhook.script({"/convert": [{"convert": MOVES}], "/v": [{"allowed": True}]})
+            for name in ("a", "b", "c"):
+                await created(client, V2, widget("v2", name, address="h"))
+            assert (await client.delete(f"{V2}/a")).status_code == 200
+            assert (await client.delete(V2)).status_code == 200
+            seen = [call["body"]["request"] for call in webhook.calls() if call["path"].startswith("/v?")]
+            assert [(one["operation"], (one["object"] or one["oldObject"])["spec"]) for one in seen] == [
+                *[("CREATE", {"host": "h"})] * 3, *[("DELETE", {"host": "h"})] * 3,
+            ]  # fmt: skip
+
+    with converting() as webhook:
+        run(scenario(webhook))
+
+
+def test_a_server_starts_although_a_webhook_for_everything_is_down(tmp_path: Path) -> None:
+    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    hook = {
+        "name": "v.example.com", "rules": [every], "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://127.0.0.1:9/"},
+    }  # fmt: skip
+
+    async def scenario() -> None:
+        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        async with running("sqlite", tmp_path) as (_, client):
+            await created(client, path, {"metadata": {"name": "v"}, "webhooks": [hook]})
+        async with running("sqlite", tmp_path, "--authorization-mode=RBAC") as (_, client):
+            assert (await client.delete(f"{path}/v")).status_code in (200, 403)
+
+    run(scenario())

@@ -80,7 +80,7 @@ class Hooks:
     def of(self, attributes: Attributes) -> tuple[Concerned, ...]:
         """Those whose rules name such requests."""
         store = self._registry.stores.get((_GROUP, self._plural))
-        if store is None or not len(store.cache):
+        if store is None or not len(store.cache) or self._registry.webhooks is None:
             return ()
         entries = call_on_loop(store.cache.list).entries
         if entries is not self._entries:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from apiserver.api.status import StatusError
 from apiserver.http.documents.index import Documents
@@ -35,6 +35,8 @@ from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
 from apiserver.turns import LONG, WAITING, in_thread, is_on_loop
+
+T = TypeVar("T")
 
 _WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
     "create": create,
@@ -141,8 +143,8 @@ class Dispatch:
 
 
 def _written(
-    write: Callable[..., Coroutine[Any, Any, Result]], store: Store, ctx: Context, request: Request
-) -> Awaitable[Result]:
+    write: Callable[[Store, Context, Request], Coroutine[Any, Any, T]], store: Store, ctx: Context, request: Request
+) -> Awaitable[T]:
     """A write; of a kind that somebody else converts in a thread that may wait for that (`Conversion.between`)."""
     if store.resource.conversion is None:
         return write(store, ctx, request)
@@ -170,14 +172,14 @@ async def _list(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ct
 
 
 async def _delete(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
-    deleted = await delete(endpoint.store, ctx, request)
+    deleted = await _written(delete, endpoint.store, ctx, request)
     if deleted.status is not None:
         return json_response(chosen, endpoint.store.registry.kinds, deleted.status, deleted.code)
     return object_response(request, chosen, endpoint.view, deleted.entry, ctx.now, deleted.code)
 
 
 async def _delete_collection(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
-    deleted = await delete_collection(endpoint.store, ctx, request)
+    deleted = await _written(delete_collection, endpoint.store, ctx, request)
     return await list_response(request, chosen, endpoint.view, deleted, ctx.now)
 
 

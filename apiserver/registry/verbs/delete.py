@@ -209,7 +209,9 @@ async def delete_collection(store: Store, ctx: Context, request: Request) -> Lis
     size = 1 if one_by_one else _AT_ONCE
     for start in range(0, len(listing.entries), size):
         page = listing.entries[start : start + size]
-        for outcome in await _delete_page(store, ctx, page, options):
+        for outcome in await (_delete_page if store.resource.conversion is None else _delete_in_turn)(
+            store, ctx, page, options
+        ):
             if outcome is not None:
                 raise outcome
     return listing
@@ -221,6 +223,18 @@ async def _delete_page(
 ) -> list[BaseException | None]:
     deletions = (_delete_listed(store, ctx, entry, options) for entry in page)
     return await asyncio.gather(*deletions, return_exceptions=True)
+
+
+async def _delete_in_turn(
+    store: Store, ctx: Context, page: Sequence[Entry], options: DeleteOptions
+) -> list[BaseException | None]:
+    """One after the other, where the caller is: who is asked about them may have to wait for a conversion."""
+    for entry in page:
+        try:
+            await _delete_listed(store, ctx, entry, options)
+        except StatusError as error:
+            return [error]
+    return []
 
 
 async def _delete_listed(store: Store, ctx: Context, entry: Entry, options: DeleteOptions) -> None:
