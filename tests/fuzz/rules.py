@@ -25,6 +25,8 @@ UPSTREAM: Final = tuple(
         (500, "expected slice or array type, but got: "),
         (500, "list element types are not identical: "),
         (500, "The order in patch list:"),
+        (500, "cannot merge lists without merge key for "),
+        (500, "merging lists cannot yet be specified in the patch"),
         # structured-merge-diff and managedfields, about a configuration that is applied
         (500, r"failed to create typed patch object \("),
         (500, "failed to convert (new|old) object"),

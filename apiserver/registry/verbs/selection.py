@@ -7,6 +7,7 @@ namespace from the key, a label by the index.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -132,18 +133,20 @@ def labels_of(entry: Entry) -> dict[str, str] | None:
     """An entry's labels, cut out of its bytes: the object itself need not be decoded for them.
 
     Metadata is stored first and labels in it before anything nested, so the first `"labels":{` is that of the metadata
-    if no brace stands before it; labels hold no braces themselves. Where that does not tell, the object does.
+    if no brace stands before it. Labels hold no braces, but for those that a binding gave a pod, which nobody checks.
+    Where the bytes do not tell, the object does.
     """
     tail = entry.tail
     at = tail.find(_LABELS_KEY)
     if at < 0:
         return None
     labels: dict[str, str] | None
-    if tail.find(b"{", 0, at) >= 0:
-        labels = entry.obj["metadata"].get("labels")
-    else:
+    if tail.find(b"{", 0, at) < 0:
         start = at + len(_LABELS_KEY) - 1
-        labels = orjson.loads(tail[start : tail.index(b"}", start) + 1])
+        with suppress(orjson.JSONDecodeError):  # the brace was within a label
+            labels = orjson.loads(tail[start : tail.index(b"}", start) + 1])
+            return labels
+    labels = entry.obj["metadata"].get("labels")
     return labels
 
 
