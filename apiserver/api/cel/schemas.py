@@ -26,7 +26,7 @@ from apiserver.api.cel.types import (
     map_of,
     struct,
 )
-from apiserver.api.cel.values import CelError
+from apiserver.api.cel.values import CelError, KeyedList, SetList
 
 __all__ = ["MOST_BYTES", "RESERVED", "Declared", "declared", "escaped", "value_of"]
 
@@ -176,7 +176,14 @@ def value_of(value: Any, schema: Json, *, root: bool = False) -> Any:
             return _map_value(value, schema)
         case "array" if isinstance(value, list):
             items = schema.get("items") or {}
-            return [value_of(item, items) for item in value]
+            made = [value_of(item, items) for item in value]
+            match schema.get("x-kubernetes-list-type"):
+                case "set":
+                    return SetList(made)
+                case "map":
+                    keys = (escaped(key) or key for key in schema.get("x-kubernetes-list-map-keys") or ())
+                    return KeyedList(made, tuple(keys))
+            return made
         case "string" if isinstance(value, str):
             return _text_value(value, schema.get("format"))
         case "number" if isinstance(value, int | float) and not isinstance(value, bool):

@@ -8,7 +8,7 @@ Equality is by value across the number types; it may fail (`no such overload`) w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -58,6 +58,50 @@ class Duration:
     nanos: int
 
 
+class SetList(list[Any]):
+    """A list of type set: its order says nothing, and what is in it is in it once."""
+
+    __slots__ = ()
+
+    def equals(self, other: Sequence[Any]) -> bool:
+        return len(self) == len(other) and all(any(same(item, mine) for mine in self) for item in other)
+
+    def joined(self, other: Sequence[Any]) -> SetList:
+        made = SetList(self)
+        for item in other:
+            if not any(same(item, mine) for mine in made):
+                made.append(item)
+        return made
+
+
+class KeyedList(list[Any]):
+    """A list of type map: its items are known by the values of their keys, whatever their order."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, items: Iterable[Any], keys: tuple[str, ...]) -> None:
+        super().__init__(items)
+        self.keys = keys
+
+    def _key(self, item: Any) -> str:
+        if not isinstance(item, dict):
+            raise CelError(
+                f"unexpected data format for element of array with x-kubernetes-list-type=map: {type_name(item)}"
+            )
+        return repr([item.get(key) for key in self.keys])
+
+    def equals(self, other: Sequence[Any]) -> bool:
+        mine = {self._key(item): item for item in self}
+        if len(self) != len(other):
+            return False
+        return all((found := mine.get(self._key(item))) is not None and equal(found, item) for item in other)
+
+    def joined(self, other: Sequence[Any]) -> KeyedList:
+        made = {self._key(item): item for item in self}
+        made.update((self._key(item), item) for item in other)
+        return KeyedList(made.values(), self.keys)
+
+
 class Optional:
     """A value that may be absent."""
 
@@ -95,7 +139,8 @@ class LibraryValue:
 _NAMES: Final[dict[type, str]] = {
     str: "string", int: "int", bool: "bool", float: "double", bytes: "bytes", Uint: "uint", list: "list",
     tuple: "list", dict: "map", type(None): "null_type", CelType: "type", Timestamp: "google.protobuf.Timestamp",
-    Duration: "google.protobuf.Duration", Optional: "optional_type", Quantity: "kubernetes.Quantity",
+    SetList: "list", KeyedList: "list", Duration: "google.protobuf.Duration", Optional: "optional_type",
+    Quantity: "kubernetes.Quantity",
     ComputedQuantity: "kubernetes.Quantity", Semver: "kubernetes.Semver",
 }  # fmt: skip
 # What the reference implementation calls its value types where it shows them.
@@ -106,7 +151,7 @@ _GO_NAMES: Final[dict[type, str]] = {
     ComputedQuantity: "*cel.Quantity", Semver: "cel.Semver",
 }  # fmt: skip
 _NUMBERS: Final = frozenset({int, float, Uint})
-_SIZED: Final = frozenset({list, tuple, dict, bytes})
+_SIZED: Final = frozenset({list, tuple, dict, bytes, SetList, KeyedList})
 
 
 def type_name(value: Any) -> str:
@@ -156,6 +201,8 @@ def equal(left: Any, right: Any) -> bool:
         return left_kind is right_kind and bool(left == right)
     if left_kind is list or left_kind is tuple:
         return _equal_lists(left, right) if isinstance(right, list | tuple) else False
+    if left_kind is SetList or left_kind is KeyedList:
+        return bool(left.equals(right)) if isinstance(right, list | tuple) else False
     if isinstance(left, dict):
         return _equal_maps(left, right) if isinstance(right, dict) else False
     if left_kind is Optional:

@@ -31,7 +31,9 @@ from apiserver.api.cel.values import (
     CelError,
     CelType,
     Duration,
+    KeyedList,
     LibraryValue,
+    SetList,
     Timestamp,
     Uint,
     compare,
@@ -91,6 +93,9 @@ def add(left: Any, right: Any) -> Any:
     elif kind is list or kind is tuple:
         if isinstance(right, list | tuple):
             return [*left, *right]
+    elif kind is SetList or kind is KeyedList:
+        if isinstance(right, list | tuple):
+            return left.joined(right)
     elif kind is Uint:
         if right.__class__ is Uint:
             return checked_uint(int(left) + int(right))
