@@ -166,11 +166,13 @@ class ReplicaSets(Workload):
     def _status(self, owner: Json, active: list[Json], terminating: int, failure: Exception | None) -> Json:
         spec, before, at = owner["spec"], owner.get("status") or {}, now()
         template = from_labels((spec.get("template") or {}).get("metadata", {}).get("labels") or {})
+        ready = [pod for pod in active if is_ready(pod)]
+        seconds = spec.get("minReadySeconds", 0)
         counts = {
             "replicas": len(active),
             "fullyLabeledReplicas": sum(template.matches(pod["metadata"].get("labels")) for pod in active),
-            "readyReplicas": sum(is_ready(pod) for pod in active),
-            "availableReplicas": sum(is_available(pod, spec.get("minReadySeconds", 0), at) for pod in active),
+            "readyReplicas": len(ready),
+            "availableReplicas": sum(is_available(pod, seconds, at) for pod in ready) if seconds else len(ready),
         }
         status = {name: value for name, value in before.items() if name not in _COUNTS and name != "conditions"}
         # As it is on the wire: of these `replicas` alone is written where it is zero.

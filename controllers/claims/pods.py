@@ -92,8 +92,12 @@ def is_done(pod: Object) -> bool:
 
 def controller_of(item: Object) -> Object | None:
     """The owner reference that is an object's controller."""
-    owners = (item.get("metadata") or {}).get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)
+    # Asked for each pod of an owner whenever one of them changes: a plain loop is the quickest.
+    for owner in (item.get("metadata") or {}).get("ownerReferences") or ():
+        if owner.get("controller"):
+            found: Object = owner
+            return found
+    return None
 
 
 def _is_controlled_by(item: Object, owner: Object) -> bool:
