@@ -114,6 +114,15 @@ def test_in_parallel_nobody_waits(kube):
     assert names(kube) == ["db-5"]
 
 
+def test_in_parallel_an_update_waits_for_the_pod_before(kube):
+    kube.add_node("worker")
+    kube.apply([stateful_set(3, podManagementPolicy="Parallel")])
+    kube.advance(seconds=5)
+    patch(kube, template={"spec": {"nodeSelector": {"no": "where"}}})
+    roll_out(kube, "i:2")
+    assert images(kube) == ["i:1", "i:1", "i:2"]
+
+
 def test_history_goes_back_to_the_same_revision(kube):
     kube.add_node("worker")
     kube.apply([stateful_set(1, revisionHistoryLimit=1)])
