@@ -59,7 +59,7 @@ class Counter:
         return found.value if found is not None else 0
 
     def lines(self) -> Iterator[str]:
-        for values, sample in self._samples.items():
+        for values, sample in tuple(self._samples.items()):
             yield f"{self.name}{labelled(self._labels, values)} {sample.value}"
 
 
@@ -115,7 +115,7 @@ class Histogram:
 
     def lines(self) -> Iterator[str]:
         bounds = [f'le="{bound}"}} ' for bound in (*(f"{bound:g}" for bound in self._bounds), "+Inf")]
-        for values, sample in self._samples.items():
+        for values, sample in tuple(self._samples.items()):
             running = 0
             labels = labelled(self._labels, values)
             # There are many buckets: what they have in common is written once.
@@ -140,16 +140,20 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 def text(families: Iterable[Family]) -> str:
-    """The families as Prometheus reads them, those of one name together, in the order of their first."""
+    """The families as Prometheus reads them."""
+    return "".join(f"{line}\n" for line in lines_of(families))
+
+
+def lines_of(families: Iterable[Family]) -> Iterator[str]:
+    """The lines of families, those of one name together, in the order of their first. More may be counted meanwhile."""
     by_name: dict[str, list[Family]] = {}
     for family in families:
         by_name.setdefault(family.name, []).append(family)
-    lines: list[str] = []
     for name, same in by_name.items():
-        lines += [f"# HELP {name} {same[0].help}", f"# TYPE {name} {same[0].kind}"]
+        yield f"# HELP {name} {same[0].help}"
+        yield f"# TYPE {name} {same[0].kind}"
         for family in same:
-            lines += family.lines()
-    return "\n".join(lines) + "\n" if lines else ""
+            yield from family.lines()
 
 
 def _escaped(value: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -25,7 +25,7 @@ class Documents:
     """
 
     def __init__(
-        self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], str],
+        self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], Awaitable[str]],
         openapi: Callable[[Request], Response | None], issuer: Issuer, pages: Sequence[str], about: About,
     ) -> None:  # fmt: skip
         self._discovery, self._version, self._health = discovery, version, health
@@ -45,6 +45,8 @@ class Documents:
             return self._discover(request, parts)
         if head in HEALTH:
             return await self._health.answer(request, head, parts[1:])
+        if parts == ["metrics"]:
+            return Response(200, (await self._metrics()).encode(), CONTENT_TYPE)
         if head == "openapi":
             found = self._openapi(request)
             if found is None:
@@ -58,9 +60,8 @@ class Documents:
             if request.method != "GET":
                 raise method_not_allowed()
             return Response(200, orjson.dumps(dict(self._version), option=orjson.OPT_INDENT_2))
-        if path in ("metrics", "metrics/slis"):
-            text = self._metrics() if path == "metrics" else self._health.indicators()
-            return Response(200, text.encode(), CONTENT_TYPE)
+        if path == "metrics/slis":
+            return Response(200, self._health.indicators().encode(), CONTENT_TYPE)
         if path in self._zpages.pages:
             return self._zpages.answer(request, path)
         if path in PATHS and self._issuer.serves:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, text
+from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, lines_of
 from apiserver.requestinfo import RequestInfo
+from apiserver.turns import in_turns
 
 _BUCKETS: Final = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
@@ -90,6 +91,7 @@ class Metrics:
             self._samples[(code, *named, info.verb, info.version)] = samples
         return samples
 
-    def text(self) -> str:
-        """The Prometheus text."""
-        return text([*self._families, *(family for families in self._others for family in families())])
+    async def text(self) -> str:
+        """The Prometheus text. There may be many samples: others have their turn meanwhile."""
+        families = [*self._families, *(family for families in self._others for family in families())]
+        return "".join([f"{line}\n" async for line in in_turns(lines_of(families))])
