@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector, PreferredTerms
 from controllers.scheduler.configuration import (
     ConfigurationError,
     ProfileSettings,
@@ -38,7 +39,13 @@ class Arguments:
     spread: tuple[Json, ...] | None = None
     """Constraints of pods without any; None: those of the system."""
     prefers_full_nodes: bool = False
+    shape: tuple[tuple[int, int], ...] = ()
+    """Scores (0 to 100) by how much of a resource is in use (percent): RequestedToCapacityRatio; () for none."""
     scored: Resources = CPU_AND_MEMORY
+    balanced: tuple[str, ...] = ("cpu", "memory")
+    """Resources that are to be used alike."""
+    added_affinity: Json | None = None
+    """A node affinity that all pods have beside their own."""
     ignored: frozenset[str] = frozenset()
     """Extended resources that are not counted, and groups of them (what stands before the slash)."""
 
@@ -129,9 +136,8 @@ def _fit(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> 
         raise ConfigurationError(f"{where}: ignored resources and groups are names")
     at = f"{where}.scoringStrategy"
     strategy = fields(args.get("scoringStrategy") or {}, at, {"type", "resources", "requestedToCapacityRatio"})
-    if strategy.get("type") == "RequestedToCapacityRatio":
-        raise ConfigurationError(f"{at}.type: RequestedToCapacityRatio is not supported")
-    kind = one_of(strategy, "type", at, ("LeastAllocated", "MostAllocated"))
+    kind = one_of(strategy, "type", at, ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
+    ratio = fields(strategy.get("requestedToCapacityRatio") or {}, f"{at}.requestedToCapacityRatio", {"shape"})
     resources = []
     for position, item in enumerate(items(strategy, "resources", at)):
         place = f"{at}.resources[{position}]"
@@ -143,8 +149,52 @@ def _fit(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> 
         found,
         ignored=frozenset(ignored),
         prefers_full_nodes=kind == "MostAllocated",
+        shape=_shape(ratio, f"{at}.requestedToCapacityRatio") if kind == "RequestedToCapacityRatio" else (),
         scored=tuple(resources) or CPU_AND_MEMORY,
     )
+
+
+def _shape(ratio: Json, where: str) -> tuple[tuple[int, int], ...]:
+    """Utilizations, growing, with their scores in hundredths: a point of the configuration is worth ten."""
+    points: list[tuple[int, int]] = []
+    for position, item in enumerate(items(ratio, "shape", where)):
+        at = f"{where}.shape[{position}]"
+        raw = fields(item, at, {"utilization", "score"})
+        utilization = number(raw, "utilization", at, 0, highest=100)
+        if points and utilization <= points[-1][0]:
+            raise ConfigurationError(f"{at}.utilization: values must be sorted in increasing order")
+        points.append((utilization, 10 * number(raw, "score", at, 0, highest=10)))
+    if not points:
+        raise ConfigurationError(f"{where}.shape: at least one point must be specified")
+    return tuple(points)
+
+
+def _balanced(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    fields(args, where, {"resources"})
+    names: list[str] = []
+    for position, item in enumerate(items(args, "resources", where)):
+        at = f"{where}.resources[{position}]"
+        raw = fields(item, at, {"name", "weight"})
+        if not isinstance(raw.get("name"), str) or raw["name"] in names:
+            raise ConfigurationError(f"{at}.name: must be a resource, each once")
+        if number(raw, "weight", at, 1) != 1:
+            raise ConfigurationError(f"{at}.weight: must be 1")
+        names.append(raw["name"])
+    return replace(found, balanced=tuple(names) or found.balanced)
+
+
+def _node_affinity(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
+    required, preferred = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+    fields(args, where, {"addedAffinity"})
+    added = fields(args.get("addedAffinity") or {}, f"{where}.addedAffinity", {required, preferred})
+    try:
+        if added.get(required):
+            NodeSelector.strict(added[required])
+        if added.get(preferred):
+            PreferredTerms.parse(added[preferred])
+    except (InvalidNodeSelector, AttributeError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{where}.addedAffinity: {error}") from error
+    return replace(found, added_affinity=added or None)
 
 
 def _volume_binding(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
@@ -159,4 +209,6 @@ _READERS: dict[str, Callable[[Arguments, Json, str, Callable[[str], bool]], Argu
     "InterPodAffinity": _inter_pod_affinity,
     "PodTopologySpread": _spread,
     "NodeResourcesFit": _fit,
+    "NodeResourcesBalancedAllocation": _balanced,
+    "NodeAffinity": _node_affinity,
 }

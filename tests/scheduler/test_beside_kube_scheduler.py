@@ -25,7 +25,7 @@ from tests.scheduler.extenderserver import extender
 from tests.scheduler.groupsituations import GATES, gangs
 from tests.scheduler.groupverdicts import played_groups, same_groups
 from tests.scheduler.situationkinds import KINDS
-from tests.scheduler.situations import Situation, devices_and_resources, spread_by_default
+from tests.scheduler.situations import Situation, devices_and_resources, neighbours, spread_by_default
 from tests.scheduler.verdicts import Verdicts, played, record, same
 from tests.support.patience import ended
 from tests.support.wire import Child
@@ -180,3 +180,28 @@ def test_both_schedulers_follow_a_configuration(tmp_path: Path) -> None:
         kind(random.Random(seed)) for seed in range(ROUNDS) for kind in (devices_and_resources, spread_by_default)
     ]
     asyncio.run(compare(tmp_path, situations, configuration))
+
+
+def test_both_schedulers_follow_further_arguments(tmp_path: Path) -> None:
+    shape = [{"utilization": 0, "score": 2}, {"utilization": 40, "score": 10}, {"utilization": 95, "score": 1}]
+    resources = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}]
+    ratio = {"type": "RequestedToCapacityRatio", "resources": resources, "requestedToCapacityRatio": {"shape": shape}}
+    on_ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    not_first = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n0"]}]}
+    added = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [not_first]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": on_ssd}],
+    }
+    balanced = [{"name": name, "weight": 1} for name in ("cpu", "memory", "ephemeral-storage", "example.com/gpu")]
+    arguments = {
+        "NodeResourcesFit": {"scoringStrategy": ratio},
+        "NodeResourcesBalancedAllocation": {"resources": balanced},
+        "NodeAffinity": {"addedAffinity": added},
+    }
+    profile = {"pluginConfig": [{"name": name, "args": args} for name, args in arguments.items()]}
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", **profile}],
+    }
+    asyncio.run(compare(tmp_path, [neighbours(random.Random(seed)) for seed in range(ROUNDS * 2)], configuration))

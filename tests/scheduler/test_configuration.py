@@ -127,6 +127,53 @@ def test_full_nodes_can_be_preferred_and_other_resources_scored() -> None:
     assert score(both)["idle"] == (97 + 3 * 75) // 4
 
 
+def test_nodes_are_scored_by_a_shape_of_their_use() -> None:
+    shape = [{"utilization": 20, "score": 0}, {"utilization": 60, "score": 10}, {"utilization": 90, "score": 4}]
+    strategy = {
+        "type": "RequestedToCapacityRatio",
+        "resources": [{"name": "example.com/x", "weight": 3}],
+        "requestedToCapacityRatio": {"shape": shape},
+    }
+    for wanted, score in ((1, 0), (2, 0), (5, 75), (6, 100), (7, 80), (9, 40), (10, 40)):
+        node = a_node("n", extra={"example.com/x": "10"})
+        cluster = configured(node, NodeResourcesFit={"scoringStrategy": strategy})
+        assert cluster.totals(info(requests={"example.com/x": str(wanted)})) == {"n": score}, wanted
+
+
+def test_an_affinity_that_a_profile_adds_holds_for_every_pod() -> None:
+    in_b = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+    on_ssd = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+    added = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_b]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": on_ssd}],
+    }
+    nodes = (
+        a_node("a", labels={"zone": "a", "disk": "s"}), a_node("b1", labels={"zone": "b"}),
+        a_node("b2", labels={"zone": "b", "disk": "s"}),
+    )  # fmt: skip
+    cluster = configured(*nodes, NodeAffinity={"addedAffinity": added})
+    assert cluster.place(info()) == "b2"
+    text = cluster.refusal(info(nodeSelector={"zone": "a"}))
+    assert text == (
+        "0/3 nodes are available: 1 node(s) didn't match scheduler-enforced node affinity, "
+        "2 node(s) didn't match Pod's node affinity/selector."
+    )
+
+
+def test_more_resources_than_two_are_balanced_by_how_far_they_are_from_their_mean() -> None:
+    names = ("cpu", "memory", "example.com/x")
+    balanced = {"resources": [{"name": name, "weight": 1} for name in names]}
+    node = a_node("n", cpu="10", memory="10Gi", extra={"example.com/x": "10"})
+    only = {"score": {"disabled": named("*"), "enabled": named("NodeResourcesBalancedAllocation")}}
+    cluster = Cluster(node, arguments=arguments(NodeResourcesBalancedAllocation=balanced), plugins=only)
+    # All used alike: nothing is lost. What the pod does not ask for does not count, but for cpu and memory.
+    assert cluster.totals(info(requests={"cpu": "3", "memory": "3Gi", "example.com/x": "3"})) == {"n": 75}
+    assert cluster.totals(info(requests={"cpu": "9", "example.com/x": "0"})) == {"n": 50 + (50 + 55 - 100) // 2}
+    assert cluster.totals(info(requests={"cpu": "9", "memory": "0", "example.com/x": "1"})) == {
+        "n": 50 + (50 + 59 - 100) // 2
+    }
+
+
 def test_ignored_resources_are_not_counted() -> None:
     for name, values in (("ignoredResources", ["example.com/x"]), ("ignoredResourceGroups", ["example.com"])):
         cluster = configured(a_node("n"), NodeResourcesFit={name: values})
@@ -210,12 +257,14 @@ NO = [
     ({"profiles": [profile({"bind": {"disabled": named("*")}})]}, "DefaultBinder cannot be disabled"),
     ({"profiles": [profile({"preFilter": {"disabled": named("NodePorts")}})]}, "NodePorts needs preFilter for filter"),
     ({"profiles": [profile(None, TopologyPlacementGenerator={})]}, "there is no plugin TopologyPlacementGenerator, or it is not built"),
-    ({"profiles": [profile(None, NodeAffinity={"addedAffinity": {}})]}, "NodeAffinityArgs: addedAffinity is not supp"),
+    ({"profiles": [profile(None, NodeAffinity={"addedAffinity": {"x": {}}})]}, "addedAffinity.x: there is no such field"),
+    ({"profiles": [profile(None, NodeResourcesBalancedAllocation={"resources": [{"name": "cpu", "weight": 2}]})]},
+     "resources[0].weight: must be 1"),
     ({"profiles": [profile(None, DefaultPreemption={"minCandidates": 1})]}, "minCandidates: there is no such field"),
     ({"profiles": [profile(None, DynamicResources={"filterTimeout": "soon"})]}, "filterTimeout: must be a duration"),
     ({"profiles": [profile(None, DynamicResources={"bindingTimeout": "1ms"})]}, "bindingTimeout: must be at least 1s"),
     ({"profiles": [profile(None, NodeResourcesFit={"scoringStrategy": {"type": "RequestedToCapacityRatio"}})]},
-     "type: RequestedToCapacityRatio is not supported"),
+     "requestedToCapacityRatio.shape: at least one point must be specified"),
     ({"apiVersion": "kubescheduler.config.k8s.io/v2"}, "must be a KubeSchedulerConfiguration of kubescheduler"),
     ({"parallelism": 0}, "parallelism: must be a whole number from 1 to 2147483647"),
     ({"parallelism": 2**31}, "parallelism: must be a whole number from 1 to 2147483647"),

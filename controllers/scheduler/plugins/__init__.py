@@ -16,15 +16,15 @@ from controllers.scheduler.nodes import Cache
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding, dynamic_resources
 from controllers.scheduler.plugins.interpod import NamespaceLabels, inter_pod_affinity
 from controllers.scheduler.plugins.placement import (
-    NODE_AFFINITY,
     NODE_DECLARED_FEATURES,
     NODE_NAME,
     NODE_PORTS,
     NODE_UNSCHEDULABLE,
     TAINT_TOLERATION,
+    node_affinity,
 )
 from controllers.scheduler.plugins.preemption import Preemption, default_preemption
-from controllers.scheduler.plugins.resources import BALANCED_ALLOCATION, image_locality, node_resources_fit
+from controllers.scheduler.plugins.resources import balanced_allocation, image_locality, node_resources_fit
 from controllers.scheduler.plugins.spread import pod_topology_spread
 from controllers.scheduler.plugins.volumebinding import VolumeBinding, VolumeWriter, volume_binding
 from controllers.scheduler.plugins.volumes import node_volume_limits, volume_restrictions, volume_zone
@@ -66,7 +66,7 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         NODE_UNSCHEDULABLE,
         NODE_NAME,
         TAINT_TOLERATION,
-        NODE_AFFINITY,
+        node_affinity(parts.arguments),
         NODE_PORTS,
         node_resources_fit(parts.devices.classes, parts.arguments),
         volume_restrictions(parts.cache, parts.volumes),
@@ -82,7 +82,7 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         if enabled("DynamicResourceAllocation")
         else None,
         default_preemption(parts.preemption),
-        BALANCED_ALLOCATION,
+        balanced_allocation(parts.arguments),
         image_locality(parts.cache),
         gang_scheduling(parts.gang_problem) if enabled("GangScheduling") else None,
         NODE_DECLARED_FEATURES if enabled("NodeDeclaredFeatures") else None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.nodeselector import InvalidNodeSelector, PreferredTerms
+from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector, PreferredTerms
+from controllers.scheduler.arguments import DEFAULTS, Arguments
 from controllers.scheduler.events import ClusterEvent, Event, is_own
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, PodField, Reads, node_field, pod_field
 from controllers.scheduler.nodes import NodeInfo
@@ -19,6 +20,7 @@ UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))
 OTHER_NAME = Rejection("NodeName", ("node(s) didn't match the requested node name",))
 TAINTED = Rejection("TaintToleration", ("node(s) had untolerated taint(s)",))
 NOT_AFFINE = Rejection("NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",))
+NOT_ENFORCED = Rejection("NodeAffinity", ("node(s) didn't match scheduler-enforced node affinity",))
 CONFLICT = Rejection("NodeAffinity", ("pod affinity terms conflict",))
 PORTS_TAKEN = Rejection(
     "NodePorts", ("node(s) didn't have free ports for the requested pod ports",), Code.UNSCHEDULABLE
@@ -116,54 +118,64 @@ TAINT_TOLERATION = Plugin(
 # NodeAffinity
 
 
-def _affinity(pod: PodInfo) -> Any:
-    names = pod.named_nodes
-    if names is not None and not names:
-        return CONFLICT
-    affinity = pod.node_affinity
-    return affinity if affinity.labels or affinity.selector is not None else SKIP
+def node_affinity(arguments: Arguments = DEFAULTS) -> Plugin:
+    """The plugin. A profile may add a node affinity to that of all its pods."""
+    added = arguments.added_affinity or {}
+    required = added.get("requiredDuringSchedulingIgnoredDuringExecution")
+    enforced = NodeSelector.strict(required) if required else None
+    preferred = added.get("preferredDuringSchedulingIgnoredDuringExecution")
+    liked = PreferredTerms.parse(preferred) if preferred else None
 
+    def pre_filter(pod: PodInfo) -> Any:
+        names = pod.named_nodes
+        if names is not None and not names:
+            return CONFLICT
+        own = pod.node_affinity
+        return own if enforced is not None or own.labels or own.selector is not None else SKIP
 
-def _not_affine(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
-    try:
-        return None if pod.node_affinity.match(node.node or {}) else NOT_AFFINE
-    except InvalidNodeSelector as error:
-        raise PluginError(str(error)) from error
+    def refused(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
+        raw = node.node or {}
+        try:
+            if enforced is not None and not enforced.match(raw):
+                return NOT_ENFORCED
+            return None if pod.node_affinity.match(raw) else NOT_AFFINE
+        except InvalidNodeSelector as error:
+            raise PluginError(str(error)) from error
 
+    def now(pod: PodInfo, event: Event) -> bool:
+        def matches(node: Json) -> bool:
+            return (enforced is None or enforced.match(node)) and pod.node_affinity.match(node)
 
-def _affine_now(pod: PodInfo, event: Event) -> bool:
-    try:
-        return pod.node_affinity.match(event.new or {}) and not (event.old and pod.node_affinity.match(event.old))
-    except ValueError:
-        return True
+        try:
+            return matches(event.new or {}) and not (event.old and matches(event.old))
+        except ValueError:
+            return True
 
+    def terms(pod: PodInfo, _: Any) -> Any:
+        try:
+            found = tuple(each for each in (pod.preferred_nodes, liked) if each)
+        except InvalidNodeSelector as error:
+            raise PluginError(str(error)) from error
+        return found or SKIP
 
-def _preferred_terms(pod: PodInfo, _: Any) -> Any:
-    try:
-        return pod.preferred_nodes or SKIP
-    except InvalidNodeSelector as error:
-        raise PluginError(str(error)) from error
+    def preference(_: PodInfo, found: tuple[PreferredTerms, ...], node: NodeInfo) -> int:
+        return sum(each.score(node.node or {}) for each in found)
 
-
-def _preference(_: PodInfo, preferred: PreferredTerms, node: NodeInfo) -> int:
-    return preferred.score(node.node or {})
-
-
-NODE_AFFINITY = Plugin(
-    name="NodeAffinity",
-    reads=Reads(
-        pod=(pod_field("spec", "nodeSelector"), pod_field("spec", "affinity", "nodeAffinity")),
-        node=(node_field("metadata", "labels"), node_field("metadata", "name")),
-    ),
-    pre_filter=_affinity,
-    nodes=lambda pod, _: pod.named_nodes,
-    filter=_not_affine,
-    pre_score=_preferred_terms,
-    score=_preference,
-    normalize=normalized_up,
-    weight=2,
-    hints={ClusterEvent.NODE_ADD: _affine_now, ClusterEvent.NODE_LABEL: _affine_now},
-)
+    return Plugin(
+        name="NodeAffinity",
+        reads=Reads(
+            pod=(pod_field("spec", "nodeSelector"), pod_field("spec", "affinity", "nodeAffinity")),
+            node=(node_field("metadata", "labels"), node_field("metadata", "name")),
+        ),
+        pre_filter=pre_filter,
+        nodes=lambda pod, _: pod.named_nodes,
+        filter=refused,
+        pre_score=terms,
+        score=preference,
+        normalize=normalized_up,
+        weight=2,
+        hints={ClusterEvent.NODE_ADD: now, ClusterEvent.NODE_LABEL: now},
+    )
 
 
 # NodePorts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -118,6 +119,8 @@ def _least_allocated(pod: PodInfo, _: Any, node: NodeInfo) -> int:
 
 def _strategy(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
     """How the node's room is scored: by default as the mean of what is left of cpu and memory."""
+    if arguments.shape:
+        return _by_shape(arguments)
     if arguments.scored == CPU_AND_MEMORY and not arguments.prefers_full_nodes:
         return _least_allocated
     full = arguments.prefers_full_nodes
@@ -135,6 +138,39 @@ def _strategy(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
         return total // weights if weights else 0
 
     return score
+
+
+def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
+    """RequestedToCapacityRatio: what the shape says of each resource; those of which it says 0 do not count."""
+
+    def score(pod: PodInfo, _: Any, node: NodeInfo) -> int:
+        total = weights = 0
+        for name, weight in arguments.scored:
+            used, capacity = _used(pod, node, name)
+            if not capacity:
+                continue
+            found = _on_line(arguments.shape, min(used, capacity) * 100 // capacity)
+            if found > 0:
+                total += weight * found
+                weights += weight
+        # To the nearest, halves up.
+        return (2 * total + weights) // (2 * weights) if weights else 0
+
+    return score
+
+
+def _on_line(shape: tuple[tuple[int, int], ...], used: int) -> int:
+    """The score at a utilization, on the line through the points."""
+    before = shape[0]
+    for point in shape:
+        if used <= point[0]:
+            if point is before:
+                return point[1]
+            rise = (point[1] - before[1]) * (used - before[0])
+            # Divided towards zero.
+            return before[1] + int(rise / (point[0] - before[0]))
+        before = point
+    return shape[-1][1]
 
 
 def _used(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:
@@ -175,32 +211,46 @@ def node_resources_fit(classes: ClassNames | None = None, arguments: Arguments =
 # NodeResourcesBalancedAllocation
 
 
-def _cpu_and_memory(pod: PodInfo, _: Any) -> Any:
-    """Pods that ask for neither are not scored."""
-    cpu, memory = pod.requests.get("cpu", 0), pod.requests.get("memory", 0)
-    return (cpu, memory) if cpu or memory else SKIP
-
-
-def _gain_of_balance(_: PodInfo, requests: tuple[int, int], node: NodeInfo) -> int:
-    cpu, memory = requests
-    used_cpu, used_memory = node.requested.get("cpu", 0), node.requested.get("memory", 0)
-    before = _balance(((used_cpu, node.cpu), (used_memory, node.memory)))
-    after = _balance(((used_cpu + cpu, node.cpu), (used_memory + memory, node.memory)))
-    return MAX_SCORE // 2 + (MAX_SCORE // 2 + after - before) // 2
-
-
-def _balance(resources: tuple[tuple[int, int], ...]) -> int:
+def _balance(resources: list[tuple[int, int]]) -> int:
+    """100 where the same part of all resources is in use, less the more their parts differ."""
     fractions = [min(1.0, used / capacity) for used, capacity in resources if capacity]
-    deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
+    if len(fractions) > 2:
+        mean = sum(fractions) / len(fractions)
+        deviation = math.sqrt(sum((fraction - mean) * (fraction - mean) for fraction in fractions) / len(fractions))
+    else:
+        deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
     return int((1 - deviation) * MAX_SCORE)
 
 
-BALANCED_ALLOCATION = Plugin(
-    name="NodeResourcesBalancedAllocation",
-    reads=Reads(pod=(REQUESTS,), node=(_ALLOCATABLE,), pods_on_node=True),
-    pre_score=_cpu_and_memory,
-    score=_gain_of_balance,
-)
+def balanced_allocation(arguments: Arguments = DEFAULTS) -> Plugin:
+    """The plugin: nodes are better on which the pod makes the use of resources more alike."""
+    names = arguments.balanced
+
+    def requests(pod: PodInfo, _: Any) -> Any:
+        """Pods that ask for none of them are not scored."""
+        wanted = tuple(pod.requests.get(name, 0) for name in names)
+        return wanted if any(wanted) else SKIP
+
+    def score(_: PodInfo, wanted: tuple[int, ...], node: NodeInfo) -> int:
+        before, after = [], []
+        for name, more in zip(names, wanted, strict=True):
+            if not more and name not in _ALWAYS:
+                continue
+            used, capacity = node.requested.get(name, 0), node.allocatable.get(name, 0)
+            before.append((used, capacity))
+            after.append((used + more, capacity))
+        return MAX_SCORE // 2 + (MAX_SCORE // 2 + _balance(after) - _balance(before)) // 2
+
+    return Plugin(
+        name="NodeResourcesBalancedAllocation",
+        reads=Reads(pod=(REQUESTS,), node=(_ALLOCATABLE,), pods_on_node=True),
+        pre_score=requests,
+        score=score,
+    )
+
+
+#: They count also where the pod does not ask for them.
+_ALWAYS = frozenset(("cpu", "memory", "ephemeral-storage"))
 
 
 # ImageLocality
