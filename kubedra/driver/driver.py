@@ -86,6 +86,12 @@ class Driver:
     def unprepare(self, claim: Claim) -> None:
         """Takes back what `prepare` did, if it did anything. What it raises is the claim's error."""
 
+    def metadata(self, claim: Claim) -> Mapping[str, Json] | None:
+        """What containers may read about the claim's devices, by their names: each with `attributes`, `networkData` or
+        nothing. None, as here: no files for containers. Asked after `prepare`.
+        """
+        return None
+
     def failed(self, error: Exception) -> None:
         """Something in the background went wrong; it is tried again."""
         import logging
@@ -101,17 +107,20 @@ class Driver:
         kubeconfig: Path | str | None = None,
         server: str = "",
         instance: str = "",
+        cdi_dir: Path | str | None = None,
     ) -> RunningDriver:
         """The driver on a node, in a thread of its own; use it in a `with`, or call `start` and `stop`.
 
         Drivers of one node share `plugin_dir` and `registry_dir` (default: `registry` in the former), as the kubelet
-        has them. `instance` tells two processes of one driver apart, for rolling updates.
+        has them. `instance` tells two processes of one driver apart, for rolling updates. In `cdi_dir` (default: `cdi`
+        in the plugin directory) are the files by which containers get their devices' `metadata`.
         """
         from kubedra.driver.running import Place, RunningDriver
 
         plugins = Path(plugin_dir).absolute()
         registry = Path(registry_dir).absolute() if registry_dir else plugins / "registry"
-        return RunningDriver(self, Place(node, plugins, registry, kubeconfig, server, instance))
+        cdi = Path(cdi_dir).absolute() if cdi_dir else plugins / "cdi"
+        return RunningDriver(self, Place(node, plugins, registry, kubeconfig, server, instance, cdi))
 
     def serve(self, **where: Any) -> None:
         """`run` until SIGINT or SIGTERM: what a driver's `main` does."""

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from kubedra.client import Client
 from kubedra.driver.driver import Driver
+from kubedra.driver.metadata import DeviceMetadata
 from kubedra.driver.pools import Owner
 from kubedra.driver.publisher import Publisher
 from kubedra.driver.service import Service
@@ -33,6 +34,7 @@ class Place:
     kubeconfig: Path | str | None
     server: str
     instance: str
+    cdi_dir: Path
 
     def client(self) -> Client:
         """Raises ValueError where neither a kubeconfig nor a server is given."""
@@ -132,7 +134,8 @@ class RunningDriver:
             return await asyncio.to_thread(client.get, f"resourceclaim/{name}", namespace=namespace)
 
         node = await asyncio.to_thread(client.get, f"node/{place.node}")
-        self._service = Service(self.driver, read_claim, place.node)
+        metadata = DeviceMetadata(name, directory, place.cdi_dir)
+        self._service = Service(self.driver, read_claim, place.node, metadata)
         owner = Owner(place.node, node["metadata"]["uid"])
         self._publisher = publisher = Publisher(client, name, owner, self.driver.failed)
         endpoint = directory / f"dra{suffix}.sock"

@@ -29,6 +29,7 @@ from kubedra.driver.messages import (
     RegistrationStatus,
     UnprepareResults,
 )
+from kubedra.driver.metadata import DeviceMetadata
 
 Json = dict[str, Any]
 #: Reads a claim by namespace and name; raises ApiError.
@@ -40,8 +41,8 @@ _HEALTH_PERIOD = 2.0
 class Service:
     """Answers a kubelet for one driver. One call at a time is passed on to it."""
 
-    def __init__(self, driver: Driver, read_claim: ReadClaim, pool: str) -> None:
-        self._driver, self._read_claim, self._pool = driver, read_claim, pool
+    def __init__(self, driver: Driver, read_claim: ReadClaim, pool: str, metadata: DeviceMetadata) -> None:
+        self._driver, self._read_claim, self._pool, self._metadata = driver, read_claim, pool, metadata
         self._one = asyncio.Lock()
         self._health: dict[str, tuple[str, str]] = {}
         self._health_changed = asyncio.Condition()
@@ -118,18 +119,25 @@ class Service:
             cdi_ids = await called(self._driver.prepare, claim) or {}
         except Exception as error:  # noqa: BLE001 - whatever a driver raises is the claim's error
             return PrepareResult(error=str(error) or type(error).__name__)
-        return PrepareResult(
-            tuple(
-                Device(
-                    (result["request"].partition("/")[0],),
-                    result["pool"],
-                    result["device"],
-                    tuple(cdi_ids.get(result["device"], ())),
-                    result.get("shareID"),
-                )
-                for result in claim.results
-            )
-        )
+        mounts = await self._described(claim)
+        devices = []
+        for result in claim.results:
+            request, ids = result["request"].partition("/")[0], tuple(cdi_ids.get(result["device"], ()))
+            if request in mounts:  # the first device of a request brings its file
+                ids += (mounts.pop(request),)
+            devices.append(Device((request,), result["pool"], result["device"], ids, result.get("shareID")))
+        return PrepareResult(tuple(devices))
+
+    async def _described(self, claim: Claim) -> dict[str, str]:
+        """Writes what containers may read of the claim's devices: CDI ids by request. What fails is said, no more."""
+        try:
+            said = await called(self._driver.metadata, claim)
+            if said is None:
+                return {}
+            return await asyncio.to_thread(self._metadata.write, claim.object, claim.results, said)
+        except Exception as error:  # noqa: BLE001 - the devices are prepared all the same
+            self._driver.failed(RuntimeError(f"device metadata of claim {claim.namespace}/{claim.name}: {error}"))
+            return {}
 
     async def _unprepare(self, stream: Stream[Claims, UnprepareResults]) -> None:
         request = await stream.recv_message()
@@ -145,6 +153,7 @@ class Service:
             await called(self._driver.unprepare, claim)
         except Exception as error:  # noqa: BLE001 - as above
             return str(error) or type(error).__name__
+        await asyncio.to_thread(self._metadata.remove, claim.namespace, claim.name, claim.uid)
         return ""
 
     async def _watch(self, stream: Stream[Empty, HealthReport]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ import grpc
 import pytest
 
 from kubedra.driver import Claim, Driver
+from kubedra.driver.metadata import DeviceMetadata
 from kubedra.driver.sockets import SocketServer
 from kubedra.pytest_plugin import Kube
 from tests.node.grpcio_driver import M
@@ -209,3 +211,24 @@ def test_a_socket_whose_opening_is_cancelled_is_closed(tmp_path: Path, turns: in
             await asyncio.open_unix_connection(path)
 
     asyncio.run(cancel_soon_after_the_socket_is_there())
+
+
+def test_what_is_said_of_devices_is_one_file_a_request_with_a_generation(tmp_path: Path) -> None:
+    metadata = DeviceMetadata(DRIVER, tmp_path / "data", tmp_path / "cdi")
+    marks = {"resource.kubernetes.io/pod-claim-name": "gpu"}
+    claim = {"metadata": {"name": "c", "namespace": "ns", "uid": "u", "annotations": marks}}
+    results = [{"request": request, "pool": "n1", "device": request[-1]} for request in ("a/x", "a/x", "b")]
+    for generation in (1, 2):
+        assert metadata.write(claim, results, {}) == {"a": f"{DRIVER}/metadata=u_a", "b": f"{DRIVER}/metadata=u_b"}
+        said = json.loads((tmp_path / "data/dra-device-metadata/ns_c/a/metadata.json").read_text())
+        assert (said["metadata"]["generation"], said["podClaimName"], len(said["requests"][0]["devices"])) == (
+            generation,
+            "gpu",
+            2,
+        )
+    (mount,) = json.loads((tmp_path / f"cdi/{DRIVER}_metadata_u_b.json").read_text())["devices"][0]["containerEdits"][
+        "mounts"
+    ]
+    assert mount["containerPath"].endswith(f"/resourceclaimtemplates/gpu/b/{DRIVER}-metadata.json")
+    metadata.remove("ns", "c", "u")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -211,11 +211,21 @@ class Gpus(Driver):
 
     def prepare(self, claim: Any) -> dict[str, list[str]]:
         self._cdi.mkdir(exist_ok=True)
-        mount = {"hostPath": str(self._cdi), "containerPath": "/dev/gpu"}
+        files = self._cdi.parent / "dev"
+        files.mkdir(exist_ok=True)
+        (files / "gpu0").touch()
+        mount = {"hostPath": str(files), "containerPath": "/dev/gpu"}
         device = {"name": "gpu-0", "containerEdits": {"env": ["GPU=0"], "mounts": [mount]}}
         spec = {"cdiVersion": "0.6.0", "kind": "example.com/gpu", "devices": [device]}
         (self._cdi / "gpus.json").write_text(json.dumps({**spec, "containerEdits": {"env": ["ALL=yes"]}}))
         return {name: [f"example.com/gpu={name}"] for name in claim.devices}
+
+    def metadata(self, claim: Any) -> dict[str, Json]:
+        return {name: {"attributes": {"model": {"string": "A1"}}} for name in claim.devices}
+
+
+#: Where the container finds what its driver says of its device.
+SAID = "var/run/kubernetes.io/dra-device-attributes/resourceclaims/c/r/gpu.example.com-metadata.json"
 
 
 def test_a_process_gets_what_a_real_driver_says_and_ends_with_its_node(
@@ -243,14 +253,22 @@ def test_a_process_gets_what_a_real_driver_says_and_ends_with_its_node(
         pod["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
         pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
         client.apply(pod)
-        client.wait("pod/p", "phase=Running")
+        uid = client.wait("pod/p", "phase=Running")["metadata"]["uid"]
+        claim_uid = client.get("resourceclaim/c")["metadata"]["uid"]
         said, file = wait_until(
             lambda: client.logs("pod/p").count("\n") == 2 and client.logs("pod/p"), "it wrote"
         ).split("\n")[:2]
-        assert (said.split()[:2], file) == (["yes", "0"], "gpus.json")
+        assert (said.split()[:2], file) == (["yes", "0"], "gpu0")
+        described = json.loads((root / "run" / "n1" / uid / "containers" / "c" / SAID).read_text())
+        assert described["metadata"] == {"name": "c", "namespace": "default", "uid": claim_uid, "generation": 1}
+        device = {"driver": "gpu.example.com", "pool": "n1", "name": "gpu-0"}
+        assert described["requests"] == [
+            {"name": "r", "devices": [{**device, "attributes": {"model": {"string": "A1"}}}]}
+        ]
         node.restart()
         assert ended(client.wait("pod/p", "phase=Failed"))["exitCode"] == 137
         wait_until(lambda: not Path(f"/proc/{said.split()[2]}").exists(), "its process is gone")
+        wait_until(lambda: not list((root / "cdi").glob("*metadata*.json")), "what was said of its device is gone")
     finally:
         node.close()
 
