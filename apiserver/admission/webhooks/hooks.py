@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from apiserver.registry.admission import Attributes, Operation
     from apiserver.registry.resource import Resource
     from apiserver.registry.store import Registry
-    from apiserver.storage.entry import Entry
+    from apiserver.storage.cache import Cursor
 
 __all__ = ["Hook", "Hooks"]
 
@@ -72,19 +72,19 @@ class Hooks:
 
     def __init__(self, registry: Registry, plural: str) -> None:
         self._registry, self._plural = registry, plural
-        #: What they were compiled from: a cache gives the same list as long as nothing changes.
-        self._entries: list[Entry] = []
+        #: Says whether a configuration has changed since they were compiled.
+        self._cursor: Cursor | None = None
         self._hooks: dict[tuple[str, int], list[Hook]] = {}
         self._concerned: dict[_Kind, tuple[Resource, tuple[Concerned, ...]]] = {}
 
     def of(self, attributes: Attributes) -> tuple[Concerned, ...]:
         """Those whose rules name such requests."""
-        store = self._registry.stores.get((_GROUP, self._plural))
-        if store is None or not len(store.cache) or self._registry.webhooks is None:
+        if self._registry.webhooks is None:
             return ()
-        entries = call_on_loop(store.cache.list).entries
-        if entries is not self._entries:
-            self._compile(entries)
+        if self._cursor is None or self._cursor.pending:
+            call_on_loop(self._read)
+        if not self._hooks:
+            return ()
         resource, ctx = attributes.resource, attributes.ctx
         kind = (id(resource), ctx.version, attributes.subresource, attributes.operation, bool(attributes.namespace))
         known = self._concerned.get(kind)
@@ -92,16 +92,19 @@ class Hooks:
             known = self._concerned[kind] = (resource, self._find(attributes))
         return known[1]
 
-    def _compile(self, entries: list[Entry]) -> None:
-        """Webhooks of configurations that did not change stay as they are."""
+    def _read(self) -> None:
+        """Compiles what is configured now. Webhooks of configurations that did not change stay as they are."""
+        store = self._registry.stores.get((_GROUP, self._plural))
+        if store is None:
+            return
+        self._cursor = store.cache.cursor(store.cache.revision)
         release, before = self._registry.features.release, self._hooks
         self._hooks = {}
-        for entry in entries:
+        for entry in store.cache.list().entries:
             key = (entry.key, entry.revision)
             name, webhooks = entry.obj["metadata"]["name"], entry.obj.get("webhooks") or ()
             self._hooks[key] = before.get(key) or [Hook(name, webhook, release) for webhook in webhooks]
         self._concerned = {}
-        self._entries = entries
 
     def _find(self, attributes: Attributes) -> tuple[Concerned, ...]:
         place = place_of(attributes)
