@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.admission.matching import Covered, Matcher
+from apiserver.admission.matching import Covered, Matcher, labels_of
 from apiserver.admission.requests import Place, equivalents, place_of
 from apiserver.registry.resource import Resource
 from apiserver.storage.types import Expired
@@ -114,7 +114,10 @@ class PolicyIndex:
         kept = self._by_kind.get(key)
         if kept is None:
             kept = self._by_kind[key] = _Kept(resource, self._found(attributes))
-        return kept.active
+        if not kept.active:
+            return ()
+        labels = labels_of(attributes)
+        return tuple([active for active in kept.active if active.policy.matcher.selects(labels)])
 
     def _stores(self) -> list[Store]:
         found = (self._registry.stores.get((GROUP, plural)) for plural in self._plurals)
