@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.networks import ip_family
-from apiserver.api.times import timestamp
+from apiserver.api.times import parse_time, timestamp
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.registry.own import create_own, delete_own
 from apiserver.resources.flowcontrol.bootstrap import AUTO_UPDATE, LEVELS, SCHEMAS
@@ -37,6 +38,7 @@ _AUTHENTICATION: Final = "extension-apiserver-authentication"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
 #: An address that is nobody's (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
 _NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
+_GRACE: Final = timedelta(seconds=60)
 #: Where the port is not known: nothing listens.
 _ANY_PORT: Final = 443
 
@@ -134,7 +136,9 @@ class BuiltIn:
         await self._registry.rewrite(*_RANGES, "", _KUBERNETES, mark)
 
     async def _repair(self) -> None:
-        """Each address of a service is held by an IPAddress, and no other one is that services' addresses are."""
+        """Each address of a service is held by an IPAddress, and none for nobody; a new one may be that of a
+        service which another server is about to store.
+        """
         wanted: dict[str, tuple[str, str]] = {}
         for service in self._registry.all_of("", "services"):
             spec, metadata = service["spec"], service["metadata"]
@@ -145,7 +149,8 @@ class BuiltIn:
             metadata, parent = address["metadata"], address["spec"]["parentRef"]
             ours = (metadata.get("labels") or {}).get("ipaddress.kubernetes.io/managed-by") == "ipallocator.k8s.io"
             holder = parent.get("namespace", ""), parent.get("name", "")
-            if ours and wanted.get(metadata["name"]) != holder:
+            old = self._registry.clock() - parse_time(metadata["creationTimestamp"]) > _GRACE
+            if ours and old and wanted.get(metadata["name"]) != holder:
                 await delete_own(self._registry, ADMIN, *ADDRESSES, "", metadata["name"])
         for name, holder in wanted.items():
             if self._registry.lookup(*ADDRESSES, "", name) is None:

@@ -183,6 +183,30 @@ def test_endpoints_go_with_their_service(wire: Wire) -> None:
     assert wire.get(f"{path}/{name}").status == 404
 
 
+def test_a_start_repairs_what_holds_addresses(running: Running, wire: Wire) -> None:
+    server = running.server
+    address = make(wire)["clusterIP"]
+    assert wire.request("DELETE", f"{ADDRESSES}/{address}").status == 200
+    labels = {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}
+    for name in ("192.0.2.8", "192.0.2.9"):
+        parent = {"resource": "services", "namespace": "default", "name": "gone"}
+        sent = {"metadata": {"name": name, "labels": labels}, "spec": {"parentRef": parent}}
+        assert wire.post(ADDRESSES, sent).status == 201
+
+    def aged(obj: Any) -> Any:
+        return {**obj, "metadata": {**obj["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}}
+
+    async def start_again() -> None:
+        assert server.registry.rewrite is not None
+        await server.registry.rewrite("networking.k8s.io", "ipaddresses", "", "192.0.2.8", aged)
+        await server.built_in.ensure()
+
+    running.call(start_again)
+    # The other one may be that of a service that is not stored yet.
+    assert sorted(held(wire)) == sorted(["10.9.0.1", address, "192.0.2.9"])
+    assert wire.request("DELETE", f"{ADDRESSES}/192.0.2.9").status == 200
+
+
 @pytest.mark.parametrize(
     ("flag", "told"),
     [
