@@ -46,7 +46,10 @@ PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
         Part("scheduler", "it is bound to no node", _unbound),
         Part("node-agent", "it does not start"),
     ),
-    ("", "services"): (Part("endpoints-controller", "its selector makes no endpoints", _has_selector),),
+    ("", "services"): (
+        Part("endpointslice-controller", "its selector makes no EndpointSlices", _has_selector),
+        Part("endpoints-controller", "its selector makes no Endpoints", _has_selector),
+    ),
     ("", "replicationcontrollers"): _pods("replicationcontroller-controller"),
     ("", "persistentvolumeclaims"): (Part("persistentvolume-binder-controller", "it is bound to no volume"),),
     ("", "resourcequotas"): (Part("resourcequota-controller", "nothing is counted"),),
@@ -54,6 +57,7 @@ PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
     ("apps", "replicasets"): _pods("replicaset-controller"),
     ("apps", "statefulsets"): _pods("statefulset-controller"),
     ("apps", "daemonsets"): _pods("daemonset-controller"),
+    ("autoscaling", "horizontalpodautoscalers"): (Part("horizontal-pod-autoscaler-controller", "nothing is scaled"),),
     ("batch", "jobs"): _pods("job-controller"),
     ("batch", "cronjobs"): (Part("cronjob-controller", "no Jobs are made of its template"),),
     ("policy", "poddisruptionbudgets"): (

@@ -125,8 +125,10 @@ def test_where_pods_cannot_be_counted_none_may_go_and_events_say_why(kube):
 
 
 def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube):
-    kube.apply([budget(minAvailable=0), pod("a", schedulingGates=[{"name": "example.com/wait"}])])
+    kube.add_node("worker")
+    kube.apply([budget(minAvailable=0), pod("a")])
     kube.advance(seconds=1)
+    assert counted(kube)[:2] == (1, 1)
     now = kube.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
     granted = {"disruptedPods": {"a": now, "gone": now}}
     kube.client().patch("poddisruptionbudget/web", {"status": granted}, subresource="status")
@@ -139,8 +141,10 @@ def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube):
     kube.patch_status("pod/a", {"conditions": [target]})
     kube.advance(seconds=110)
     assert kube.get("poddisruptionbudget/web")["status"]["disruptedPods"] == {"a": now}
+    assert counted(kube)[:2] == (1, 0)
     kube.advance(seconds=12)
     assert "disruptedPods" not in kube.get("poddisruptionbudget/web")["status"]
+    assert counted(kube)[:2] == (1, 1)
     assert "NotDeleted" in told(kube, "pod/a")
     (found,) = (c for c in kube.get("pod/a")["status"]["conditions"] if c["type"] == "DisruptionTarget")
     assert (found["status"], found.get("reason")) == ("False", None)

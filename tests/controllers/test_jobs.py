@@ -183,6 +183,24 @@ def test_the_pods_of_a_job_that_fails_go_and_count_as_failed() -> None:
     run(scenario)
 
 
+def test_a_job_has_ended_when_its_last_pod_has() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(completions=2, parallelism=2, backoffLimit=0))
+            first, other = await the_pods(world)
+            await world.client.bind("ns", other["metadata"]["name"], other["metadata"]["uid"], "n1")
+            await set_phase(world, other, "Running")
+            await set_phase(world, first, "Failed", 1)
+            job = await the_job(world)
+            assert (conditions(job), job["status"]["terminating"]) == (
+                [("FailureTarget", "True", "BackoffLimitExceeded")], 1,
+            )  # fmt: skip
+            await set_phase(world, other, "Failed", 137)
+            assert conditions(await the_job(world))[-1][0] == "Failed"
+
+    run(scenario)
+
+
 def test_a_job_may_be_active_for_so_long_only() -> None:
     async def scenario() -> None:
         async with World(COMPONENT) as world:
