@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from kubedra import ControlPlane
 from kubedra.client import Client
 from kubedra.clock import Clock
+from tests.support.ports import free_port
 
 Json = dict[str, Any]
 PODS = 60
@@ -71,11 +73,17 @@ def scenario(client: Client, clock: Clock) -> None:
     clock.advance(minutes=30)
 
 
+@cache
+def _port() -> int:
+    return free_port()
+
+
 def history(directory: Path, seed: int, steps: Callable[[Client, Clock], None] = scenario) -> list[tuple[Any, ...]]:
-    """Every row of the log that a control plane makes at its start and in a scenario."""
-    with ControlPlane(
-        nodes=4, devices="gpu.example.com", storage="sqlite", data_dir=directory, clock="virtual", seed=seed
-    ) as plane:
+    """Every row of the log that a control plane makes at its start and in a scenario. The server's port is in it (the
+    service `kubernetes` leads there), so that is the same one each time.
+    """
+    settings: Json = {"storage": "sqlite", "data_dir": directory, "clock": "virtual", "seed": seed}
+    with ControlPlane(nodes=4, devices="gpu.example.com", args=(f"--port={_port()}",), **settings) as plane:
         with plane.client() as client:
             steps(client, Clock(lambda: client))
         assert "Traceback" not in plane.log()
