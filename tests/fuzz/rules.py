@@ -26,6 +26,8 @@ UPSTREAM: Final = tuple(
         (500, "list element types are not identical: "),
         (500, "The order in patch list:"),
         (500, "cannot merge lists without merge key for "),
+        (500, "failed to allocate a serviceIP"),  # no ServiceCIDR is left
+        (500, "failed to allocate requested HealthCheck NodePort "),
         (500, "merging lists cannot yet be specified in the patch"),
         # structured-merge-diff and managedfields, about a configuration that is applied
         (500, r"failed to create typed patch object \("),
