@@ -165,7 +165,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.TimerHandle:
         self._check_closed()  # type: ignore[attr-defined]
         self._made += 1
-        return self._add(_micros(when), self._made, callback, args, context, purpose_of(callback))
+        due = _micros(when)
+        if due <= self._micros and when > self.time():
+            # What is less than a microsecond away is not now: whoever waits for it again and again would wait for ever.
+            due = self._micros + 1
+        return self._add(due, self._made, callback, args, context, purpose_of(callback))
 
     def _add(
         self,

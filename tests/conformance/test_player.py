@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
 import pytest
 
+from apiserver.clock import Timer, outside, timers
 from tests.conformance.commonform import CommonForm, dig, in_any_order, leave_out
 from tests.conformance.compare import differences
 from tests.conformance.conversation import Conversation, Profile
 from tests.conformance.player import Outcome, Player, play
 from tests.conformance.servers import Servers
+from tests.support.virtual import OneClock
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 UID, OTHER_UID = "0b9a5a8e-4a1c-4e0e-9c9e-2f0d3c5c5b11", "5b11c5a8-4a1c-4e0e-9c9e-2f0d3c5c0b9a"
@@ -189,3 +192,13 @@ def test_what_waits_for_the_servers_time_moves_it_and_nobody_waits(servers: Serv
         assert player.attempt({"read": "w", "events": 1, "timeout": 119}) == {"events": []}
         refused = player.attempt({"until": f"GET {MAPS}", "field": "kind", "equals": "x", "timeout": 3600})
         assert refused == {"reached": False}
+
+
+def test_a_call_to_somebody_outside_who_does_not_answer_ends_in_the_systems_time() -> None:
+    async def call() -> None:
+        with outside(), timers(Timer.MACHINE), pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await asyncio.Event().wait()
+
+    with asyncio.Runner(loop_factory=lambda: OneClock(standing=True)) as runner:
+        runner.run(call())

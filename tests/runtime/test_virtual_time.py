@@ -262,3 +262,18 @@ def test_times_on_the_wire() -> None:
     assert micro_time(moment) == "2026-02-03T04:05:06.000070Z"
     assert parse_time(micro_time(moment)) == moment
     assert parse_time("2026-02-03T05:05:06+01:00") == moment.replace(microsecond=0)
+
+
+def test_whoever_waits_for_a_moment_until_it_has_come_gets_there() -> None:
+    """A sum of floating point numbers lies a hair beyond the microsecond that is meant."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        for number in range(2000):
+            deadline, turns = loop.time() + number * 0.1 + 0.7, 0
+            while (now := loop.time()) < deadline:
+                await asyncio.sleep(deadline - now)
+                turns += 1
+                assert turns < 3
+
+    run(scenario)

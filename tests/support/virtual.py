@@ -28,15 +28,23 @@ async def passes(seconds: float = 0) -> None:
 
 
 class OneClock(VirtualLoop):
-    """Time-outs of connections and databases pass in its time, too: for those who have both ends of them."""
+    """Time-outs of connections pass in its time, too: for those who have both ends of them. While somebody outside is
+    called (a database, a webhook) they follow the system's clock, as ever: that call does not move this one.
+    """
+
+    def _calls_outside(self) -> bool:
+        return self._outside > 0
 
     def _add(self, *timer: Any) -> Any:
         *rest, purpose = timer
-        return super()._add(*rest, Timer.UPKEEP if purpose is Timer.MACHINE else purpose)
+        return super()._add(*rest, Timer.UPKEEP if purpose is Timer.MACHINE and not self._calls_outside() else purpose)
 
 
 class ClosedLoop(OneClock):
     """Drivers and those who call them are on this loop: a call is not outside of it. Only threads are."""
+
+    def _calls_outside(self) -> bool:
+        return False
 
     def outside_began(self) -> None:
         """Whoever is called is here."""
