@@ -34,17 +34,22 @@ _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/"
 
 
-def app_armor(pod: PodToCheck) -> Finding | None:
+def _wrong_profiles(pod: PodToCheck, field: str) -> tuple[list[str], set[str]]:
+    """Who sets a profile that is neither the runtime's nor the node's, and the types that they set."""
     bad: set[str] = set()
 
     def wrong(security: Json) -> bool:
-        profile = security.get("appArmorProfile")
+        profile = security.get(field)
         if profile is None or profile.get("type", "") in ("RuntimeDefault", "Localhost"):
             return False
         bad.add(profile.get("type", ""))
         return True
 
-    found = setters(pod, wrong)
+    return setters(pod, wrong), bad
+
+
+def app_armor(pod: PodToCheck) -> Finding | None:
+    found, bad = _wrong_profiles(pod, "appArmorProfile")
     annotations = sorted(
         f"{key}={go_quote(value)}"
         for key, value in pod.annotations.items()
@@ -181,16 +186,7 @@ def seccomp_annotations(pod: PodToCheck) -> Finding | None:
 
 
 def seccomp(pod: PodToCheck) -> Finding | None:
-    bad: set[str] = set()
-
-    def wrong(security: Json) -> bool:
-        profile = security.get("seccompProfile")
-        if profile is None or profile.get("type", "") in ("RuntimeDefault", "Localhost"):
-            return False
-        bad.add(profile.get("type", ""))
-        return True
-
-    found = setters(pod, wrong)
+    found, bad = _wrong_profiles(pod, "seccompProfile")
     if not found:
         return None
     text = f"{' and '.join(found)} must not set securityContext.seccompProfile.type to {quoted(sorted(bad))}"
