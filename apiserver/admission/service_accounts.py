@@ -98,10 +98,10 @@ class ServiceAccount(Plugin):
     def validate(self, attributes: Attributes) -> None:
         if attributes.obj is None:
             return
-        spec = attributes.obj["spec"]
         debugged = attributes.operation == "UPDATE" and attributes.subresource == "ephemeralcontainers"
         if not debugged and (attributes.operation != "CREATE" or attributes.subresource):
             return
+        spec = attributes.obj["spec"]
         if _is_mirror(attributes.obj) and not debugged:
             _check_mirror(attributes, spec)
             return
