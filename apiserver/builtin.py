@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.networks import ip_family
+from apiserver.api.status import StatusError
 from apiserver.api.times import parse_time, timestamp
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.registry.own import create_own, delete_own
@@ -39,6 +40,9 @@ _RANGES: Final = ("networking.k8s.io", "servicecidrs")
 #: An address that is nobody's (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
 _NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
 _GRACE: Final = timedelta(seconds=60)
+#: How often the service that another server makes is looked for, and seconds in between.
+_ATTEMPTS: Final = 60
+_PAUSE: Final = 0.05
 #: Where the port is not known: nothing listens.
 _ANY_PORT: Final = 443
 
@@ -167,8 +171,26 @@ class BuiltIn:
             "sessionAffinity": "None",
             "type": "ClusterIP",
         }
-        await self._ensure("", "services", {"metadata": metadata, "spec": spec})
+        await self._service({"metadata": metadata, "spec": spec})
         await self._endpoints(self._address(), port)
+
+    async def _service(self, obj: Json) -> None:
+        """The service. Another server that makes it has its address first: that is waited for, and taken from one that
+        never came to store the service.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._ensure("", "services", obj)
+                return
+            except StatusError as error:
+                if error.reason != "Invalid":
+                    raise
+            await asyncio.sleep(_PAUSE)
+        held = self._registry.lookup(*ADDRESSES, "", self._network.own_address)
+        parent = held["spec"]["parentRef"] if held is not None else {}
+        if (parent.get("namespace"), parent.get("name")) == ("default", _KUBERNETES):
+            await delete_own(self._registry, ADMIN, *ADDRESSES, "", self._network.own_address)
+        await self._ensure("", "services", obj)
 
     def _address(self) -> str:
         """Where others reach the server."""

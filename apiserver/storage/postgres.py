@@ -39,6 +39,7 @@ from apiserver.storage.types import (
     Snapshot,
     StorageFull,
     StorageUnavailable,
+    UnusableDatabase,
     Write,
     WriteRefused,
 )
@@ -55,7 +56,11 @@ async def open_postgres(url: str, durability: Durability, poll_interval: float) 
     """Connects, looks after the schema, and starts following the other servers."""
     await prepare_schema(url)
     log = PostgresLog(url, durability, poll_interval)
-    await log.start()
+    try:
+        await log.start()
+    except StorageUnavailable as error:
+        await log.close()
+        raise UnusableDatabase(f"the database went away during the start: {error}") from error
     return log
 
 
