@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Hub
 from apiserver.api.schema import (
     ANY,
     BOOL,
@@ -21,6 +22,7 @@ from apiserver.api.schema import (
     TIME,
     Scalar,
 )
+from apiserver.registry.body.convert import encode_stored
 from apiserver.registry.body.unstructured import misfit, restored
 
 _QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -93,3 +95,9 @@ def test_numbers_are_whole_where_they_can_be_and_wrap_where_they_are_too_large(
 ) -> None:
     made = restored(type_, given, [])
     assert (made, type(made)) == (read, type(read))
+
+
+def test_metadata_is_stored_first_and_in_one_order_without_a_resource_version() -> None:
+    metadata = {"managedFields": [], "resourceVersion": "7", "labels": {"a": "b"}, "uid": "u", "name": "n"}
+    stored = encode_stored(Hub({"kind": "K", "spec": {"x": 1}, "metadata": metadata}))
+    assert stored == b'{"metadata":{"name":"n","uid":"u","labels":{"a":"b"},"managedFields":[]},"spec":{"x":1}}'
