@@ -1,117 +1,94 @@
-"""The transport over HTTP, on httpx (imported when the first connection is made).
+"""The transport over HTTP/1.1: connections that are kept (`connection.py`), and one of its own for each watch.
 
-Requests go through httpx's transports, one per connection, without its client and pool: cookies, redirects and
-authentication flows are not needed here, and the pool's work grows with every connection that is open or waited for
-(docs/adr/0004). A watch has a connection of its own.
+Redirects, cookies, proxies and compressed answers are not needed between components and their server, and what looks
+after them in clients for everybody costs more than a request does (docs/adr/0004).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any
+from typing import Final
+from urllib.parse import quote, urlsplit
 
+from controllers.runtime.connection import BrokenError, Connection, connect
 from controllers.runtime.kubeconfig import Cluster
-from controllers.runtime.transport import Headers, TransportError
+from controllers.runtime.transport import Headers
 
-if TYPE_CHECKING:
-    import httpx
-
-_CONNECTIONS = 16
-_TIMEOUTS: Mapping[str, float | None] = {"connect": 10.0, "read": 60.0, "write": 60.0, "pool": None}
-_WATCH_TIMEOUTS: Mapping[str, float | None] = {**_TIMEOUTS, "read": None}
-_KEPT_SECONDS = 60.0
+_CONNECTIONS: Final = 16
+#: Methods that may be repeated when it is unknown whether the server saw the request.
+_REPEATABLE: Final = frozenset(("GET", "HEAD"))
+#: What stands in the target of a request besides letters and digits.
+_TARGET: Final = "%/:=&,;+$!*'()@~?-._[]"
 
 
 class HttpTransport:
     """Keep-alive connections to one server, sixteen at most, and one more for each watch."""
 
     def __init__(self, cluster: Cluster) -> None:
+        parts = urlsplit(cluster.server)
+        self._server, self._prefix = cluster.server, parts.path.rstrip("/")
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
+        sent = {"host": parts.netloc.rpartition("@")[2], **cluster.headers()}
+        self._always = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
         self._cluster = cluster
         self._tls: SSLContext | None = None
-        self._idle: list[httpx.AsyncHTTPTransport] = []
+        self._idle: deque[Connection] = deque()
         self._free = asyncio.Semaphore(_CONNECTIONS)
-        self._started = False
 
-    def _connection(self) -> httpx.AsyncHTTPTransport:
-        import httpx
-
-        if not self._started:
-            self._started = True
+    async def _connect(self) -> Connection:
+        if self._secure and self._tls is None:
             self._tls = self._cluster.tls_context()
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEPT_SECONDS)
-        return httpx.AsyncHTTPTransport(verify=self._tls or False, limits=limits)
+            assert self._tls is not None
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return await connect(self._server, self._host, self._port, self._tls)
 
-    def _request(
-        self,
-        method: str,
-        path: str,
-        query: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        timeouts: Mapping[str, float | None],
-    ) -> httpx.Request:
-        import httpx
+    def _kept(self) -> Connection | None:
+        """The connection that was used last, so that those which are not needed get old and close."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable:
+                return connection
+            connection.close()
+        return None
 
-        url = f"{self._cluster.server}{path}?{query}" if query else f"{self._cluster.server}{path}"
-        sent = {**self._cluster.headers(), **headers}
-        return httpx.Request(method, url, headers=sent, content=body or None, extensions={"timeout": timeouts})
+    def _rendered(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bytes:
+        target = f"{self._prefix}{path}?{query}" if query else f"{self._prefix}{path}"
+        lines = [f"{method} {quote(target, safe=_TARGET)} HTTP/1.1\r\n{self._always}"]
+        lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
+        if body or method not in _REPEATABLE:
+            lines.append(f"content-length: {len(body)}\r\n")
+        return "".join((*lines, "\r\n")).encode("latin-1") + body
 
     async def request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Headers, bytes]:
+        request = self._rendered(method, path, query, headers, body)
         async with self._free:
-            connection = self._idle.pop() if self._idle else self._connection()
-            import httpx
-
+            kept = self._kept()
+            connection = kept or await self._connect()
             try:
-                answer = await connection.handle_async_request(
-                    self._request(method, path, query, headers, body, _TIMEOUTS)
-                )
-                content = await answer.aread()
-                await answer.aclose()
-            except httpx.TransportError as error:
-                await connection.aclose()
-                raise TransportError(f"{self._cluster.server}: {_text(error)}") from error
-            except BaseException:
-                await connection.aclose()
-                raise
-            self._idle.append(connection)
-        return answer.status_code, answer.headers.multi_items(), content
+                answer = await connection.ask(request)
+            except BrokenError as error:
+                # A server may close a connection that rests at the moment at which it is used again.
+                if kept is None or not error.unanswered or method not in _REPEATABLE:
+                    raise
+                connection = await self._connect()
+                answer = await connection.ask(request)
+            if connection.usable:
+                self._idle.append(connection)
+        return answer
 
     async def stream(
         self, method: str, path: str, query: str, headers: Mapping[str, str]
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
-        connection = self._connection()
-        import httpx
-
-        try:
-            answer = await connection.handle_async_request(
-                self._request(method, path, query, headers, b"", _WATCH_TIMEOUTS)
-            )
-        except httpx.TransportError as error:
-            await connection.aclose()
-            raise TransportError(f"{self._cluster.server}: {_text(error)}") from error
-        return answer.status_code, answer.headers.multi_items(), _chunks(answer, connection)
+        connection = await self._connect()
+        status, answered = await connection.open(self._rendered(method, path, query, headers, b""))
+        return status, answered, connection.chunks()
 
     async def close(self) -> None:
         while self._idle:
-            await self._idle.pop().aclose()
-
-
-async def _chunks(answer: Any, connection: Any) -> AsyncIterator[bytes]:
-    import httpx
-
-    try:
-        async for chunk in answer.aiter_bytes():
-            yield chunk
-    except httpx.TransportError as error:
-        raise TransportError(f"the stream broke: {_text(error)}") from error
-    finally:
-        await answer.aclose()
-        await connection.aclose()
-
-
-def _text(error: Exception) -> str:
-    return str(error) or type(error).__name__
+            self._idle.pop().close()

@@ -1,4 +1,4 @@
-"""How requests reach a server. Two implementations: HTTP (`http.py`, lazily on httpx), and in the server's own process
+"""How requests reach a server. Two implementations: HTTP (`http.py`), and in the server's own process
 (made by the server and handed in; same paths, same streams, no socket)."""
 
 from __future__ import annotations

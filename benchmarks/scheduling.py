@@ -1,0 +1,312 @@
+"""What a pod costs until it is bound, whoever its components are: kubedra's in the server's process (`inside`) or in
+one of their own over HTTP (`outside`), or a `real` kube-scheduler and kube-controller-manager beside the same server.
+
+    python -m benchmarks.scheduling [--kind claims] [--nodes 100] [--pods 350] [--who inside,outside,real] [--writes]
+
+Kinds: `plain` pods, pods with `claims` from a template, that ask for an `extended` resource that devices serve, with a
+claim on a volume that is bound already (`volumes`), in `gangs` of four, and pods that fit `nowhere`, each of which is
+tried four times. Pods per second from the first creation to the last binding, milliseconds of processor time per pod of
+the server and of its components, MiB of both. With --writes: what components wrote, per pod.
+The real ones are looked for on PATH. Figures of one run compare with each other; other runs had another machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from controllers.runtime.client import Client
+from controllers.runtime.http import HttpTransport
+from controllers.runtime.kinds import (
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_SLICES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Kind,
+)
+from controllers.runtime.kubeconfig import load_kubeconfig
+from tests.support.wire import Child, environment
+
+Json = dict[str, Any]
+NAMESPACE, DRIVER = "sched", "gpu.example.com"
+COMPONENTS = "scheduler,resourceclaim-controller,persistentvolume-binder-controller"
+REAL_CONTROLLERS = "resourceclaim-controller,persistentvolume-binder-controller"
+GATES = "GenericWorkload=true,GangScheduling=true"
+TEMPLATES = Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True)
+GROUPS = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", namespaced=True)
+KINDS = ("plain", "claims", "extended", "volumes", "gangs", "nowhere")
+GANG = 4
+TRIES = 4
+"""How often a pod that fits nowhere is tried: nodes change as often, but for the first."""
+
+
+def named(name: str, **more: Any) -> Json:
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, **more}
+
+
+def device_class() -> Json:
+    spec = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}], "extendedResourceName": "ex.com/g"}
+    return {"metadata": {"name": "gpu"}, "spec": spec}
+
+
+def template() -> Json:
+    capacity = f"device.capacity['{DRIVER}'].memory.compareTo(quantity('40Gi')) >= 0"
+    wanted = f"device.attributes['{DRIVER}'].model == 'H200' && {capacity}"
+    asked = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": wanted}}]}
+    return named("one", spec={"spec": {"devices": {"requests": [{"name": "r", "exactly": asked}]}}})
+
+
+def node(number: int) -> Json:
+    size = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+    status = {"capacity": size, "allocatable": size, "conditions": [{"type": "Ready", "status": "True"}]}
+    labels = {"kubernetes.io/hostname": f"node-{number}"}
+    return {"metadata": {"name": f"node-{number}", "labels": labels}, "status": status}
+
+
+def devices(number: int, count: int) -> Json:
+    listed = [
+        {
+            "name": f"gpu-{index}",
+            "attributes": {"model": {"string": "A100" if index % 2 else "H200"}, "index": {"int": index}},
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+        for index in range(count)
+    ]
+    where = f"node-{number}"
+    pool = {"name": where, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": where, "pool": pool, "devices": listed}
+    return {"metadata": {"name": f"slice-{number}"}, "spec": spec}
+
+
+def volume(number: int) -> tuple[Json, Json]:
+    """A volume and the claim that it is bound to."""
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    size = {"storage": "1Gi"}
+    claim = named(f"v{number}", spec={**common, "resources": {"requests": size}, "volumeName": f"v{number}"})
+    bound = {"namespace": NAMESPACE, "name": f"v{number}"}
+    where = {"hostPath": {"path": "/v"}, "capacity": size, "claimRef": bound, **common}
+    return {"metadata": {"name": f"v{number}"}, "spec": where}, claim
+
+
+def pod(kind: str, number: int) -> Json:
+    resources: Json = {"requests": {"cpu": "100m"}}
+    spec: Json = {"tolerations": [{"operator": "Exists"}]}
+    match kind:
+        case "claims":
+            spec["resourceClaims"] = [{"name": "g", "resourceClaimTemplateName": "one"}]
+            resources["claims"] = [{"name": "g"}]
+        case "extended":
+            resources |= {"limits": {"ex.com/g": "1"}}
+        case "volumes":
+            spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": f"v{number}"}}]
+        case "gangs":
+            spec["schedulingGroup"] = {"podGroupName": f"gang-{number // GANG}"}
+        case "nowhere":
+            spec["nodeSelector"] = {"no": "where"}
+    return named(f"p{number}", spec={**spec, "containers": [{"name": "c", "image": "x", "resources": resources}]})
+
+
+class Processes:
+    """Processor time and memory of the server (the first) and of its components."""
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._pids = list(pids)
+        self._before = self._used()
+
+    def _used(self) -> list[float]:
+        """Seconds. What the scheduler of the system counts is finer than the ticks of `stat`."""
+        return [
+            sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+            for pid in self._pids
+        ]
+
+    def used(self) -> tuple[float, float]:
+        """Seconds of the server and of the others since the beginning."""
+        server, *others = (now - before for now, before in zip(self._used(), self._before, strict=True))
+        return server, sum(others)
+
+    def memory(self) -> tuple[float, float]:
+        """MiB of the server and of the others."""
+        page = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+        server, *others = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page for pid in self._pids)
+        return server, sum(others)
+
+
+async def each(count: int, make: Callable[[int], Awaitable[object]], at_once: int = 8) -> None:
+    numbers = iter(range(count))
+
+    async def work() -> None:
+        for number in numbers:
+            await make(number)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(work())
+
+
+async def prepare(client: Client, kind: str, nodes: int, pods: int) -> None:
+    """Everything but the pods."""
+    await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    await client.create(DEVICE_CLASSES, device_class())
+    await client.create(TEMPLATES, template())
+    await each(nodes, lambda number: client.create(NODES, node(number)))
+    await each(nodes, lambda number: client.create(RESOURCE_SLICES, devices(number, 8)))
+    if kind == "volumes":
+        for number in range(pods):
+            stored, claim = volume(number)
+            await client.create(VOLUMES, stored)
+            await client.create(VOLUME_CLAIMS, claim)
+        await until(lambda: volumes_bound(client))
+    if kind == "gangs":
+        policy = {"schedulingPolicy": {"gang": {"minCount": GANG}}}
+        await each(pods // GANG, lambda number: client.create(GROUPS, named(f"gang-{number}", spec=policy)))
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    while not await holds():  # noqa: ASYNC110 - a watch would be work for the server
+        await asyncio.sleep(0.25)
+
+
+async def volumes_bound(client: Client) -> bool:
+    return all(item["status"].get("phase") == "Bound" for item in (await client.list(VOLUME_CLAIMS))["items"])
+
+
+async def decided(client: Client, kind: str) -> bool:
+    """Whether all pods are bound, or where they fit nowhere, have a condition."""
+    pods = (await client.list(PODS, NAMESPACE))["items"]
+    return all(item["status"].get("conditions") if kind == "nowhere" else item["spec"].get("nodeName") for item in pods)
+
+
+async def play(client: Client, kind: str, pods: int) -> None:
+    """Makes the pods and waits until each has its node, or has been tried."""
+    await each(pods, lambda number: client.create(PODS, pod(kind, number)))
+    await until(lambda: decided(client, kind))
+    if kind == "nowhere":
+        # A label of a node is what the pods wait for.
+        for number in range(1, TRIES):
+            await asyncio.sleep(2**number)
+            await client.patch(NODES, "node-0", {"metadata": {"labels": {"turn": str(number)}}}, type="merge")
+        await asyncio.sleep(4)
+
+
+@asynccontextmanager
+async def running(who: str, config: Path, log: Path, gates: str) -> AsyncIterator[list[int]]:
+    """The components beside the server; their process ids."""
+    address = f"--kubeconfig={config}"
+    quick = ["--kube-api-qps=5000", "--kube-api-burst=5000", "--leader-elect=false", "--secure-port=0"]
+    given = [f"--feature-gates={gates}"] if gates else []
+    commands: dict[str, list[list[str]]] = {
+        "inside": [],
+        "outside": [[sys.executable, "-P", "-m", "controllers", address, f"--controllers={COMPONENTS}", *given]],
+        "real": [
+            ["kube-scheduler", address, *quick, *given],
+            ["kube-controller-manager", address, f"--controllers={REAL_CONTROLLERS}", *quick, *given],
+        ],
+    }
+    with log.open("w") as file:
+        started = [subprocess.Popen(each, stdout=file, stderr=file, env=environment()) for each in commands[who]]  # noqa: ASYNC220
+        try:
+            yield [process.pid for process in started]
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                process.wait()
+
+
+def writes(log: Path, since: int) -> Counter[str]:
+    """What stands in the request log behind this place: writes of components."""
+    found: Counter[str] = Counter()
+    for line in log.read_bytes()[since:].splitlines():
+        entry = json.loads(line)
+        if entry["verb"] in ("get", "list", "watch") or entry["userAgent"] == "benchmark":
+            continue
+        resource = "/".join(filter(None, (entry["resource"], entry.get("subresource", ""))))
+        if resource != "leases":
+            refused = f" ({entry['code']})" if entry["code"] >= 400 else ""
+            found[f"{entry['verb']} {resource}{refused}"] += 1
+    return found
+
+
+async def measure(who: str, given: argparse.Namespace, directory: Path) -> None:
+    config, requests = directory / "kubeconfig", directory / "requests"
+    gates = GATES if given.kind == "gangs" else ""
+    flags = [f"--kubeconfig={config}", f"--storage={given.storage}"]
+    flags += [f"--controllers={COMPONENTS}"] if who == "inside" else []
+    flags += [f"--feature-gates={gates}", "--runtime-config=api/all=true"] if gates else []
+    flags += [f"--request-log={requests}"] if given.writes else []
+    with Child(directory / "server", *flags) as server:
+        client = Client(HttpTransport(load_kubeconfig(config)), user_agent="benchmark")
+        async with running(who, config, directory / "components.log", gates) as others:
+            await prepare(client, given.kind, given.nodes, given.pods)
+            await settled(client)
+            since = requests.stat().st_size if given.writes else 0
+            used, began = Processes([server.process.pid, *others]), time.perf_counter()
+            await play(client, given.kind, given.pods)
+            seconds = time.perf_counter() - began
+            figures = zip(used.used(), used.memory(), strict=True)
+            (mine, memory), (theirs, more) = figures
+            print(
+                f"{given.kind} {given.nodes} nodes {given.pods} pods  {who:8}{given.pods / seconds:7.1f} pods/s  "
+                f"server {mine / given.pods * 1000:6.2f} ms {memory:5.0f} MiB  "
+                f"components {theirs / given.pods * 1000:6.2f} ms {more:5.0f} MiB",
+                flush=True,
+            )
+            if given.writes:
+                await asyncio.sleep(1.5)
+                for what, count in sorted(writes(requests, since).items()):
+                    print(f"    {count / given.pods:6.2f} {what}")
+            if given.rest:
+                used = Processes([server.process.pid, *others])
+                await asyncio.sleep(given.rest)
+                print(f"    at rest {[round(part / given.rest * 1000, 2) for part in used.used()]} ms a second")
+        await client.close()
+
+
+async def settled(client: Client) -> None:
+    """Until the components bind pods: one is tried."""
+    probe = {**pod("plain", 0), "metadata": {"name": "probe", "namespace": "default"}}
+    await client.create(PODS, probe)
+
+    async def bound() -> bool:
+        return bool((await client.get(PODS, "probe", "default"))["spec"].get("nodeName"))
+
+    await until(bound)
+    await client.delete(PODS, "probe", "default", grace_period=0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kind", choices=KINDS, default="claims")
+    parser.add_argument("--nodes", type=int, default=100)
+    parser.add_argument("--pods", type=int, default=350)
+    parser.add_argument("--who", default="inside,outside,real")
+    parser.add_argument("--storage", default="sqlite", choices=("sqlite", "memory"))
+    parser.add_argument("--writes", action="store_true", help="count what was written (which slows the server down)")
+    parser.add_argument("--rest", type=float, default=0, metavar="SECONDS", help="measure so long when all is done")
+    given = parser.parse_args()
+    for who in given.who.split(","):
+        if who == "real" and not (shutil.which("kube-scheduler") and shutil.which("kube-controller-manager")):
+            print("real: no kube-scheduler and kube-controller-manager on PATH")
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            asyncio.run(measure(who, given, Path(directory)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""A client's connection to an HTTP/1.1 server: one request at a time, its answer parsed by httptools.
+
+An answer comes whole (`ask`) or in pieces as they arrive (`open`); a connection whose stream was not read to its end
+cannot be used again. What breaks is a TransportError that says where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from time import monotonic
+from typing import Any, Final, cast
+
+import httptools
+
+from apiserver.clock import Timer, purpose, timers
+from controllers.runtime.transport import TransportError
+
+#: Seconds.
+CONNECT_TIMEOUT: Final = 10.0
+ANSWER_TIMEOUT: Final = 60.0
+#: After so much silence the way to the server may have forgotten the connection.
+_KEPT: Final = 60.0
+#: Bytes of a stream that wait for their reader before no more are read from the socket.
+_MOST_WAITING: Final = 1 << 20
+_FRAMED: Final = (b"content-length", b"transfer-encoding")
+Headers = list[tuple[str, str]]
+
+
+class BrokenError(TransportError):
+    """The connection ended. `unanswered`: before the first byte of an answer."""
+
+    def __init__(self, text: str, *, unanswered: bool) -> None:
+        super().__init__(text)
+        self.unanswered = unanswered
+
+
+class Connection(asyncio.Protocol):
+    """Made by `connect`."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self._waiter: asyncio.Future[None] | None = None
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._heard = monotonic()
+        self._closed: BrokenError | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """What is known of an answer that has not come."""
+        self._status = 0
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+        self._waiting = 0
+        self._streams = self._whole = self._until_end = self._came = False
+
+    # What is asked of it
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request may be sent."""
+        alive = self._closed is None and self._transport is not None and not self._transport.is_closing()
+        return alive and monotonic() - self._heard < _KEPT
+
+    async def ask(self, request: bytes) -> tuple[int, Headers, bytes]:
+        """Sends a request; its whole answer. Raises TransportError; after an exception the connection is closed."""
+        try:
+            self._send(request)
+            self._watch_over(ANSWER_TIMEOUT)
+            while not self._whole:
+                await self._wait()
+        except BaseException:
+            self.close()
+            raise
+        self._rest()
+        body = self._body
+        return self._status, self._decoded(), body[0] if len(body) == 1 else b"".join(body)
+
+    async def open(self, request: bytes) -> tuple[int, Headers]:
+        """Sends a request whose answer is read from `chunks`. Raises TransportError."""
+        try:
+            self._send(request)
+            self._watch_over(ANSWER_TIMEOUT)
+            self._streams = True
+            while not (self._whole or self._status >= 200):
+                await self._wait()
+        except BaseException:
+            self.close()
+            raise
+        # A watch may be silent for as long as it likes.
+        self._rest()
+        return self._status, self._decoded()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body of the answer that `open` began. Raises TransportError."""
+        try:
+            while True:
+                if self._body:
+                    data, self._body, self._waiting = b"".join(self._body), [], 0
+                    if self._transport is not None:
+                        self._transport.resume_reading()
+                    yield data
+                elif self._whole:
+                    return
+                else:
+                    await self._wait()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """At once: what is under way is given up."""
+        self._rest()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _send(self, request: bytes) -> None:
+        self._begin()
+        if self._closed is not None or self._transport is None:
+            raise self._closed or BrokenError(f"{self._server}: not connected", unanswered=True)
+        self._transport.write(request)
+
+    async def _wait(self) -> None:
+        """Until something came. Raises what ended the connection."""
+        if self._closed is not None:
+            raise self._closed
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _decoded(self) -> Headers:
+        return [(name.lower().decode("latin-1"), value.decode("latin-1")) for name, value in self._headers]
+
+    # Time
+
+    def _watch_over(self, seconds: float) -> None:
+        self._heard = monotonic()
+        self._watchdog = self._loop.call_later(seconds, self._overdue, seconds)
+
+    def _rest(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+            self._watchdog = None
+
+    @purpose(Timer.MACHINE)
+    def _overdue(self, seconds: float) -> None:
+        left = self._heard + seconds - monotonic()
+        if left > 0:
+            self._watchdog = self._loop.call_later(left, self._overdue, seconds)
+        else:
+            self._break(f"no answer for {seconds:.0f} seconds")
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard, self._came = monotonic(), True
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._break("the server wants to speak another protocol")
+        except httptools.HttpParserError as error:
+            self._break(f"not an answer of HTTP: {error}")
+
+    def eof_received(self) -> None:
+        if self._until_end and not self._whole:
+            self.on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._break(str(exc) or type(exc).__name__ if exc is not None else "the server closed the connection")
+        self._transport = None
+
+    def _break(self, why: str) -> None:
+        if self._closed is None:
+            self._closed = BrokenError(f"{self._server}: {why}", unanswered=not self._came)
+        if self._transport is not None:
+            self._transport.abort()
+        self._wake()
+
+    # What the parser calls
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+        if self._status < 200:
+            return
+        self._until_end = not any(name.lower() in _FRAMED for name, _ in self._headers)
+        if self._streams:
+            self._wake()
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+        if self._streams:
+            self._waiting += len(body)
+            if self._waiting > _MOST_WAITING and self._transport is not None:
+                self._transport.pause_reading()
+            self._wake()
+
+    def on_message_complete(self) -> None:
+        if self._status < 200:
+            # 100 Continue and its like precede the answer.
+            self._headers.clear()
+            return
+        self._whole = True
+        if self._transport is not None and not self._parser.should_keep_alive():
+            self._transport.close()
+        self._wake()
+
+
+async def connect(server: str, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
+    """A new connection; `server` is what errors call it. Raises TransportError."""
+    try:
+        with timers(Timer.MACHINE):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: Connection(server), host, port, ssl=tls, server_hostname=host if tls else None
+                )
+    except TimeoutError as error:
+        raise TransportError(f"{server}: no connection within {CONNECT_TIMEOUT:.0f} seconds") from error
+    except OSError as error:
+        raise TransportError(f"{server}: {error.strerror or error}") from error
+    return connection

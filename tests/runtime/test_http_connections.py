@@ -1,0 +1,237 @@
+"""Answers of any HTTP/1.1 server, byte by byte: what comes cut anywhere, closes, hangs or breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from controllers.runtime import connection as connections
+from controllers.runtime.http import HttpTransport
+from controllers.runtime.kubeconfig import Cluster
+from controllers.runtime.transport import TransportError
+from tests.support.patience import patience
+
+#: Bytes of an answer; None closes the connection.
+Piece = bytes | None
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: b\r\n\r\nok"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class Served:
+    """A server that answers each request with the next of some answers, in these pieces."""
+
+    def __init__(self, answers: Sequence[Sequence[Piece]]) -> None:
+        self._answers = list(answers)
+        self.requests: list[bytes] = []
+        self.opened = 0
+        self.connections: list[asyncio.Task[None] | None] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        self.connections.append(asyncio.current_task())
+        try:
+            while self._answers:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(
+                    (line.split(b":")[1] for line in head.split(b"\r\n") if line.startswith(b"content-l")), b"0"
+                )
+                self.requests.append(head + await reader.readexactly(int(length)))
+                for piece in self._answers.pop(0):
+                    if piece is None:
+                        return
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+@asynccontextmanager
+async def serving(*answers: Sequence[Piece], path: str = "") -> AsyncIterator[tuple[Served, HttpTransport]]:
+    served = Served(answers)
+    server = await asyncio.start_server(served.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    transport = HttpTransport(Cluster(server=f"http://127.0.0.1:{port}{path}", token="secret"))
+    try:
+        yield served, transport
+    finally:
+        await transport.close()
+        server.close()
+        await asyncio.gather(*filter(None, served.connections))
+
+
+def played(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with patience():
+            await scenario()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PLAIN,
+        CHUNKED + b"1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" + PLAIN,
+        b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + PLAIN,
+    ],
+)
+def test_an_answer_is_whole_wherever_it_is_cut_and_the_connection_is_used_again(answer: bytes, size: int) -> None:
+    pieces = [answer[start : start + size] for start in range(0, len(answer), size)]
+
+    async def scenario() -> None:
+        async with serving(pieces, pieces) as (served, transport):
+            for _ in range(2):
+                status, headers, body = await transport.request("POST", "/x", "a=b", {"accept": "y"}, b"body")
+                assert (status, body) == (200, b"ok")
+                assert dict(headers).get("x-a", "b") == "b"
+                assert "link" not in dict(headers)
+            assert served.opened == 1
+            line, *fields = served.requests[0].split(b"\r\n\r\n")[0].split(b"\r\n")
+            assert line == b"POST /x?a=b HTTP/1.1"
+            assert {b"authorization: Bearer secret", b"accept: y", b"content-length: 4"} <= set(fields)
+
+    played(scenario)
+
+
+def test_an_answer_without_length_ends_with_its_connection() -> None:
+    async def scenario() -> None:
+        async with serving([b"HTTP/1.1 200 OK\r\n\r\no", b"k", None], [PLAIN]) as (served, transport):
+            for _ in range(2):
+                assert (await transport.request("GET", "/x", "", {}, b""))[2] == b"ok"
+            assert served.opened == 2
+
+    played(scenario)
+
+
+def test_a_connection_that_the_server_closes_with_its_answer_is_not_used_again() -> None:
+    closing = PLAIN.replace(b"X-A: b", b"Connection: close")
+
+    async def scenario() -> None:
+        async with serving([closing, None], [closing, None]) as (served, transport):
+            for _ in range(2):
+                assert (await transport.request("POST", "/x", "", {}, b""))[2] == b"ok"
+            assert served.opened == 2
+
+    played(scenario)
+
+
+def test_of_a_connection_that_closes_instead_of_answering_reads_alone_are_repeated() -> None:
+    async def scenario() -> None:
+        async with serving([PLAIN], [None], [PLAIN], [None]) as (served, transport):
+            for _ in range(2):
+                assert (await transport.request("GET", "/x", "", {}, b""))[0] == 200
+            assert len(served.requests) == 3
+            with pytest.raises(TransportError, match=r"closed the connection|reset"):
+                await transport.request("POST", "/x", "", {}, b"")
+            assert len(served.requests) == 4
+
+    played(scenario)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        ([PLAIN[:-1], None], "closed the connection"),
+        ([CHUNKED + b"5\r\nab", None], "closed the connection"),
+        ([b"SSH-2.0\r\n"], "not an answer of HTTP"),
+    ],
+)
+def test_an_answer_that_breaks_off_or_is_none_is_an_error_even_of_a_read(pieces: list[Piece], said: str) -> None:
+    async def scenario() -> None:
+        async with serving([PLAIN], pieces) as (_, transport):
+            await transport.request("GET", "/x", "", {}, b"")
+            with pytest.raises(TransportError, match=said):
+                await transport.request("GET", "/x", "", {}, b"")
+
+    played(scenario)
+
+
+def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ANSWER_TIMEOUT", 0.05)
+
+    async def scenario() -> None:
+        async with serving([], [PLAIN]) as (_, transport):
+            with pytest.raises(TransportError, match="no answer for"):
+                await transport.request("GET", "/x", "", {}, b"")
+
+    played(scenario)
+
+
+async def read(chunks: AsyncIterator[bytes], came: list[bytes]) -> None:
+    async for chunk in chunks:
+        came.append(chunk)  # noqa: PERF401 - what came before the stream broke counts
+
+
+def test_a_stream_gives_what_came_and_then_says_that_it_broke() -> None:
+    async def scenario() -> None:
+        async with serving([CHUNKED, b"2\r\nab\r\n", b"2\r\ncd\r\n", None]) as (_, transport):
+            status, _, chunks = await transport.stream("GET", "/x", "", {})
+            came: list[bytes] = []
+            with pytest.raises(TransportError, match="closed the connection"):
+                await read(chunks, came)
+            assert (status, b"".join(came)) == (200, b"abcd")
+
+    played(scenario)
+
+
+def test_of_a_stream_that_nobody_reads_no_more_than_a_few_mebibytes_are_taken() -> None:
+    mebibyte = b"100000\r\n" + b"x" * (1 << 20) + b"\r\n"
+    sent = 0
+
+    async def scenario() -> None:
+        nonlocal sent
+        done = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal sent
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(CHUNKED)
+            for _ in range(40):
+                writer.write(mebibyte)
+                await writer.drain()
+                sent += 1
+            writer.write(b"0\r\n\r\n")
+            writer.close()
+            await writer.wait_closed()
+            done.set()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            transport = HttpTransport(Cluster(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+            _, _, chunks = await transport.stream("GET", "/x", "", {})
+            before = -1
+            while before != sent:
+                before = sent
+                await asyncio.sleep(0.05)
+            assert sent < 30
+            assert sum([len(chunk) async for chunk in chunks]) == 40 << 20
+            await done.wait()
+
+    played(scenario)
+
+
+def test_a_server_below_a_path_is_asked_there_and_odd_letters_are_quoted() -> None:
+    async def scenario() -> None:
+        async with serving([PLAIN], path="/k8s/clusters/c") as (served, transport):
+            await transport.request("GET", "/api/a b\r\n", "", {}, b"")
+            assert served.requests[0].startswith(b"GET /k8s/clusters/c/api/a%20b%0D%0A HTTP/1.1\r\n")
+
+    played(scenario)
+
+
+def test_nobody_at_the_address_is_an_error_that_names_it() -> None:
+    async def scenario() -> None:
+        with pytest.raises(TransportError, match=r"^http://127\.0\.0\.1:1: "):
+            await HttpTransport(Cluster(server="http://127.0.0.1:1")).request("GET", "/x", "", {}, b"")
+
+    played(scenario)
