@@ -19,7 +19,7 @@ from apiserver.api.nesting import loads_stored
 from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.builtin import BuiltIn
-from apiserver.clock import now
+from apiserver.clock import now, outside
 from apiserver.compaction import compact_regularly
 from apiserver.expiry import Expiry
 from apiserver.extensions import CustomResources
@@ -29,7 +29,7 @@ from apiserver.http.documents.index import Documents
 from apiserver.http.documents.issuer import Issuer
 from apiserver.http.documents.openapi import OpenApi
 from apiserver.http.formats.view import View, hides_of
-from apiserver.http.handlers.accountkeys import KeyFiles, Keys, SharedKey
+from apiserver.http.handlers.accountkeys import Keys, StoreKeys, make_key, read_key_files
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens
 from apiserver.http.handlers.authentication import Authentication
 from apiserver.http.handlers.authenticator import ADMIN, Authenticator
@@ -60,6 +60,7 @@ from apiserver.resources.services.network import ServiceNetwork
 from apiserver.resources.services.ranges import PortRange
 from apiserver.serving import deprecation, known, served
 from apiserver.settings import Settings
+from apiserver.settling import settle
 from apiserver.storage import (
     DamagedRow,
     RevisionLog,
@@ -77,8 +78,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-#: Under this name the database keeps the key that signs the tokens of service accounts.
-_TOKEN_KEY = "service-account-key"  # noqa: S105 - a name, no secret
+#: Under these names the database keeps what signs the tokens of service accounts, and what signed them before.
+_TOKEN_KEY, _TOKEN_SECRET = "service-account-key-pair", "service-account-key"
 
 
 class Server:
@@ -268,8 +269,18 @@ class Server:
         """The keys of service accounts' tokens. Raises KeyFileError."""
         accounts = self.settings.identity.accounts
         if accounts.signing is None:
-            return SharedKey(await self.log.remember(_TOKEN_KEY, secrets.token_bytes(32)))
-        return KeyFiles(accounts.signing, accounts.keys)
+            secret = await self.log.remember(_TOKEN_SECRET, secrets.token_bytes(32))
+            return StoreKeys(secret, self._kept_key)
+        return read_key_files(accounts.signing, accounts.keys)
+
+    async def _kept_key(self) -> bytes:
+        """The private key that all servers of the store sign with, in PEM."""
+        kept = await self.log.recall(_TOKEN_KEY)
+        if kept is None:
+            with outside():
+                made = await asyncio.to_thread(make_key)
+            kept = await self.log.remember(_TOKEN_KEY, made)
+        return kept
 
     async def reset(self) -> tuple[int, int]:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
@@ -393,13 +404,17 @@ class Server:
             "watches": len(self._dispatch.streams),
         }
 
-    def _administrator(self, request: Request) -> str:
+    async def _administrator(self, request: Request) -> str:
         """ "" where the sender of a request, or whoever it impersonates, may do everything, else why not."""
-        try:
+
+        def judge() -> str:
             user = self._authentication.user_of(request)
+            return "" if self._authorizer.allows_everything(user) else f'User "{user.name}" may not use /-/'
+
+        try:
+            return await settle(judge)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is no administrator
             return str(error)
-        return "" if self._authorizer.allows_everything(user) else f'User "{user.name}" may not use /-/'
 
 
 def _claims_of(proxy: ProxySettings | None) -> tuple[str, ...]:

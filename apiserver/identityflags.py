@@ -28,7 +28,7 @@ _FLAGS: Final = (
     ("requestheader-extra-headers-prefix", "NAMES",
      "how headers begin that say more of the user, such as X-Remote-Extra-"),
     ("service-account-signing-key-file", "FILE",
-     "what signs tokens of service accounts: a private key, RSA or elliptic (default: a secret in the store)"),
+     "what signs tokens of service accounts: a private key, RSA or elliptic (default: an RSA key in the store)"),
     ("service-account-key-file", "FILE",
      "keys, public or private, whose tokens are taken; may be given again (default: the signing key)"),
     ("service-account-issuer", "URL",

@@ -78,7 +78,7 @@ def call_on_loop(function: Callable[[], T]) -> T:
     def call() -> None:
         try:
             done.set_result(function())
-        except Exception as error:  # noqa: BLE001 - is raised where the result is waited for
+        except BaseException as error:  # noqa: BLE001 - is raised where the result is waited for
             done.set_exception(error)
 
     loop.call_soon_threadsafe(call)

@@ -366,6 +366,14 @@ class PostgresLog:
         kept: bytes = await self._follower.retry(work)
         return kept
 
+    async def recall(self, name: str) -> bytes | None:
+        async def work(connection: Connection) -> bytes | None:
+            found = await fetch(connection, "SELECT value FROM meta WHERE name = %(name)s", {"name": name})
+            return bytes(found[0][0]) if found else None
+
+        kept: bytes | None = await self._follower.retry(work)
+        return kept
+
     async def close(self) -> None:
         if self._closed:
             return

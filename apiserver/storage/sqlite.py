@@ -358,6 +358,14 @@ class SqliteLog:
         kept: bytes = await self._run(job)
         return kept
 
+    async def recall(self, name: str) -> bytes | None:
+        def job(connection: Connection) -> bytes | None:
+            found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+            return None if found is None else bytes(found[0])
+
+        kept: bytes | None = await self._run(job)
+        return kept
+
     async def _run(self, job: Callable[[Connection], Any]) -> Any:
         """Runs a job between batches."""
         if self._closed:

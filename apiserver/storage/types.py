@@ -232,6 +232,10 @@ class RevisionLog(Protocol):
         """Keeps something about the store itself under a name, for good. The first value stays; it is returned."""
         ...
 
+    async def recall(self, name: str) -> bytes | None:
+        """What is kept under a name; None for nothing."""
+        ...
+
     def subscribe(self, feed: Feed, lost: Lost | None = None) -> Callable[[], None]:
         """Calls `feed` on the loop with each run of committed rows; the returned function ends it.
 

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from apiserver.http.handlers.accountkeys import KeyFileError, KeyFiles, encode
+from apiserver.http.handlers.accountkeys import KeyFileError, SharedKey, encode, read_key_files
 from apiserver.http.handlers.accounttokens import OF_SECRETS
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
@@ -84,11 +84,6 @@ def test_the_issuer_says_where_its_keys_are(tmp_path: Path) -> None:
         assert root.post("/.well-known/openid-configuration", {}).status == 405
 
 
-def test_a_secret_of_the_servers_has_no_documents(tmp_path: Path) -> None:
-    with serve(*flags(tmp_path)) as running:
-        assert running.wire("root").get("/.well-known/openid-configuration").status == 404
-
-
 def test_older_keys_and_issuers_are_taken_still(tmp_path: Path) -> None:
     old, new = (written(tmp_path / name, ec.generate_private_key(ec.SECP256R1())) for name in ("old", "new"))
     database = f"--data-dir={tmp_path / 'data'}", "--storage=sqlite"
@@ -118,7 +113,7 @@ def test_the_token_that_a_secret_holds_is_good_as_long_as_it_holds_it(tmp_path: 
             f"{start}service-account.uid": account["uid"], "sub": "system:serviceaccount:default:a",
         }  # fmt: skip
         # As a controller signs it that has the key.
-        keys = KeyFiles(key, (key,))
+        keys = read_key_files(key, (key,))
         signed = ".".join(encode(json.dumps(part).encode()) for part in (keys.header, {"iss": OF_SECRETS, **claims}))
         token = f"{signed}.{encode(keys.sign(signed.encode()))}"
         user = running.wire(token)
@@ -163,4 +158,26 @@ def test_a_file_without_keys_is_named(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("nothing")
     with pytest.raises(KeyFileError, match=f"--service-account-signing-key-file {empty}: no RSA key"):
-        KeyFiles(empty, (empty,))
+        read_key_files(empty, (empty,))
+
+
+def test_without_files_the_store_keeps_a_key_pair_and_older_tokens_stay_good(tmp_path: Path) -> None:
+    store = (*flags(tmp_path), f"--data-dir={tmp_path}/data", "--storage=sqlite")
+    with serve(*store) as running:
+        root = running.wire("root")
+        found = root.get("/.well-known/openid-configuration").json
+        assert found["id_token_signing_alg_values_supported"] == ["RS256"]
+        [key] = root.get("/openid/v1/jwks", Accept="application/jwk-set+json").json["keys"]
+        token = token_of(root)["status"]["token"]
+        assert part(token, 0) == {"alg": "RS256", "kid": key["kid"]}
+        # As a server signed it before there were key pairs.
+        accounts, recall = running.server._accounts, running.server.log.recall
+        secret = running.call(lambda: recall("service-account-key"))
+        assert secret is not None
+        pair, accounts.keys = accounts.keys, SharedKey(secret)
+        older, accounts.keys = token_of(root)["status"]["token"], pair
+        assert part(older, 0)["alg"] == "HS256"
+    with serve(*store) as running:
+        assert running.wire(token).get("/api/v1/namespaces").status == 403, "the same key, read again"
+        assert running.wire(older).get("/api/v1/namespaces").status == 403
+        assert running.wire(older[:-2] + "AA").get("/api/v1/namespaces").status == 401

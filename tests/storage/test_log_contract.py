@@ -300,8 +300,10 @@ async def test_reset_takes_its_turn_among_the_writes(log):
 
 @on_the_loop
 async def test_the_first_thing_remembered_under_a_name_stays(log):
+    assert await log.recall("uid") is None
     assert await log.remember("uid", b"one") == b"one"
     assert await log.remember("uid", b"two") == b"one"
+    assert await log.recall("uid") == b"one"
 
 
 @on_the_loop

@@ -31,7 +31,7 @@ class Operations:
     """
 
     version: str
-    allowed: Callable[[Request], str]
+    allowed: Callable[[Request], Awaitable[str]]
     info: Callable[[], Mapping[str, Any]]
     reset: Callable[[], Awaitable[tuple[int, int]]]
     dropped: Callable[[str, str, str], list[Loss]]

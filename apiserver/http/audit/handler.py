@@ -14,7 +14,9 @@ from apiserver.http.formats.errors import error_response
 from apiserver.http.handlers.authorization import question_of
 from apiserver.http.handlers.chain import Handler
 from apiserver.messages import ConnectionClosed, Request, Response, Stream
+from apiserver.registry.authority import Decision
 from apiserver.registry.body.decode import Kinds
+from apiserver.settling import Unsettled, settle_again
 
 __all__ = ["Audit", "AuditOfStrangers"]
 
@@ -44,7 +46,10 @@ class Audit:
         failed: Exception | None = None
         answer: Response | Stream
         try:
-            answer = await self.next.handle(request)
+            try:
+                answer = await self.next.handle(request)
+            except Unsettled as lacking:
+                answer = await settle_again(lacking, lambda: self.next.handle(request))
         except ConnectionClosed:
             event.note_code(200, "Connection closed early")
             self._finish(event, request)
@@ -65,10 +70,14 @@ class Audit:
     def _finish(self, event: Event, request: Request) -> None:
         user, question = request.user, question_of(request)
         assert user is not None, "authentication stands before this handler"
-        if question is None:
-            decision = self._authorizer.decide_path(user, request.method.lower(), request.path)
-        else:
-            decision = self._authorizer.decide(user, question)
+        try:
+            if question is None:
+                decision = self._authorizer.decide_path(user, request.method.lower(), request.path)
+            else:
+                decision = self._authorizer.decide(user, question)
+        except Unsettled:
+            # A webhook decided whose answer is not kept: what followed tells which it was.
+            decision = Decision(event.code != 403)
         noted = {_DECISION: "allow" if decision.allowed else "forbid", _REASON: decision.reason}
         request.annotations = {**(request.annotations or {}), **noted}
         event.give("ResponseComplete")

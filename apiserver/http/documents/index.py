@@ -64,7 +64,7 @@ class Documents:
             return Response(200, self._health.indicators().encode(), CONTENT_TYPE)
         if path in self._zpages.pages:
             return self._zpages.answer(request, path)
-        if path in PATHS and self._issuer.serves:
+        if path in PATHS:
             if request.method != "GET":
                 raise method_not_allowed()
             return self._issuer.answer(request, path)
@@ -74,8 +74,7 @@ class Documents:
 
     def _paths(self) -> list[str]:
         upstreams = ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz"]
-        upstreams += [f"/{path}" for path in PATHS] if self._issuer.serves else []
-        upstreams += [f"/{page}" for page in self._zpages.pages]
+        upstreams += [f"/{path}" for path in (*PATHS, *self._zpages.pages)]
         # kubedra's own (apiserver/http/admin).
         own = ["/-/", "/docs", "/openapi.json"]
         return sorted(["/version", *upstreams, *own, *self._discovery.paths(), *self._health.paths()])

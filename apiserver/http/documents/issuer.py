@@ -22,15 +22,11 @@ _CACHED: Final = (("Cache-Control", "public, max-age=3600"),)
 
 
 class Issuer:
-    """`keys` gives the public keys; there are none where tokens are signed with a secret of the servers."""
+    """`keys` gives the public keys."""
 
     def __init__(self, issuer: str, address: str, keys: Callable[[], list[Json]]) -> None:
         """`address` is where clients find the keys."""
         self._issuer, self._address, self._keys = issuer, address, keys
-
-    @property
-    def serves(self) -> bool:
-        return bool(self._keys())
 
     def answer(self, request: Request, path: str) -> Response:
         """Raises 406."""

@@ -1,5 +1,5 @@
-"""The keys that sign tokens of service accounts: the store's own, known to its servers alone, or keys of files, whose
-public halves anybody may have.
+"""The keys that sign tokens of service accounts: a pair that the store keeps, or those of files. Anybody may have the
+public halves.
 
 Facts: pkg/serviceaccount (jwt.go: algorithms and key ids; openidmetadata.go: documents).
 """
@@ -9,8 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from apiserver.settling import settled
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     Private = EllipticCurvePrivateKey | RSAPrivateKey
     Public = EllipticCurvePublicKey | RSAPublicKey
 
-__all__ = ["KeyFileError", "KeyFiles", "Keys", "SharedKey", "encode"]
+__all__ = ["KeyFileError", "KeyPairs", "Keys", "SharedKey", "StoreKeys", "encode", "make_key", "read_key_files"]
 
 Json = dict[str, Any]
 
@@ -39,8 +42,10 @@ class KeyFileError(ValueError):
 class Keys(Protocol):
     """What signs tokens and knows its signatures again."""
 
-    #: What a token says of how it is signed.
-    header: Json
+    @property
+    def header(self) -> Json:
+        """What a token says of how it is signed."""
+        ...
 
     def sign(self, text: bytes) -> bytes: ...
 
@@ -60,10 +65,9 @@ def encode(data: bytes) -> str:
 class SharedKey:
     """A secret of the store (HMAC, SHA-256): no public half."""
 
-    header: Json = {"alg": "HS256", "typ": "JWT"}  # noqa: RUF012 - never changed
-
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self.header: Json = {"alg": "HS256", "typ": "JWT"}
 
     def sign(self, text: bytes) -> bytes:
         return hmac.new(self._key, text, hashlib.sha256).digest()
@@ -75,23 +79,19 @@ class SharedKey:
         return []
 
 
-class KeyFiles:
-    """Keys of --service-account-signing-key-file and --service-account-key-file. Raises KeyFileError."""
+class KeyPairs:
+    """A private key that signs, and the public keys whose signatures count."""
 
-    def __init__(self, signing: Path, files: tuple[Path, ...]) -> None:
+    def __init__(self, signing: Private, taken: Iterable[Private | Public]) -> None:
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-        key = _load("--service-account-signing-key-file", signing)[0]
-        if not isinstance(key, EllipticCurvePrivateKey | RSAPrivateKey):
-            raise KeyFileError(f"--service-account-signing-key-file {signing}: not a private key")
-        self._key: Private = key
+        self._key = signing
         self._public: dict[str, Public] = {}
-        for path in files:
-            for found in _load("--service-account-key-file", path):
-                half = found.public_key() if isinstance(found, EllipticCurvePrivateKey | RSAPrivateKey) else found
-                self._public[_name(half)] = half
-        self.header: Json = {"alg": _algorithm(key.public_key()), "kid": _name(key.public_key())}
+        for found in taken:
+            half = found.public_key() if isinstance(found, EllipticCurvePrivateKey | RSAPrivateKey) else found
+            self._public[_name(half)] = half
+        self.header: Json = {"alg": _algorithm(signing.public_key()), "kid": _name(signing.public_key())}
 
     def sign(self, text: bytes) -> bytes:
         from cryptography.hazmat.primitives.asymmetric import ec, padding
@@ -114,6 +114,67 @@ class KeyFiles:
 
     def public(self) -> list[Json]:
         return [_shown(name, key) for name, key in self._public.items()]
+
+
+def read_key_files(signing: Path, files: tuple[Path, ...]) -> KeyPairs:
+    """Keys of --service-account-signing-key-file and --service-account-key-file. Raises KeyFileError."""
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+    key = _load("--service-account-signing-key-file", signing)[0]
+    if not isinstance(key, EllipticCurvePrivateKey | RSAPrivateKey):
+        raise KeyFileError(f"--service-account-signing-key-file {signing}: not a private key")
+    return KeyPairs(key, [found for path in files for found in _load("--service-account-key-file", path)])
+
+
+class StoreKeys:
+    """The store's own key pair, the same for all its servers. It is made when somebody needs it first: that takes a
+    tenth of a second, which a start does not have to wait for. Tokens that were signed with the store's secret, as
+    older servers did, are good as well.
+    """
+
+    def __init__(self, secret: bytes, kept: Callable[[], Awaitable[bytes]]) -> None:
+        """`kept` gives the private key in PEM that the store keeps, once there is one."""
+        self._secret, self._kept = SharedKey(secret), kept
+        self._pair: KeyPairs | None = None
+
+    @property
+    def header(self) -> Json:
+        return self._known().header
+
+    def sign(self, text: bytes) -> bytes:
+        return self._known().sign(text)
+
+    def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
+        if header.get("alg") == "HS256":
+            return self._secret.knows(header, text, signature)
+        return self._known().knows(header, text, signature)
+
+    def public(self) -> list[Json]:
+        return self._known().public()
+
+    def _known(self) -> KeyPairs:
+        """Raises Unsettled."""
+        if self._pair is None:
+            settled("the keys of service accounts", self._read)
+        assert self._pair is not None, "it was read"
+        return self._pair
+
+    async def _read(self) -> None:
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        key: Any = load_pem_private_key(await self._kept(), None)
+        self._pair = self._pair or KeyPairs(key, [key])
+
+
+def make_key() -> bytes:
+    """A new private key in PEM, of the kind that clients of tokens expect most: RSA of 2048 bits."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(65537, 2048)
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
 
 
 def _load(flag: str, path: Path) -> list[Private | Public]:

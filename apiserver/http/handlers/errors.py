@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from apiserver.http.formats.errors import error_response
 from apiserver.http.formats.warning import warning_headers
 from apiserver.http.handlers.chain import Handler
 from apiserver.messages import ConnectionClosed, Request, Response, Stream
+from apiserver.settling import Unsettled, settle_again
 
 
 class Errors:
@@ -16,6 +19,8 @@ class Errors:
     def try_fast(self, request: Request) -> Response | None:
         try:
             answer = self.next.try_fast(request)
+        except Unsettled:
+            return None
         except Exception as error:  # noqa: BLE001 - each kind has its answer
             answer = error_response(request, error)
         if request.warnings and answer is not None:
@@ -25,7 +30,10 @@ class Errors:
     async def handle(self, request: Request) -> Response | Stream:
         answer: Response | Stream
         try:
-            answer = await self.next.handle(request)
+            try:
+                answer = await self.next.handle(request)
+            except Unsettled as lacking:
+                answer = await settle_again(lacking, lambda: self._again(request))
         except ConnectionClosed:
             raise
         except Exception as error:  # noqa: BLE001 - each kind has its answer
@@ -33,3 +41,8 @@ class Errors:
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
         return answer
+
+    def _again(self, request: Request) -> Awaitable[Response | Stream]:
+        """A request that was given up leaves no warnings behind."""
+        request.warnings, request.annotations = [], {}
+        return self.next.handle(request)

@@ -19,6 +19,7 @@ from apiserver.http.formats.watch import error_event
 from apiserver.http.handlers.chain import Handler, HandlerChain
 from apiserver.messages import ConnectionClosed, Request, Response, Stream, User
 from apiserver.requestinfo import RequestInfo
+from apiserver.settling import settle
 
 #: How a client sees a watch end: as if its time were over; with the connection; with the event that its version is
 #: too old.
@@ -181,7 +182,7 @@ class Faults:
 
     async def handle(self, request: Request) -> Response | Stream:
         info = request.info
-        rule = self._choose(request, info)
+        rule = await settle(lambda: self._choose(request, info))
         if rule is None:
             return await self.next.handle(request)
         request.fault = rule.id
