@@ -23,10 +23,7 @@ _API_VERSION, _KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfigurat
 #: The points of an attempt for which a profile can name plugins.
 POINTS: Final = (
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
-    "preBind", "bind", "postBind",
-)  # fmt: skip
-UNBUILT: Final = frozenset(
-    ("TopologyPlacementGenerator", "PodGroupPodsCount")
+    "preBind", "bind", "postBind", "placementGenerate", "placementScore",
 )  # fmt: skip
 _ELSEWHERE = {
     "clientConnection": "is given by --kubeconfig or --server",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from apiserver import clock
@@ -22,6 +23,15 @@ _GONE = (404, 409)
 """The pod is not there, or another one has its name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Preemptor:
+    """For whom pods are removed: `kind` is "pod" or "podgroup"."""
+
+    kind: str
+    obj: Json
+    scheduler: str
+
+
 class Evictions:
     """Writes for one scheduler."""
 
@@ -30,20 +40,28 @@ class Evictions:
 
     async def make_room(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         """Removes the victims from the node. Raises StatusError, TransportError."""
-        await asyncio.gather(*(self._evict(preemptor, victim, node) for victim in victims))
+        scheduler = preemptor.spec.get("schedulerName", "")
+        await self._evict_all(victims, Preemptor("pod", preemptor.pod, scheduler), node)
         for other in list(self._nominator.waiting.get(node, {}).values()):
             if other.priority < preemptor.priority:
                 self._nominator.remove(other.uid)
                 await self._clear_nomination(other)
 
-    async def _evict(self, preemptor: PodInfo, victim: PodInfo, node: str) -> None:
+    async def make_room_for_group(self, group: Json, scheduler: str, victims: Sequence[PodInfo]) -> None:
+        """Removes the victims, wherever they are. Raises StatusError, TransportError."""
+        await self._evict_all(victims, Preemptor("podgroup", group, scheduler), "cluster")
+
+    async def _evict_all(self, victims: Sequence[PodInfo], preemptor: Preemptor, place: str) -> None:
+        await asyncio.gather(*(self._evict(preemptor, victim, place) for victim in victims))
+
+    async def _evict(self, preemptor: Preemptor, victim: PodInfo, place: str) -> None:
         pod = victim.pod
         if pod["metadata"].get("deletionTimestamp"):
             return
         condition = {
             "lastProbeTime": None,
             "lastTransitionTime": go_time(clock.now()),
-            "message": f"{preemptor.spec.get('schedulerName', '')}: preempting to accommodate a higher priority pod",
+            "message": f"{preemptor.scheduler}: preempting to accommodate a higher priority {preemptor.kind}",
             "observedGeneration": pod["metadata"].get("generation"),
             "reason": REASON,
             "status": "True",
@@ -59,8 +77,8 @@ class Evictions:
             if error.code not in _GONE:
                 raise
             return
-        note = f"Preempted by pod {preemptor.uid} on node {node}"
-        self._recorder.record(pod, "Normal", "Preempted", "Preempting", note, related=preemptor.pod)
+        note = f"Preempted by {preemptor.kind} {preemptor.obj['metadata']['uid']} on node {place}"
+        self._recorder.record(pod, "Normal", "Preempted", "Preempting", note, related=preemptor.obj)
 
     async def _clear_nomination(self, pod: PodInfo) -> None:
         patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}

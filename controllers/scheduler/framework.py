@@ -5,6 +5,7 @@
                  or SKIP (its filter is not asked)        score       how good is this node?
     reserve, unreserve   in memory, for the chosen node   pre_bind    writes that come before the binding
     post_filter  what can be done for a pod that fits nowhere
+    placements, placement_score   the parts of the cluster that a group of pods may be in, and how good they are
 
 From what a plugin reads the rest follows: whether a verdict may be remembered and for which pods it holds (`memory`),
 and which events wake a pod that it rejected (`hints_of`). A plugin that declares nothing is asked every time, and
@@ -13,7 +14,7 @@ its pods are woken by everything: slow, never wrong.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -222,6 +223,10 @@ class Plugin:
     writes: Callable[[Any], bool] | None = None
     """Whether `pre_bind` has something to do (state); None: always."""
     post_filter: Callable[[Cycle, Diagnosis], Awaitable[PostFilterResult]] | None = None
+    placements: Callable[[str], Mapping[str, frozenset[str]] | None] | None = None
+    """The parts of the cluster, names of nodes by name, of which a group (its key) has to be in one; None: anywhere."""
+    placement_score: Callable[[str, int], int] | None = None
+    """How good a part is for a group of which so many pods fit there (key, pods); the best gets 100."""
 
     @property
     def remembered(self) -> bool:

@@ -14,13 +14,17 @@ from controllers.claims.pods import group_key, group_name
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS
 from controllers.scheduler.events import ClusterEvent, Event
-from controllers.scheduler.framework import Plugin
+from controllers.scheduler.framework import Plugin, Reads
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo, is_finished
 
 Json = dict[str, Any]
 NAME: Final = "GangScheduling"
+PLACEMENTS: Final = "TopologyPlacementGenerator"
+PODS_COUNT: Final = "PodGroupPodsCount"
 GATE: Final = "GenericWorkload"
+TOPOLOGY_GATE: Final = "TopologyAwareWorkloadScheduling"
+PREEMPTION_GATE: Final = "WorkloadAwarePreemption"
 
 
 class PlacementError(Exception):
@@ -69,9 +73,9 @@ class Gangs:
             return "waiting for minCount pods from a gang to appear in scheduling queue"
         return None
 
-    def placements(self, key: str) -> list[frozenset[str]] | None:
-        """The parts of the cluster, as names of nodes, of which the group has to be in one; None: it may be anywhere.
-        Raises PlacementError.
+    def placements(self, key: str) -> dict[str, frozenset[str]] | None:
+        """The parts of the cluster, as names of nodes by the value of the group's label, of which it has to be in one;
+        None: it may be anywhere. Raises PlacementError.
         """
         constraints = ((self.get(key) or {"spec": {}})["spec"].get("schedulingConstraints") or {}).get("topology") or ()
         if not constraints:
@@ -83,7 +87,7 @@ class Gangs:
             value = node.labels.get(label)
             if value is not None and domain in (None, value):
                 parts.setdefault(value, set()).add(node.name)
-        return [frozenset(names) for names in parts.values()]
+        return {value: frozenset(names) for value, names in parts.items()}
 
     def _domain(self, key: str, label: str) -> str | None:
         """Where the members that have a node are."""
@@ -108,6 +112,22 @@ def gang_scheduling(problem: Callable[[PodInfo], str | None] = lambda _: None) -
         pre_enqueue=lambda pod: problem(pod) is None,
         hints={ClusterEvent.POD_GROUP_ADD: _is_its_group, ClusterEvent.GROUP_MEMBER_ADD: _is_of_its_group},
     )
+
+
+def topology_placement(gangs: Gangs | None) -> Plugin:
+    """TopologyPlacementGenerator: a group with a topology has to be in one domain of it."""
+    return Plugin(
+        name=PLACEMENTS, reads=Reads(), hints={}, placements=gangs.placements if gangs is not None else lambda _: None
+    )
+
+
+def pods_count(gangs: Gangs | None) -> Plugin:
+    """PodGroupPodsCount: the part of the cluster is best in which most pods of the group are."""
+
+    def score(key: str, fitting: int) -> int:
+        return fitting + (len(gangs.placed(key)) if gangs is not None else 0)
+
+    return Plugin(name=PODS_COUNT, reads=Reads(), hints={}, placement_score=score)
 
 
 def _is_its_group(pod: PodInfo, event: Event) -> bool:

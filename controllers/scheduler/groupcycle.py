@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import zip_longest
@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 from controllers.claims.pods import group_key
 from controllers.scheduler.framework import Cycle, PluginError
-from controllers.scheduler.gangs import NAME, Gangs, PlacementError
+from controllers.scheduler.gangs import NAME, PREEMPTION_GATE, TOPOLOGY_GATE, Gangs, PlacementError
 from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.queue import QueuedPod
 from controllers.scheduler.status import NO_NODES, FitError, SchedulingError, unexpected
 
@@ -35,6 +36,7 @@ _TOO_FEW: Final = (
     "one or more plugins asked to wait and no plugin rejected pod"
 )
 _PREEMPTING: Final = "pod group is waiting for preemption to complete"
+_NO_PREEMPTION: Final = "default preemption plugin is not registered, workload aware preemption is disabled"
 
 
 @dataclass(slots=True)
@@ -78,14 +80,23 @@ class Outcome:
         return sum(1 for attempt in self.attempts if attempt.node is not None)
 
 
+#: How many pods found a node, and in which part of the cluster.
+Fitting = tuple[int, frozenset[str] | None]
+
+
 class GroupCycle:
-    """The groups of one scheduler. `topology`: groups may have to be in one part of the cluster (its gate)."""
+    """The groups of one scheduler. `enabled` answers for feature gates."""
 
     def __init__(
-        self, scheduler: Scheduler, gangs: Gangs, status: GroupStatus, choice: random.Random, *, topology: bool
+        self,
+        scheduler: Scheduler,
+        gangs: Gangs,
+        status: GroupStatus,
+        choice: random.Random,
+        enabled: Callable[[str], bool],
     ) -> None:
-        self._scheduler, self._gangs, self._status = scheduler, gangs, status
-        self._choice, self._topology = choice, topology
+        self._scheduler, self._gangs, self._status, self._choice = scheduler, gangs, status, choice
+        self._topology, self._preempts = enabled(TOPOLOGY_GATE), enabled(PREEMPTION_GATE)
 
     async def run(self, first: QueuedPod, tasks: asyncio.TaskGroup) -> None:
         """Places the group of a pod that came out of the queue."""
@@ -103,7 +114,9 @@ class GroupCycle:
             return
         self._scheduler.claims.begin_group()
         try:
-            outcome = await self._decide(key, members)
+            outcome = await self.decide(key, members)
+            if outcome.fate is Fate.WAITS and self._preempts:
+                await self._preempt(key, members, outcome)
         finally:
             self._scheduler.claims.end_group()
         self._submit(outcome, members, tasks)
@@ -122,23 +135,77 @@ class GroupCycle:
                     members.append(taken)
         return sorted(members, key=lambda member: (-member.info.priority, member.since))
 
-    async def _decide(self, key: str, members: list[QueuedPod]) -> Outcome:
-        """What was found; what is reserved for a group that fits stays so, all else is taken back."""
+    async def decide(self, key: str, members: list[QueuedPod], *, only_look: bool = False) -> Outcome:
+        """What was found; what is reserved for a group that fits stays so, all else is taken back. `only_look`: all is
+        taken back, and no pod is preempted for a single member.
+        """
+        if not self._topology:
+            return await self.attempt(key, members, only_look=only_look)
         try:
-            parts = self._gangs.placements(key) if self._topology else None
+            parts = self.parts(key, members[0].info)
         except PlacementError as error:
             return Outcome([], Fate.ERROR, str(error))
-        if not self._topology:
-            return await self._try(key, members)
-        if parts is not None and not parts:
+        if parts is None:
+            return await self._try_parts(key, members, [None], only_look)
+        if not parts:
             return Outcome([], Fate.WAITS, "no feasible placements found")
-        return await self._try_parts(key, members, parts or [None])
+        return await self._try_parts(key, members, list(parts.values()), only_look)
 
-    async def _try_parts(self, key: str, members: list[QueuedPod], parts: Sequence[frozenset[str] | None]) -> Outcome:
-        fitting: list[tuple[int, frozenset[str] | None]] = []
+    def parts(self, key: str, member: PodInfo) -> Mapping[str, frozenset[str]] | None:
+        """The parts of the cluster of which the group has to be in one; None: it may be anywhere. Raises
+        PlacementError.
+        """
+        for plugin in self._scheduler.profile_of(member).plugins if self._topology else ():
+            if plugin.placements is not None:
+                return plugin.placements(key)
+        return None
+
+    def _best_part(self, key: str, member: PodInfo, fitting: Sequence[Fitting]) -> frozenset[str] | None:
+        """The one with the highest score; chance decides among equals."""
+        totals = [0] * len(fitting)
+        for plugin in self._scheduler.profile_of(member).plugins:
+            if plugin.placement_score is not None:
+                scores = [plugin.placement_score(key, placed) for placed, _ in fitting]
+                totals = [t + plugin.weight * (100 * s // max(scores)) for t, s in zip(totals, scores, strict=True)]
+        best = [part for total, (_, part) in zip(totals, fitting, strict=True) if total == max(totals)]
+        return self._choice.choice(best)
+
+    async def _preempt(self, key: str, members: list[QueuedPod], outcome: Outcome) -> None:
+        """Makes room for a group that fits nowhere, where that helps."""
+        preemption = self._scheduler.profile_of(members[0].info).group_preemption
+        group = self._gangs.get(key)
+        if group is None:
+            outcome.fate, outcome.text = Fate.ERROR, f"failed to get pod group object: {key} not found"
+            return
+        if preemption is None:
+            outcome.text += f", {_NO_PREEMPTION}"
+            return
+        last = Outcome([])
+
+        async def fits() -> str:
+            nonlocal last
+            last = await self.decide(key, members, only_look=True)
+            return "" if last.fate is Fate.FITS else last.text
+
+        try:
+            room = await preemption.make_room(group, [member.info for member in members], fits)
+        except SchedulingError as error:
+            outcome.fate, outcome.text = Fate.ERROR, str(error)
+            return
+        if not room.text:
+            outcome.fate = Fate.PREEMPTS
+        elif last.fate is Fate.ERROR:
+            outcome.fate, outcome.text = Fate.ERROR, room.text
+        else:
+            outcome.text += f", {room.text}"
+
+    async def _try_parts(
+        self, key: str, members: list[QueuedPod], parts: Sequence[frozenset[str] | None], only_look: bool
+    ) -> Outcome:
+        fitting: list[Fitting] = []
         first: Outcome | None = None
         for part in parts:
-            outcome = await self._try(key, members, part, keep=len(parts) == 1)
+            outcome = await self.attempt(key, members, part, keep=len(parts) == 1, only_look=only_look)
             only = len(parts) == 1 and outcome.fate in (Fate.FITS, Fate.PREEMPTS)
             if outcome.fate is Fate.ERROR or only:
                 return outcome
@@ -149,16 +216,22 @@ class GroupCycle:
             assert first is not None
             first.text = f"0/{len(parts)} placements are available, first placement status: {first.text}"
             return first
-        most = max(placed for placed, _ in fitting)
-        return await self._try(key, members, self._choice.choice([part for placed, part in fitting if placed == most]))
+        best = self._best_part(key, members[0].info, fitting)
+        return await self.attempt(key, members, best, only_look=only_look)
 
-    async def _try(
-        self, key: str, members: list[QueuedPod], part: frozenset[str] | None = None, *, keep: bool = True
+    async def attempt(
+        self,
+        key: str,
+        members: list[QueuedPod],
+        part: frozenset[str] | None = None,
+        *,
+        keep: bool = True,
+        only_look: bool = False,
     ) -> Outcome:
         """In a part of the cluster, or all of it. `keep`: what is reserved for a group that fits stays."""
         outcome = Outcome([])
         for member in members:
-            attempt = await self._attempt(member, part)
+            attempt = await self._attempt(member, part, only_look)
             outcome.attempts.append(attempt)
             if attempt.error:
                 outcome.fate = Fate.ERROR
@@ -171,21 +244,21 @@ class GroupCycle:
                 preempts = any(each.preempts for each in outcome.attempts)
                 outcome.fate = Fate.PREEMPTS if preempts else Fate.FITS
                 outcome.text = f"{_UNSCHEDULABLE}, {_PREEMPTING}" if preempts else ""
-        if outcome.fate is not Fate.FITS or not keep:
+        if outcome.fate is not Fate.FITS or not keep or only_look:
             for attempt in reversed(outcome.attempts):
                 if attempt.node is not None:
                     self._scheduler.revert(attempt.cycle)
         return outcome
 
     def _is_enough(self, key: str, member: QueuedPod) -> bool:
-        if not any(plugin.name == NAME for plugin in self._scheduler.plugins_of(member.info)):
+        if not any(plugin.name == NAME for plugin in self._scheduler.profile_of(member.info).plugins):
             return True
         return len(self._gangs.placed(key)) >= self._gangs.wanted(key)
 
-    async def _attempt(self, member: QueuedPod, part: frozenset[str] | None) -> Attempt:
+    async def _attempt(self, member: QueuedPod, part: frozenset[str] | None, only_look: bool) -> Attempt:
         attempt = Attempt(member, Cycle(member.info, within=part))
         try:
-            node = await self._find(attempt)
+            node = await self._find(attempt, only_look)
             if node is not None:
                 await self._scheduler.take(attempt.cycle, node)
                 attempt.node = node
@@ -201,13 +274,16 @@ class GroupCycle:
             attempt.error = True
         return attempt
 
-    async def _find(self, attempt: Attempt) -> NodeInfo | None:
+    async def _find(self, attempt: Attempt, only_look: bool) -> NodeInfo | None:
         """A node that takes the pod, or is being made free for it; None, with why, where there is none."""
         cycle = attempt.cycle
         try:
-            return await self._scheduler.evaluator_of(cycle.pod).place(cycle)
+            return await self._scheduler.profile_of(cycle.pod).evaluator.place(cycle)
         except FitError as error:
             diagnosis = error.diagnosis
+        if only_look:
+            attempt.text, attempt.plugins = diagnosis.text, diagnosis.plugins
+            return None
         try:
             diagnosis.postfilter, attempt.nominated = await self._scheduler.postfilter(cycle, diagnosis)
         except PluginError as error:

@@ -135,6 +135,7 @@ class Cache:
         self.log = TouchLog()
         """Which nodes changed."""
         self._placed: dict[str, _Placed] = {}
+        self._hidden: set[str] = set()
         self._order: list[NodeInfo] | None = None
 
     def list(self) -> list[NodeInfo]:
@@ -196,13 +197,29 @@ class Cache:
         return placed.node if placed is not None else None
 
     def pods(self) -> Iterator[PodInfo]:
-        return (placed.info for placed in self._placed.values())
+        return (placed.info for uid, placed in self._placed.items() if uid not in self._hidden)
+
+    def hide(self, uid: str) -> None:
+        """The pod does not count on its node, to see what would be without it; until `show`."""
+        placed = self._placed.get(uid)
+        if placed is not None and uid not in self._hidden:
+            self._withdraw(placed)
+        self._hidden.add(uid)
+
+    def show(self, uid: str) -> None:
+        """It counts again, if it is still there."""
+        placed = self._placed.get(uid)
+        if placed is not None and uid in self._hidden:
+            self._put(placed)
+        self._hidden.discard(uid)
 
     def _place(self, info: PodInfo, node: str, assumed: bool) -> None:
         before = self._placed.get(info.uid)
         if before is not None and before.assumed and not assumed and before.node == node:
             # Confirmed as assumed: nothing that counts on the node has changed.
             self._placed[info.uid] = _Placed(info, node, assumed=False)
+            if info.uid in self._hidden:
+                return
             target = self.nodes[node]
             if before.info.requests == info.requests and before.info.labels == info.labels:
                 target.pods[info.uid] = info
@@ -211,17 +228,23 @@ class Cache:
                         group[info.uid] = info
                 return
         self._take(info.uid)
-        target = self.nodes.get(node) or self._make(node)
-        target.add_pod(info)
-        self._placed[info.uid] = _Placed(info, node, assumed)
+        placed = self._placed[info.uid] = _Placed(info, node, assumed)
+        if info.uid not in self._hidden:
+            self._put(placed)
+
+    def _put(self, placed: _Placed) -> None:
+        target = self.nodes.get(placed.node) or self._make(placed.node)
+        target.add_pod(placed.info)
         self._touch(target)
 
     def _take(self, uid: str) -> None:
         placed = self._placed.pop(uid, None)
-        if placed is None:
-            return
+        if placed is not None and uid not in self._hidden:
+            self._withdraw(placed)
+
+    def _withdraw(self, placed: _Placed) -> None:
         info = self.nodes[placed.node]
-        info.remove_pod(uid)
+        info.remove_pod(placed.info.uid)
         self._touch(info)
         if info.node is None and not info.pods:
             del self.nodes[info.name]

@@ -12,7 +12,6 @@ from controllers.runtime.events import EventRecorder
 from controllers.scheduler.arguments import read_arguments
 from controllers.scheduler.claims import ClaimCache
 from controllers.scheduler.configuration import (
-    UNBUILT,
     Configuration,
     ConfigurationError,
     PluginSet,
@@ -22,8 +21,10 @@ from controllers.scheduler.configuration import (
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.framework import Plugin
+from controllers.scheduler.grouppreemption import GroupPreemption
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.plugins import Parts, default_plugins
+from controllers.scheduler.plugins.preemption import Preemption
 
 #: The functions of a plugin, by the point at which they run.
 _PARTS: Final = {
@@ -35,11 +36,14 @@ _PARTS: Final = {
     "score": ("score", "scores"),
     "reserve": ("reserve", "unreserve"),
     "preBind": ("pre_bind",),
+    "placementGenerate": ("placements",),
+    "placementScore": ("placement_score",),
 }
 #: They always run: there is one way to order the queue and one to bind.
 _FIXED: Final = {"PrioritySort": "queueSort", "DefaultBinder": "bind"}
 _TOGETHER: Final = (("preFilter", "filter"), ("preScore", "score"))
 _NOTHING: Final = PluginSet()
+_GATED: Final = ", or its feature gate is off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,9 @@ class Profile:
     plugins: tuple[Plugin, ...]
     evaluator: Evaluator
     recorder: EventRecorder
+    preemption: Preemption | None = None
+    group_preemption: GroupPreemption | None = None
+    """For groups as a whole, with its gate."""
 
 
 def load(path: Path, enabled: Callable[[str], bool]) -> Configuration:
@@ -90,17 +97,15 @@ def _check_names(plugins: Iterable[Plugin], settings: ProfileSettings) -> None:
     where = f"profile {settings.name}"
     for point, chosen in settings.sets.items():
         for name, _ in chosen.enabled:
-            if name in UNBUILT:
-                raise ConfigurationError(f"{where}: plugins.{point}.enabled: {name} is not built")
             if name not in known:
-                raise ConfigurationError(f"{where}: plugins.{point}.enabled: there is no plugin {name}")
+                raise ConfigurationError(f"{where}: plugins.{point}.enabled: there is no plugin {name}{_GATED}")
         for name, fixed in _FIXED.items():
             off = name in chosen.disabled or "*" in chosen.disabled
             if point in (fixed, "multiPoint") and off and name not in [given for given, _ in chosen.enabled]:
                 raise ConfigurationError(f"{where}: plugins.{point}.disabled: {name} cannot be disabled")
     for name in settings.args:
         if name not in known:
-            raise ConfigurationError(f"{where}: pluginConfig: there is no plugin {name}, or it is not built")
+            raise ConfigurationError(f"{where}: pluginConfig: there is no plugin {name}{_GATED}")
 
 
 def _merged(plugins: Sequence[Plugin], chosen: PluginSet) -> dict[str, int]:

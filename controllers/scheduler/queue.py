@@ -92,6 +92,8 @@ class SchedulingQueue:
         self._in_flight: dict[str, int] = {}
         self._wakeup: asyncio.Future[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
+        self._flush_expiry = datetime.max
+        """For whom the timer is set."""
         self._check_timer: asyncio.TimerHandle | None = None
 
     # What is asked of it
@@ -112,7 +114,7 @@ class SchedulingQueue:
 
     @property
     def due(self) -> float | None:
-        """When pods that back off are looked at next, in the loop's time; None where none does."""
+        """When the first of the pods that back off may be tried again, in the loop's time; None where none does."""
         return None if self._flush_timer is None else self._flush_timer.when()
 
     @property
@@ -138,6 +140,7 @@ class SchedulingQueue:
             await self._wakeup
         _, _, pod = heapq.heappop(found)
         self._fly(pod)
+        self._trim()
         return pod
 
     def _fly(self, pod: QueuedPod) -> None:
@@ -266,9 +269,9 @@ class SchedulingQueue:
     def _back_off(self, pod: QueuedPod, place: Place) -> None:
         pod.place = place
         heap = self._backoff if place is Place.BACKOFF else self._errors
-        order: Any = (self._expiry(pod), -pod.info.priority, pod.timestamp)
-        self._push(heap, pod, order)
-        self._start_flushing()
+        expiry = self._expiry(pod)
+        self._push(heap, pod, (expiry, -pod.info.priority, pod.timestamp))
+        self._flush_after(expiry)
         self._wake()
 
     def _wait(self, pod: QueuedPod, place: Place) -> None:
@@ -286,6 +289,17 @@ class SchedulingQueue:
                 waiting = self._waiting.get(plugin)
                 if waiting is not None:
                     waiting.pop(pod.info.uid, None)
+        elif pod.place in (Place.BACKOFF, Place.ERROR_BACKOFF):
+            self._trim()
+
+    def _trim(self) -> None:
+        """Void entries leave the tops of the heaps of pods that back off; where nothing is left, no timer is."""
+        for heap in (self._backoff, self._errors):
+            while heap and heap[0][2].ticket != heap[0][1]:
+                heapq.heappop(heap)
+        if not self._backoff and not self._errors and self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
 
     def _push(self, heap: _Heap, pod: QueuedPod, order: Any) -> None:
         self._tickets += 1
@@ -325,14 +339,16 @@ class SchedulingQueue:
             return False
         return self._expiry(pod) >= clock.now().replace(microsecond=0)
 
-    def _start_flushing(self) -> None:
-        if self._flush_timer is None:
-            now = clock.now()
-            next_second = now.replace(microsecond=0) + _SECOND
-            self._flush_timer = self._call_later(next_second - now, self._flush)
+    def _flush_after(self, expiry: datetime) -> None:
+        """A backoff that ends in a second is over with the next one. No timer is set for the seconds before."""
+        if self._flush_timer is None or expiry < self._flush_expiry:
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
+            self._flush_expiry = expiry
+            self._flush_timer = self._call_later(max(expiry + _SECOND - clock.now(), timedelta()), self._flush)
 
     def _flush(self) -> None:
-        """Every whole second: those whose backoff is over become active."""
+        """Those whose backoff is over become active; at whole seconds."""
         self._flush_timer = None
         for heap in (self._backoff, self._errors):
             while heap:
@@ -342,8 +358,9 @@ class SchedulingQueue:
                 heapq.heappop(heap)
                 if pod.ticket == ticket:
                     self._expired(pod)
-        if self._backoff or self._errors:
-            self._start_flushing()
+        for heap in (self._backoff, self._errors):
+            if heap:
+                self._flush_after(heap[0][0][0])
 
     def _expired(self, pod: QueuedPod) -> None:
         if not self._early:

@@ -12,94 +12,52 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Any
-from uuid import UUID
 
 from apiserver.api.metrics import Family
 from apiserver.api.status import StatusError
-from controllers.allocator import Allocator, Features
 from controllers.options import Options
 from controllers.runtime.client import Client
-from controllers.runtime.events import EventRecorder
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS
 from controllers.runtime.transport import TransportError
-from controllers.scheduler.arguments import read_arguments
-from controllers.scheduler.claims import ClaimCache
-from controllers.scheduler.claimwrites import ClaimWriter
-from controllers.scheduler.configuration import SCHEDULER_NAME, Configuration, ProfileSettings
-from controllers.scheduler.dynamic import DynamicResources
-from controllers.scheduler.evaluate import Evaluator
-from controllers.scheduler.evictions import Evictions
-from controllers.scheduler.extended import ClassNames
+from controllers.scheduler.assembly import Shared
+from controllers.scheduler.configuration import SCHEDULER_NAME, Configuration
 from controllers.scheduler.extenders import NAME as EXTENDER
-from controllers.scheduler.extenders import ExtenderError, Extenders
+from controllers.scheduler.extenders import ExtenderError
 from controllers.scheduler.framework import EVERY_EVENT, Cycle, Plugin, PluginError, hints_of
-from controllers.scheduler.gangs import GATE as GROUPS_GATE
-from controllers.scheduler.gangs import Gangs
 from controllers.scheduler.groupcycle import GroupCycle
-from controllers.scheduler.groups import PodGroups
 from controllers.scheduler.groupstatus import GroupStatus
 from controllers.scheduler.inorder import InOrder
-from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
-from controllers.scheduler.plugins import Parts, default_plugins
-from controllers.scheduler.plugins.dynamicresources import ClaimBinding
-from controllers.scheduler.plugins.preemption import Preemption
-from controllers.scheduler.plugins.volumebinding import VolumeWriter
+from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.podwrites import PodWriter
-from controllers.scheduler.profiles import Profile, arrange
+from controllers.scheduler.profiles import Profile
 from controllers.scheduler.queue import QueuedPod, SchedulingQueue
-from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.status import NO_NODES, Diagnosis, FitError, SchedulingError, shortened, unexpected
-from controllers.scheduler.volumes import VolumeCache
 from controllers.scheduler.watching import Watching
-from controllers.scheduler.workloads import Workloads
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """The component. Everything it needs is made here. `extra` plugins come after upstream's."""
+    """The component. What its profiles share is made in `assembly`. `extra` plugins come after upstream's."""
 
     name = "scheduler"
 
     def __init__(self, client: Client, informers: Informers, options: Options, extra: Sequence[Plugin] = ()) -> None:
         client = client.named("kube-scheduler")
-        gates, release = options.features, options.emulated_version
-        features = Features.from_gates(gates.enabled)
+        gates = options.features
         self._expects = gates.enabled("NominatedNodeNameForExpectation")
-        choice = self._choice = random.Random(options.seed)  # noqa: S311 - no secret
-        self.allocator = Allocator(
-            features,
-            release="{}.{}".format(*release),
-            new_share_id=lambda: str(UUID(int=choice.getrandbits(128), version=4)),
-        )
-        self.cache, self.nominator = Cache(), Nominator()
-        self.reach = DeviceReach(self.allocator.allocated)
-        groups = PodGroups(
-            informers if gates.enabled("DRAWorkloadResourceClaims") else None,
-            self.cache.is_assumed,
-            gates.enabled("DRAReservedForWorkloads"),
-        )
-        self.claims = ClaimCache(self.allocator.allocated, groups)
-        self.classes = ClassNames() if gates.enabled("DRAExtendedResource") else None
-        self._pods, self._namespaces = informers.of(PODS), informers.of(NAMESPACES)
-        self._workloads = Workloads(informers)
-        self.gangs = Gangs(informers, self.cache) if gates.enabled(GROUPS_GATE) else None
-        self._volumes, self._nodes = VolumeCache(informers), informers.of(NODES)
-        self._pod_writer = PodWriter(client)
         configuration = options.scheduler or Configuration()
-        self._extenders = Extenders(configuration.extenders)
-        self._hidden = frozenset(name for each in configuration.extenders for name in each.hidden)
-        self.profiles = {
-            settings.name: self._profile(settings, configuration.percentage, client, options, features, extra)
-            for settings in configuration.profiles
-        }
+        shared = Shared.make(client, informers, options, configuration)
+        self.allocator, self.cache, self.nominator = shared.allocator, shared.cache, shared.nominator
+        self.reach, self.claims, self.classes = shared.reach, shared.claims, shared.classes
+        self.gangs, self.volumes = shared.gangs, shared.volumes
+        self._pods, self._workloads, self._extenders = shared.pods, shared.workloads, shared.extenders
+        self._pod_writer = PodWriter(client)
+        self.profiles = {settings.name: shared.profile(settings, extra) for settings in configuration.profiles}
         asked = gates.enabled("SchedulerQueueingHints")
         self.queue = SchedulingQueue(
             self._keeps_out,
@@ -116,71 +74,16 @@ class Scheduler:
             devices=gates.enabled("DynamicResourceAllocation"),
             rules=gates.enabled("DRADeviceTaintRules"),
         )
-        self._volumes.follow(self.queue.notify)
+        self.volumes.follow(self.queue.notify)
         self._writes = InOrder()
         if self.gangs is not None:
             status = GroupStatus(client, self.gangs.informer, self._writes)
-            topology = gates.enabled("TopologyAwareWorkloadScheduling")
-            self._group_cycle = GroupCycle(self, self.gangs, status, choice, topology=topology)
+            self.group_cycle = GroupCycle(self, self.gangs, status, shared.choice, gates.enabled)
         self._binding: set[asyncio.Task[None]] = set()
 
-    def _profile(
-        self,
-        settings: ProfileSettings,
-        percentage: int,
-        client: Client,
-        options: Options,
-        features: Features,
-        extra: Sequence[Plugin],
-    ) -> Profile:
-        """Plugins and evaluator for the pods of one scheduler name. Raises ConfigurationError."""
-        gates = options.features
-        arguments = read_arguments(settings, gates.enabled)
-        arguments = replace(arguments, ignored=arguments.ignored | self._hidden)
-        recorder = EventRecorder(client, settings.name, options.host)
-        devices = DynamicResources(
-            self.allocator,
-            self.claims,
-            features.binding_conditions,
-            arguments.filter_timeout,
-            self.classes,
-            arguments.binding_timeout,
-        )
-        evictions = Evictions(client, self.nominator, recorder)
-        budgets = self._workloads.disruption_budgets
-        parts = Parts(
-            cache=self.cache,
-            devices=devices,
-            volumes=self._volumes,
-            volume_writer=VolumeWriter(
-                client, self._volumes, self._pods.get, self._nodes.get, arguments.volume_timeout
-            ),
-            namespace_labels=self._namespace_labels,
-            default_selector=self._workloads.selector_of,
-            binding=ClaimBinding(
-                ClaimWriter(client, self.claims, devices, RESOURCE_CLAIMS), self._pod_writer, recorder
-            ),
-            preemption=Preemption(evictions, self.cache, self.nominator, budgets, self._choice, arguments),
-            gang_problem=self.gangs.problem if self.gangs is not None else lambda _: None,
-            arguments=arguments,
-            enabled=gates.enabled,
-        )
-        plugins = (*arrange(default_plugins(parts), settings), *extra)
-        looked_at = percentage if settings.percentage is None else settings.percentage
-        evaluator = Evaluator(self.cache, plugins, self.reach, self._choice, self.nominator, looked_at, self._extenders)
-        return Profile(settings.name, plugins, evaluator, recorder)
-
-    def _of(self, info: PodInfo) -> Profile:
+    def profile_of(self, info: PodInfo) -> Profile:
         """The profile that the pod chose."""
         return self.profiles[info.spec.get("schedulerName") or SCHEDULER_NAME]
-
-    def evaluator_of(self, info: PodInfo) -> Evaluator:
-        """What finds nodes for the pod."""
-        return self._of(info).evaluator
-
-    def plugins_of(self, info: PodInfo) -> tuple[Plugin, ...]:
-        """Those of the pod's profile."""
-        return self._of(info).plugins
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -201,7 +104,7 @@ class Scheduler:
 
     async def run(self) -> None:
         await self._workloads.wait_read()
-        await self._volumes.wait_read()
+        await self.volumes.wait_read()
         await self._watching.wait_synced()
         try:
             async with asyncio.TaskGroup() as group:
@@ -213,13 +116,9 @@ class Scheduler:
             await self._writes.close()
             await self._extenders.close()
 
-    def _namespace_labels(self, name: str) -> Mapping[str, str]:
-        namespace = self._namespaces.get(name)
-        return (namespace or {}).get("metadata", {}).get("labels") or {}
-
     def _keeps_out(self, info: PodInfo) -> str | None:
         """PreEnqueue: the plugin that does not let the pod in yet."""
-        for plugin in self._of(info).plugins:
+        for plugin in self.profile_of(info).plugins:
             if plugin.pre_enqueue is not None and not plugin.pre_enqueue(info):
                 return plugin.name
         return None
@@ -230,13 +129,13 @@ class Scheduler:
     async def _schedule(self, queued: QueuedPod, group: asyncio.TaskGroup) -> None:
         info = queued.info
         if self.gangs is not None and info.spec.get("schedulingGroup"):
-            await self._group_cycle.run(queued, group)
+            await self.group_cycle.run(queued, group)
             return
         if self.skipped(queued):
             return
         cycle = Cycle(info)
         try:
-            node = await self._of(info).evaluator.place(cycle)
+            node = await self.profile_of(info).evaluator.place(cycle)
             await self.take(cycle, node)
         except FitError as error:
             await self._rejected(queued, cycle, error.diagnosis)
@@ -254,7 +153,7 @@ class Scheduler:
         info = queued.info
         if info.pod["metadata"].get("deletionTimestamp"):
             note = f"skip schedule deleting pod: {info.key}"
-            self._of(info).recorder.record(info.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self.profile_of(info).recorder.record(info.pod, "Warning", "FailedScheduling", "Scheduling", note)
         elif not self.cache.is_assumed(info.uid):
             return False
         self.queue.done(info.uid)
@@ -274,7 +173,7 @@ class Scheduler:
         self.nominator.remove(cycle.pod.uid)
         taken: list[Plugin] = []
         try:
-            for plugin in self._of(cycle.pod).plugins:
+            for plugin in self.profile_of(cycle.pod).plugins:
                 if plugin.reserve is None or (state := cycle.active(plugin.name)) is None:
                     continue
                 taken.append(plugin)
@@ -293,7 +192,7 @@ class Scheduler:
         """What `take` did is undone: it was tried to see what would be."""
         info = cycle.pod
         self.cache.forget(info.uid)
-        for plugin in reversed(self._of(info).plugins):
+        for plugin in reversed(self.profile_of(info).plugins):
             state = cycle.active(plugin.name)
             if plugin.revert is not None and state is not None:
                 plugin.revert(state)
@@ -322,11 +221,11 @@ class Scheduler:
             await self._give_back(queued, cycle, unexpected(error))
         else:
             note = f"Successfully assigned {info.key} to {node.name}"
-            self._of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
+            self.profile_of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
 
     async def _pre_bind(self, cycle: Cycle, node: NodeInfo) -> None:
         """What is written before the binding. Raises SchedulingError."""
-        plugins = [p for p in self._of(cycle.pod).plugins if _writes(p, cycle.active(p.name))]
+        plugins = [p for p in self.profile_of(cycle.pod).plugins if _writes(p, cycle.active(p.name))]
         if plugins and self._expects:
             await self._pod_writer.nominate(cycle.pod.pod, node.name)
         for plugin in plugins:
@@ -338,7 +237,7 @@ class Scheduler:
 
     async def _give_back(self, queued: QueuedPod, cycle: Cycle, text: str) -> None:
         self.cache.forget(cycle.pod.uid)
-        await self._unreserve(cycle, self._of(cycle.pod).plugins)
+        await self._unreserve(cycle, self.profile_of(cycle.pod).plugins)
         self._watching.place_became_free(cycle.pod)
         self.failed(queued, text, (), nominated="")
 
@@ -360,7 +259,7 @@ class Scheduler:
         """Can something be done? The text of what was tried, and the node that was made free. Raises PluginError."""
         texts: list[str] = []
         nominated: str | None = None
-        for plugin in self._of(cycle.pod).plugins:
+        for plugin in self.profile_of(cycle.pod).plugins:
             if plugin.post_filter is None:
                 continue
             result = await plugin.post_filter(cycle, diagnosis)
@@ -400,11 +299,12 @@ class Scheduler:
             pod = current
             queued.info = PodInfo(current)
             self.queue.put_back(queued, plugins, backoff=backoff)
-        if nominated is not None:
+        if nominated is not None and self.queue.get(info.uid) is queued:
+            # A pod that went meanwhile waits for no node: nobody would ever take it off again.
             self.nominator.add(queued.info, nominated)
         if text != NO_NODES:
             log.debug("pod %s: %s", info.key, text)
-        self._of(info).recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", shortened(text))
+        self.profile_of(info).recorder.record(pod, "Warning", "FailedScheduling", "Scheduling", shortened(text))
         self._report(pod, "Unschedulable" if rejected else "SchedulerError", text, nominated)
 
     def _report(self, pod: Json, reason: str, text: str, nominated: str | None) -> None:

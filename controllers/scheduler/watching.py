@@ -197,6 +197,8 @@ class Watching:
         if is_finished(pod):
             if not is_finished(old):
                 self._pod_deleted(old)
+            # It may have ended on the way to its node.
+            self._cache.forget(pod["metadata"]["uid"])
             return
         before, node = old["spec"].get("nodeName"), pod["spec"].get("nodeName")
         info = PodInfo(pod)

@@ -253,10 +253,10 @@ NO = [
     ({"profiles": [{}, {}]}, "profiles: two have the schedulerName default-scheduler"),
     ({"profiles": [{"plugins": {"filters": {}}}]}, "profiles[0].plugins.filters: there is no such field"),
     ({"profiles": [profile({"filter": {"enabled": named("Mine")}})]}, "plugins.filter.enabled: there is no plugin Mine"),
-    ({"profiles": [profile({"multiPoint": {"enabled": named("TopologyPlacementGenerator")}})]}, "TopologyPlacementGenerator is not built"),
+    ({"profiles": [profile({"multiPoint": {"enabled": named("TopologyPlacementGenerator")}})]}, "there is no plugin TopologyPlacementGenerator, or its feature gate is off"),
     ({"profiles": [profile({"bind": {"disabled": named("*")}})]}, "DefaultBinder cannot be disabled"),
     ({"profiles": [profile({"preFilter": {"disabled": named("NodePorts")}})]}, "NodePorts needs preFilter for filter"),
-    ({"profiles": [profile(None, TopologyPlacementGenerator={})]}, "there is no plugin TopologyPlacementGenerator, or it is not built"),
+    ({"profiles": [profile(None, TopologyPlacementGenerator={})]}, "there is no plugin TopologyPlacementGenerator, or its feature gate is off"),
     ({"profiles": [profile(None, NodeAffinity={"addedAffinity": {"x": {}}})]}, "addedAffinity.x: there is no such field"),
     ({"profiles": [profile(None, NodeResourcesBalancedAllocation={"resources": [{"name": "cpu", "weight": 2}]})]},
      "resources[0].weight: must be 1"),
@@ -364,3 +364,16 @@ def test_at_start_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     done = subprocess.run(command(*flags), env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "--config is the scheduler's" in done.stderr
+
+
+def test_plugins_for_places_of_groups_are_configured_where_their_gate_is_on() -> None:
+    def gated(name: str) -> bool:
+        return name == "TopologyAwareWorkloadScheduling" or ENABLED(name)
+
+    points = {"disabled": named("*")}, {"enabled": named("TopologyPlacementGenerator")}
+    given = profile(dict(zip(("placementScore", "placementGenerate"), points, strict=True)))
+    cluster = Cluster()
+    parts = Parts(cache=cluster.cache, devices=cluster.devices, enabled=gated)
+    found = {plugin.name: plugin for plugin in arrange(default_plugins(parts), parse(document(given)).profiles[0])}
+    assert found["TopologyPlacementGenerator"].placements is not None
+    assert "PodGroupPodsCount" not in found

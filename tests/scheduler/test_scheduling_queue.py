@@ -201,3 +201,30 @@ def test_a_deleted_pod_is_not_handed_out_wherever_it_was() -> None:
         assert queue.idle
 
     run(scenario)
+
+
+def test_what_is_due_next_is_the_end_of_a_backoff_and_not_each_second_of_it() -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
+        queue.add(info("p"))
+        for longest in (2, 3, 5, 9, 11, 11):
+            await attempt(queue, ())
+            assert queue.due is not None
+            assert longest - 1.001 <= queue.due - asyncio.get_running_loop().time() <= longest
+
+    run(scenario)
+
+
+def test_nothing_is_due_when_the_pods_that_backed_off_are_gone_or_were_tried_early() -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
+        queue.add(info("failed", uid="failed"))
+        await attempt(queue, ())
+        queue.delete("failed")
+        assert queue.due is None
+        queue.add(info("rejected", uid="rejected"))
+        await attempt(queue, FIT)
+        queue.notify(node_added())
+        assert queue.due is not None
+        await attempt(queue, FIT)
+        assert queue.due is None
+
+    run(scenario)

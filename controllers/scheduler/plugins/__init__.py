@@ -11,7 +11,7 @@ from controllers.scheduler.arguments import DEFAULTS, Arguments
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.events import ClusterEvent, is_own
 from controllers.scheduler.framework import Plugin, Reads, pod_field
-from controllers.scheduler.gangs import gang_scheduling
+from controllers.scheduler.gangs import TOPOLOGY_GATE, Gangs, gang_scheduling, pods_count, topology_placement
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding, dynamic_resources
 from controllers.scheduler.plugins.interpod import NamespaceLabels, inter_pod_affinity
@@ -51,8 +51,7 @@ class Parts:
     binding: ClaimBinding | None = None
     volume_writer: VolumeWriter | None = None
     preemption: Preemption | None = None
-    gang_problem: Callable[[PodInfo], str | None] = lambda _: None
-    """Why a pod of a gang is not tried yet."""
+    gangs: Gangs | None = None
     arguments: Arguments = DEFAULTS
     enabled: Callable[[str], bool] = Features().enabled
     """Feature gates by name."""
@@ -84,7 +83,8 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         default_preemption(parts.preemption),
         balanced_allocation(parts.arguments),
         image_locality(parts.cache),
-        gang_scheduling(parts.gang_problem) if enabled("GangScheduling") else None,
+        gang_scheduling(parts.gangs.problem if parts.gangs else lambda _: None) if enabled("GangScheduling") else None,
         NODE_DECLARED_FEATURES if enabled("NodeDeclaredFeatures") else None,
+        *((topology_placement(parts.gangs), pods_count(parts.gangs)) if enabled(TOPOLOGY_GATE) else ()),
     ]
     return tuple(plugin for plugin in plugins if plugin is not None)

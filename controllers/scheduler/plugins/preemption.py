@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from apiserver.api.selectors import from_object
 from apiserver.api.status import StatusError
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.arguments import Arguments
+from controllers.scheduler.budgets import Budgets
 from controllers.scheduler.evictions import REASON, Evictions
 from controllers.scheduler.framework import Cycle, Plugin, PluginError, PostFilterResult, Reads
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
@@ -33,6 +33,8 @@ NO_VICTIMS = Rejection(NAME, ("No preemption victims found for incoming pod",))
 
 #: Pods would be removed in one part of the cluster after the other.
 _PLACED = "not eligible due to placement-based pod group scheduling limitation"
+#: Room is made for all of its group together.
+_GROUPED = "not eligible due to workload aware preemption enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,20 @@ class Candidate:
     def started(self) -> str:
         """When the first of the most important victims started."""
         highest = self.victims[0].priority
-        return min(_started(victim) for victim in self.victims if victim.priority == highest)
+        return min(started(victim) for victim in self.victims if victim.priority == highest)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What preemption would do for a pod."""
+
+    text: str = ""
+    """Why it does nothing."""
+    eligible: bool = True
+    """Whether it looked for pods at all."""
+    chosen: Candidate | None = None
+    rejections: Mapping[str, Rejection] = field(default_factory=dict)
+    """Why it does not help on nodes that were looked at."""
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate:
@@ -76,7 +91,11 @@ class Preemption:
         budgets: Callable[[], Sequence[Json]],
         choice: random.Random,
         arguments: Arguments,
+        *,
+        for_groups: bool = False,
     ) -> None:
+        """`for_groups`: room for a pod of a group is made for its group alone (gate WorkloadAwarePreemption)."""
+        self._for_groups = for_groups
         self._percentage, self._at_least = arguments.candidates_percentage, arguments.candidates_at_least
         self._evictions, self._cache, self._nominator = evictions, cache, nominator
         self._budgets, self._choice = budgets, choice
@@ -89,16 +108,25 @@ class Preemption:
             raise PluginError(str(error)) from error
 
     async def _run(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        problem = _PLACED if cycle.within is not None else self._ineligible(cycle.pod, diagnosis)
-        if problem:
-            return PostFilterResult(f"preemption: {problem}")
+        plan = await self.plan(cycle, diagnosis)
+        if plan.chosen is None:
+            return PostFilterResult(f"preemption: {plan.text}", nominated="" if plan.eligible else None)
+        await self._evictions.make_room(cycle.pod, plan.chosen.node, plan.chosen.victims)
+        return PostFilterResult(nominated=plan.chosen.node, final=True)
+
+    async def plan(self, cycle: Cycle, diagnosis: Diagnosis) -> Plan:
+        """Who would have to go, and from where; nothing is written. Raises SchedulingError."""
+        if cycle.within is not None:
+            return Plan(_PLACED, eligible=False)
+        if self._for_groups and cycle.pod.spec.get("schedulingGroup"):
+            return Plan(_GROUPED, eligible=False)
+        if problem := self._ineligible(cycle.pod, diagnosis):
+            return Plan(problem, eligible=False)
         outcome = Diagnosis(diagnosis.nodes, absent=NOT_HELPFUL)
         candidates = await self._candidates(cycle, diagnosis, outcome)
         if not candidates:
-            return PostFilterResult(f"preemption: {outcome.text}", nominated="")
-        chosen = best(candidates)
-        await self._evictions.make_room(cycle.pod, chosen.node, chosen.victims)
-        return PostFilterResult(nominated=chosen.node, final=True)
+            return Plan(outcome.text, rejections=outcome.rejections)
+        return Plan(chosen=best(candidates), rejections=outcome.rejections)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         if pod.spec.get("preemptionPolicy") == "Never":
@@ -190,29 +218,20 @@ class _Trial:
 
 def _importance(pod: PodInfo) -> tuple[int, str]:
     """The order of pods, the most important first: higher priority, then an earlier start."""
-    return -pod.priority, _started(pod)
+    return -pod.priority, started(pod)
 
 
 def _by_budgets(pods: Sequence[PodInfo], budgets: Sequence[Json]) -> tuple[list[PodInfo], list[PodInfo]]:
     """Pods whose end would violate a disruption budget, the earlier ones gone, and the others."""
-    left = [(budget, from_object(budget["spec"].get("selector"))) for budget in budgets]
-    allowed = {id(budget): (budget.get("status") or {}).get("disruptionsAllowed", 0) for budget in budgets}
+    left = Budgets(budgets)
     violating: list[PodInfo] = []
     free: list[PodInfo] = []
     for pod in pods:
-        violates = False
-        for budget, selector in left if pod.labels else ():
-            if budget["metadata"]["namespace"] != pod.namespace or selector.empty or not selector.matches(pod.labels):
-                continue
-            if pod.name in ((budget.get("status") or {}).get("disruptedPods") or {}):
-                continue
-            allowed[id(budget)] -= 1
-            violates |= allowed[id(budget)] < 0
-        (violating if violates else free).append(pod)
+        (violating if list(left.violated_by(pod)) else free).append(pod)
     return violating, free
 
 
-def _started(pod: PodInfo) -> str:
+def started(pod: PodInfo) -> str:
     """When the pod started; one that has not counts as just started."""
     return (pod.pod.get("status") or {}).get("startTime") or "9999"
 

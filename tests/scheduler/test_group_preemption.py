@@ -1,0 +1,167 @@
+"""Room for a group of pods is made as a whole (gate WorkloadAwarePreemption): who ends, and who may stay."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from controllers.runtime.kinds import DISRUPTION_BUDGETS, POD_GROUPS, PODS
+from tests.scheduler.objects import a_node, a_pod
+from tests.scheduler.situations import PRIORITY_CLASSES, priority_class
+from tests.scheduler.test_gangs import condition, group, member, nodes
+from tests.scheduler.world import World, scheduled
+from tests.support.virtual import passes, run
+
+Json = dict[str, Any]
+GATES = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
+NOT_ALONE = "preemption: not eligible due to workload aware preemption enabled"
+Scenario = Callable[[World], Awaitable[None]]
+
+
+def low(name: str, cpu: str = "2", **spec: Any) -> Json:
+    """A pod that is in the way; it ends at once."""
+    more = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0, **spec}
+    return a_pod(name, requests={"cpu": cpu}, **more)
+
+
+def in_a_cluster(scenario: Scenario, gates: str = GATES) -> None:
+    """Two nodes of four cores."""
+
+    async def play() -> None:
+        async with World("scheduler", gates=gates) as world:
+            await world.create(PRIORITY_CLASSES, priority_class("low", 5), priority_class("high", 100))
+            await world.add_nodes(a_node("n1"), a_node("n2"))
+            await scenario(world)
+
+    run(play)
+
+
+async def place(world: World, *pods: Json) -> None:
+    await world.create(PODS, *pods)
+    for pod in pods:
+        await world.bound(pod["metadata"]["name"])
+
+
+async def want(world: World, cpu: str, count: int = 2, **spec: Any) -> None:
+    """A gang of high priority."""
+    await world.create(POD_GROUPS, group(count=count, priorityClassName="high", **spec.pop("group", {})))
+    await world.create(PODS, *(member(f"m{n}", cpu, priorityClassName="high", **spec) for n in range(count)))
+
+
+async def left(world: World) -> list[str]:
+    return sorted(name for name in await nodes(world) if not name.startswith("m"))
+
+
+def test_as_few_end_as_the_group_needs_and_then_all_of_it_is_bound() -> None:
+    async def scenario(world: World) -> None:
+        await place(world, low("a"), low("b"), low("c"), low("d", cpu="1"))
+        await want(world, "3")
+        await passes(1)
+        found = await condition(world)
+        assert (found["status"], found["reason"], found["message"]) == (
+            "False",
+            "Unschedulable",
+            "pod group is unschedulable",
+        )
+        waiting = [scheduled(await world.client.get(PODS, f"m{n}", "ns"))["message"] for n in range(2)]
+        why = f"2 Insufficient cpu. no new claims to deallocate, {NOT_ALONE}"
+        assert all(text.endswith(why) for text in waiting)
+        for name in ("m0", "m1"):
+            await world.bound(name)
+        # Three cores of four on each node: beside a member one core is left, which is what the smallest asks for.
+        assert await left(world) == ["d"]
+        assert (await condition(world))["status"] == "True"
+
+    in_a_cluster(scenario)
+
+
+def test_nobody_ends_for_a_group_that_would_not_fit_even_then() -> None:
+    async def scenario(world: World) -> None:
+        await place(world, low("a"), low("b"))
+        await want(world, "3", count=3)
+        await passes(1)
+        twice = "pod group is unschedulable, pod group is unschedulable"
+        assert (await condition(world))["message"] == twice
+        assert await left(world) == ["a", "b"]
+
+    in_a_cluster(scenario)
+
+
+def test_a_group_that_is_disrupted_as_a_whole_ends_as_a_whole() -> None:
+    async def scenario(world: World) -> None:
+        whole = group("victims", priorityClassName="low", disruptionMode="PodGroup")
+        single = group("singles", priorityClassName="low", disruptionMode="Pod")
+        await world.create(POD_GROUPS, whole, single)
+        victims = [low(f"v{n}", "2", schedulingGroup={"podGroupName": "victims"}) for n in range(2)]
+        singles = [low(f"s{n}", "2", schedulingGroup={"podGroupName": "singles"}) for n in range(2)]
+        await place(world, *victims, *singles)
+        await want(world, "2", count=1)
+        await world.bound("m0")
+        # One pod has to go. A group is more important than less of one: of the singles one goes.
+        remaining = await left(world)
+        assert remaining[1:] == ["v0", "v1"]
+        assert remaining[0] in ("s0", "s1")
+        await world.client.delete(PODS, "m0", "ns", grace_period=0)
+        await world.client.delete(PODS, remaining[0], "ns", grace_period=0)
+        await world.create(POD_GROUPS, group("next", 3, priorityClassName="high"))
+        await world.create(PODS, *(member(f"mn{n}", of="next", cpu="2", priorityClassName="high") for n in range(3)))
+        for number in range(3):
+            await world.bound(f"mn{number}")
+        assert await left(world) == []
+
+    in_a_cluster(scenario)
+
+
+def test_pods_that_a_budget_protects_stay_where_others_can_go() -> None:
+    async def scenario(world: World) -> None:
+        kept = low("kept", "4", labels={"app": "kept"})
+        await place(world, kept, low("other", "4"))
+        await world.create(DISRUPTION_BUDGETS, _budget())
+        await want(world, "2")
+        for name in ("m0", "m1"):
+            await world.bound(name)
+        assert await left(world) == ["kept"]
+
+    in_a_cluster(scenario)
+
+
+def _budget() -> Json:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
+    metadata = {"name": "b", "namespace": "ns"}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"preemptionPolicy": "Never"}, "not eligible due to preemptionPolicy=Never."),
+        ({"group": {"priorityClassName": "low"}}, "No preemption victims found for incoming preemptor"),
+    ],
+)
+def test_why_no_room_is_made_stands_in_the_condition_of_the_group(spec: Json, why: str) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PRIORITY_CLASSES, {**priority_class("never", 100), "preemptionPolicy": "Never"})
+        await place(world, low("a", "4"), low("b", "4"))
+        given = dict(spec)
+        class_name = "never" if given.pop("preemptionPolicy", "") else "high"
+        of_group = given.pop("group", {"priorityClassName": class_name})
+        await world.create(POD_GROUPS, group(count=1, **of_group))
+        await world.create(PODS, member("m0", priorityClassName=class_name))
+        await passes(1)
+        assert (await condition(world))["message"] == f"pod group is unschedulable, {why}"
+        assert await left(world) == ["a", "b"]
+
+    in_a_cluster(scenario)
+
+
+def test_without_the_gate_each_member_makes_room_for_itself() -> None:
+    async def scenario(world: World) -> None:
+        await place(world, low("a", "4"), low("b", "4"))
+        await world.create(POD_GROUPS, group(count=1))
+        await world.create(PODS, member("m0", priorityClassName="high"))
+        await world.bound("m0")
+        assert len(await left(world)) == 1
+
+    in_a_cluster(scenario, "GenericWorkload=true,GangScheduling=true")
