@@ -129,7 +129,8 @@ def table(found: Json) -> str:
         for group in pod["nodes"]:
             place = (f"{pod['namespace']}/{pod['name']}", str(len(group["nodes"])), group["nodes"][0])
             if not group["requests"]:
-                rows.append((*place, "-", "-", "-", "-", "; ".join(group["reasons"]) or "fits"))
+                said = "; ".join([*group["reasons"], *group["details"]])
+                rows.append((*place, "-", "-", "-", "-", said or "fits"))
             for request in group["requests"]:
                 reasons = ", ".join(f"{reason['count']} {reason['kind']}" for reason in request["reasons"])
                 counts = (str(request["devices"]), str(request["usable"]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import combinations
 from time import monotonic
 from typing import Any, Final
@@ -16,10 +15,11 @@ from typing import Any, Final
 from controllers.allocator.explain import Explanation
 from controllers.claims import claim_names
 from controllers.explain.findings import Possible, plural
-from controllers.explain.world import Edit, Trial, World
-from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of
+from controllers.explain.nodechanges import Change, node_changes
+from controllers.explain.world import Trial, World
+from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES, Json, key_of
 
-__all__ = ["Change", "Changes"]
+__all__ = ["Changes"]
 
 #: Sets of changes that are shown, of each sort.
 _SHOWN: Final = 3
@@ -29,16 +29,6 @@ _PAIRS: Final = 100
 _MOST_DEVICES: Final = 32
 #: What makes another device one like it.
 _COPIED: Final = ("attributes", "capacity", "allowMultipleAllocations")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change. `sort` groups those of which a few examples are enough; `pod` is the pod itself where it changes."""
-
-    sort: str
-    text: str
-    edits: tuple[Edit, ...] = ()
-    pod: Json | None = None
 
 
 class Changes:
@@ -54,7 +44,12 @@ class Changes:
     def find(self) -> list[Possible]:
         """Sets of changes that help, the smallest there are."""
         frees = list(self._frees())
-        singles: list[Change] = [*frees, *self._tolerations(), *self._more_devices(1), *self._nodes()]
+        singles: list[Change] = [
+            *frees,
+            *self._tolerations(),
+            *self._more_devices(1),
+            *node_changes(self._world, self._trial),
+        ]
         found = self._try(((change,) for change in singles), by_sort=True)
         if found:
             # What one device does not do several may: another way out.
@@ -83,9 +78,13 @@ class Changes:
         """The node on which the pod fits after these changes; "" for none."""
         self.tried += 1
         pod = next((change.pod for change in changes if change.pod is not None), self._trial.pod.pod)
+        preempts = any(change.preempts for change in changes)
         with self._world.as_if([edit for change in changes for edit in change.edits]):
-            fitting = self._world.try_pod(pod, first=True).fitting
-        return fitting[0].name if fitting else ""
+            trial = self._world.try_pod(pod, first=True)
+            chosen = self._world.preemption(trial).chosen if preempts and not trial.fitting else None
+        if chosen is not None:
+            return f"{chosen.node} once {', '.join(victim.key for victim in chosen.victims)} has ended for it"
+        return trial.fitting[0].name if trial.fitting else ""
 
     # Claims that hold devices
 
@@ -208,49 +207,6 @@ class Changes:
         if device is None or device.get("consumesCounters"):
             return None, ""
         return {field: device[field] for field in _COPIED if field in device}, _kind(device)
-
-    # Nodes
-
-    def _nodes(self) -> Iterator[Change]:
-        """What other plugins than that of devices have against nodes."""
-        sorts: set[tuple[str, tuple[str, ...]]] = set()
-        for name, rejection in self._trial.diagnosis.rejections.items():
-            if (rejection.plugin, rejection.reasons) in sorts:
-                continue
-            sorts.add((rejection.plugin, rejection.reasons))
-            node = self._world.scheduler.cache.nodes[name].node or {}
-            if rejection.plugin == "NodeUnschedulable":
-                opened = {**node, "spec": {key: v for key, v in node["spec"].items() if key != "unschedulable"}}
-                yield Change("node", f"uncordon node {name}", ((NODES, name, opened),))
-            elif rejection.plugin == "TaintToleration":
-                yield from self._node_taints(node)
-            elif rejection.plugin == "NodeAffinity" and (wanted := self._trial.pod.spec.get("nodeSelector")):
-                labels = {**(node["metadata"].get("labels") or {}), **wanted}
-                labelled = {**node, "metadata": {**node["metadata"], "labels": labels}}
-                text = ", ".join(f"{key}={value}" for key, value in wanted.items())
-                yield Change("node", f"label node {name} {text}", ((NODES, name, labelled),))
-            elif rejection.plugin == "NodeResourcesFit":
-                yield from self._fewer_pods(name)
-
-    def _node_taints(self, node: Json) -> Iterator[Change]:
-        pod = self._trial.pod.pod
-        for taint in node["spec"].get("taints") or ():
-            toleration = {
-                "key": taint["key"],
-                "operator": "Equal",
-                "value": taint.get("value", ""),
-                "effect": taint["effect"],
-            }
-            tolerations = [*(pod["spec"].get("tolerations") or ()), toleration]
-            tolerating = {**pod, "spec": {**pod["spec"], "tolerations": tolerations}}
-            text = f"{taint['key']}={taint['value']}" if taint.get("value") else taint["key"]
-            yield Change("node", f"tolerate the taint {text}:{taint['effect']} of nodes in the pod", pod=tolerating)
-
-    def _fewer_pods(self, node: str) -> Iterator[Change]:
-        """The pods of a node that could go, the least important first."""
-        pods = sorted(self._world.scheduler.cache.nodes[node].pods.values(), key=lambda pod: (pod.priority, pod.key))
-        for pod in pods[:_PAIRS]:
-            yield Change("pod", f"end pod {pod.key} on node {node}", ((PODS, pod.key, None),))
 
 
 def without_allocation(claim: Json) -> Json:

@@ -8,7 +8,17 @@ from typing import Any, Final
 
 from controllers.allocator.explain import NearestMiss, RequestExplanation
 
-__all__ = ["ClaimState", "NodeGroup", "PodFindings", "Possible", "QueueState", "columns", "plural"]
+__all__ = [
+    "ClaimState",
+    "NodeGroup",
+    "PodFindings",
+    "Possible",
+    "PreemptionState",
+    "QueueState",
+    "VolumeClaimState",
+    "columns",
+    "plural",
+]
 
 Json = dict[str, Any]
 #: Nodes of a group that are named in words.
@@ -61,6 +71,29 @@ class ClaimState:
 
 
 @dataclass(slots=True)
+class VolumeClaimState:
+    """A claim on a volume. `state`: bound, waiting (for its first consumer), unbound, missing or lost."""
+
+    name: str
+    state: str
+    size: str = ""
+    storage_class: str = ""
+    volume: str = ""
+    why: str = ""
+    """Of one that is not bound and ought to be: what is known."""
+
+    @property
+    def text(self) -> str:
+        what = {
+            "bound": f"is bound to {self.volume}",
+            "waiting": f"waits for its first consumer ({self.size} of class {self.storage_class})",
+            "unbound": f"is not bound ({self.size} of class {self.storage_class or 'none'})",
+            "lost": f"has lost its volume {self.volume}",
+        }.get(self.state, f"is {self.state}")
+        return f"volume claim {self.name} {what}" + (f": {self.why}" if self.why else "")
+
+
+@dataclass(slots=True)
 class NodeGroup:
     """Nodes that say the same. `plugin` is who rejects; the requests are those of the first of them."""
 
@@ -72,12 +105,15 @@ class NodeGroup:
     unusable_pools: dict[str, str] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     """Devices by the claim that has them, on all of the nodes."""
+    details: list[str] = field(default_factory=list)
+    """What is behind the reasons on the first of them."""
 
     @property
     def lines(self) -> list[str]:
         named = ", ".join(self.nodes[:_NAMED]) + (", …" if len(self.nodes) > _NAMED else "")
         said = "; ".join(self.reasons) if self.reasons else "fits"
         lines = [f"{plural(len(self.nodes), 'node')} ({named}): {said}" + (f" [{self.plugin}]" if self.plugin else "")]
+        lines += [f"  {'on ' + self.nodes[0] + ': ' if len(self.nodes) > 1 else ''}{detail}" for detail in self.details]
         first = f"on {self.nodes[0]}, as on the others: " if len(self.nodes) > 1 else ""
         lines += [f"  pool {pool}: {reason}" for pool, reason in self.unusable_pools.items()]
         lines += [f"  {first}{request.text}" for request in self.requests]
@@ -90,6 +126,29 @@ class NodeGroup:
         if self.nearest_miss is not None:
             lines.append(f"  nearest miss: {self.nearest_miss.text}")
         return lines
+
+
+@dataclass(slots=True)
+class PreemptionState:
+    """What preemption would do for the pod: the pods that would end on a node, or why none."""
+
+    text: str
+    """The scheduler's words where nobody would end."""
+    node: str = ""
+    victims: list[str] = field(default_factory=list)
+    violations: int = 0
+    """How many of them a disruption budget would keep."""
+    nodes: dict[str, int] = field(default_factory=dict)
+    """Why it does not help: nodes by reason."""
+
+    @property
+    def line(self) -> str:
+        if self.victims:
+            against = f", {self.violations} of them against a disruption budget" if self.violations else ""
+            victims = f"{plural(len(self.victims), 'pod')} would end on node {self.node} ({', '.join(self.victims)})"
+            return f"preemption: {victims}{against}"
+        why = "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in self.nodes.items())
+        return f"preemption: nobody would end: {why or self.text}"
 
 
 @dataclass(slots=True)
@@ -116,7 +175,9 @@ class PodFindings:
     queue: QueueState | None = None
     wakes: list[str] = field(default_factory=list)
     claims: list[ClaimState] = field(default_factory=list)
+    volumes: list[VolumeClaimState] = field(default_factory=list)
     nodes: list[NodeGroup] = field(default_factory=list)
+    preemption: PreemptionState | None = None
     absent: list[str] = field(default_factory=list)
     changes: list[Possible] = field(default_factory=list)
     tried: int = 0
@@ -135,8 +196,11 @@ class PodFindings:
         if self.queue is not None:
             lines.append(f"queue: {self.queue.text}")
         lines += [claim.text for claim in self.claims]
+        lines += [claim.text for claim in self.volumes]
         for group in self.nodes:
             lines += group.lines
+        if self.preemption is not None:
+            lines.append(self.preemption.line)
         lines += self.absent
         lines += _changes(self)
         if self.wakes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -10,19 +11,22 @@ from apiserver.api.times import timestamp
 from controllers.allocator.explain import Explanation, RequestExplanation
 from controllers.claims import ClaimReferenceError, claim_reference
 from controllers.explain.changes import Changes
-from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, QueueState
+from controllers.explain.details import details
+from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, PreemptionState, QueueState
+from controllers.explain.storage import claim_states
 from controllers.explain.world import Trial, World
 from controllers.runtime.kinds import RESOURCE_CLAIMS, Json
 from controllers.scheduler.claimstate import results_of
 from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
 from controllers.scheduler.events import ClusterEvent
 from controllers.scheduler.framework import hints_of
+from controllers.scheduler.plugins.preemption import NOT_HELPFUL
 from controllers.scheduler.queue import Place, QueuedPod
 
 __all__ = ["explain_pod", "queue_state"]
 
 #: What wakes a pod, in words.
-_EVENTS: Final = {
+WAKES: Final = {
     ClusterEvent.NODE_ADD: "a node is added",
     ClusterEvent.NODE_ALLOCATABLE: "what a node can allocate changes",
     ClusterEvent.NODE_LABEL: "labels of a node change",
@@ -46,6 +50,19 @@ _EVENTS: Final = {
     ClusterEvent.SLICE_ADD: "devices are added",
     ClusterEvent.SLICE_UPDATE: "devices change",
     ClusterEvent.POD_GROUP_ADD: "its pod group is created",
+    ClusterEvent.GROUP_MEMBER_ADD: "another pod of its group comes",
+    ClusterEvent.VOLUME_CLAIM_ADD: "its volume claim is created",
+    ClusterEvent.VOLUME_CLAIM_UPDATE: "its volume claim changes",
+    ClusterEvent.VOLUME_ADD: "a volume is added",
+    ClusterEvent.VOLUME_UPDATE: "a volume changes",
+    ClusterEvent.STORAGE_CLASS_ADD: "a storage class is added",
+    ClusterEvent.STORAGE_CLASS_UPDATE: "a storage class changes",
+    ClusterEvent.CSI_NODE_ADD: "a node's volume drivers become known",
+    ClusterEvent.CSI_NODE_UPDATE: "a node's volume drivers change",
+    ClusterEvent.CSI_DRIVER_UPDATE: "a volume driver changes",
+    ClusterEvent.STORAGE_CAPACITY_ADD: "room for volumes becomes known",
+    ClusterEvent.STORAGE_CAPACITY_UPDATE: "room for volumes changes",
+    ClusterEvent.VOLUME_ATTACHMENT_DELETE: "a volume is detached",
 }
 _PLACES: Final = {
     Place.ACTIVE: "about to be tried",
@@ -68,6 +85,7 @@ def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> Pod
     """`queue` is known where the scheduler runs in the same process."""
     metadata, spec = pod["metadata"], pod["spec"]
     found = PodFindings(metadata["namespace"], metadata["name"], "", "", queue, claims=list(_claims(world, pod)))
+    found.volumes = list(claim_states(world, pod))
     found.unread = dict(world.unread)
     phase = (pod.get("status") or {}).get("phase", "Pending")
     if spec.get("nodeName"):
@@ -83,11 +101,12 @@ def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> Pod
     found.verdict = "fits" if trial.fitting else "gated" if trial.gated_by else "unschedulable"
     found.text = f"best on {trial.fitting[0].name}" if trial.fitting else trial.text
     explained = _explanations(world, trial)
-    found.nodes = _groups(trial, explained)
+    found.nodes = _groups(world, trial, explained)
     if not trial.fitting:
         found.wakes = list(_wakes(world, trial))
         found.absent = list(_absent(world, trial))
         if not trial.gated_by:
+            found.preemption = _preemption(world, trial)
             changes = Changes(world, trial, explained)
             found.changes = changes.find()
             found.tried = changes.tried
@@ -128,7 +147,19 @@ def _explanations(world: World, trial: Trial) -> dict[str, Explanation]:
     }
 
 
-def _groups(trial: Trial, explained: dict[str, Explanation]) -> list[NodeGroup]:
+def _preemption(world: World, trial: Trial) -> PreemptionState:
+    plan = world.preemption(trial)
+    if plan.chosen is None:
+        reasons = Counter(reason for rejection in plan.rejections.values() for reason in rejection.reasons)
+        asked = [node for node in world.nodes if node.name not in plan.rejections] if plan.eligible else []
+        if asked:
+            reasons[NOT_HELPFUL.reasons[0]] += len(asked)
+        return PreemptionState(plan.text, nodes=dict(reasons))
+    chosen = plan.chosen
+    return PreemptionState("", chosen.node, [victim.key for victim in chosen.victims], chosen.violations)
+
+
+def _groups(world: World, trial: Trial, explained: dict[str, Explanation]) -> list[NodeGroup]:
     """The largest first; those that fit before."""
     groups: dict[object, NodeGroup] = {}
     refused = trial.diagnosis.rejections
@@ -144,6 +175,8 @@ def _groups(trial: Trial, explained: dict[str, Explanation]) -> list[NodeGroup]:
         group = groups.get(key)
         if group is None:
             group = groups[key] = NodeGroup([], plugin, reasons)
+            if rejection is not None:
+                group.details = details(world, trial, world.scheduler.cache.nodes[node], rejection)
             if explanation is not None:
                 group.requests, group.nearest_miss = explanation.requests, explanation.nearest_miss
                 group.unusable_pools = explanation.unusable_pools
@@ -175,7 +208,7 @@ def _wakes(world: World, trial: Trial) -> Iterator[str]:
     events: Iterable[ClusterEvent] = (
         event for event in ClusterEvent if any(event in hints.get(name, {}) for name in trial.plugins)
     )
-    return (_EVENTS[event] for event in events)
+    return (WAKES[event] for event in events)
 
 
 def _absent(world: World, trial: Trial) -> Iterator[str]:

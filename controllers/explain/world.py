@@ -11,9 +11,10 @@ is only imagined reaches it like one that was watched. Its queue holds the pods 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from controllers.allocator import PodAllocator
 from controllers.options import Options
@@ -28,12 +29,15 @@ from controllers.scheduler.dynamic import DynamicState
 from controllers.scheduler.framework import Cycle, PluginError
 from controllers.scheduler.gangs import NAME as GANG_SCHEDULING
 from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.plugins.preemption import NAME as PREEMPTION
+from controllers.scheduler.plugins.preemption import Plan
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.scheduler import Scheduler
 from controllers.scheduler.status import NO_NODES, Diagnosis, Rejection, SchedulingError
 
-__all__ = ["Edit", "Trial", "World"]
+__all__ = ["Edit", "Trial", "World", "finish"]
 
+T = TypeVar("T")
 #: A change: the object of this key becomes another, or goes.
 Edit = tuple[Kind, str, Json | None]
 
@@ -83,6 +87,16 @@ class Trial:
         return next(
             (v.allocator for v in variants if v.special is not None), variants[0].allocator if variants else None
         )
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """The result of something that waits for nobody, and would only let others have their turn."""
+    try:
+        while True:
+            work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
 
 
 class World:
@@ -162,6 +176,18 @@ class World:
         except (SchedulingError, PluginError) as error:
             trial.error = str(error)
         return trial
+
+    def preemption(self, trial: Trial) -> Plan:
+        """Whom the scheduler would end for a pod that fits nowhere; nobody ends."""
+        profile = self.scheduler.profile_of(trial.pod)
+        if profile.preemption is None:
+            return Plan(f"{PREEMPTION} is off", eligible=False)
+        if trial.gated_by or trial.error:
+            return Plan("not tried", eligible=False)
+        try:
+            return finish(profile.preemption.plan(trial.cycle, trial.diagnosis))
+        except SchedulingError as error:
+            return Plan(str(error), eligible=False)
 
     def _gate(self, plugin: str, pod: Json) -> str:
         if plugin == DYNAMIC_RESOURCES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,22 @@ from controllers.explain.__main__ import main, table
 from controllers.explain.things import NotThereError, explain
 from controllers.explain.world import World
 from controllers.options import Options
-from controllers.runtime.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind, key_of
+from controllers.runtime.kinds import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    DEVICE_CLASSES,
+    DISRUPTION_BUDGETS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Kind,
+    key_of,
+)
 from kubedra import ControlPlane
 
 Json = dict[str, Any]
@@ -64,10 +80,12 @@ def pod(name: str = "p", claims: tuple[str, ...] = ("wanted",), cpu: str = "1", 
     }
 
 
-def world(**objects: list[Json]) -> World:
-    made = World.empty(Options(seed=0))
+def world(gates: Mapping[str, bool] | None = None, **objects: list[Json]) -> World:
+    made = World.empty(Options(seed=0, gates=gates or {}))
     kinds: dict[str, Kind] = {
         "classes": DEVICE_CLASSES, "nodes": NODES, "slices": RESOURCE_SLICES, "claims": RESOURCE_CLAIMS, "pods": PODS,
+        "storage_classes": STORAGE_CLASSES, "volumes": VOLUMES, "volume_claims": VOLUME_CLAIMS, "csi_nodes": CSI_NODES,
+        "csi_drivers": CSI_DRIVERS, "budgets": DISRUPTION_BUDGETS, "groups": POD_GROUPS,
     }  # fmt: skip
     objects = {"classes": [{"metadata": meta("gpu"), "spec": {}}], **objects}
     for name, kind in kinds.items():
@@ -192,7 +210,12 @@ def test_what_other_plugins_reject_has_ways_out_too(nodes: list[Json], waiting: 
 def test_pods_that_could_end_are_named_the_least_important_first():
     running = [pod(f"r{n}", claims=(), cpu="3", nodeName="n", priority=2 - n) for n in range(1)]
     found = of_pod(world(nodes=[node("n")], pods=[pod(claims=(), cpu="2"), *running]))
-    assert changes(found) == ["end pod ns/r0 on node n"]
+    assert changes(found) == [
+        "end pod ns/r0 on node n",
+        "ask for no more than 1 cpu",
+        "one node more like n",
+        "a priority above 2 (it has 0)",
+    ]
     assert "Insufficient cpu" in found["text"]
 
 
@@ -336,7 +359,7 @@ def test_a_table_has_a_line_for_each_request():
     assert [line.split() for line in table(of_pod(made)).splitlines()] == [
         ["POD", "NODES", "FIRST", "CLAIM", "REQUEST", "DEVICES", "USABLE", "RULED", "OUT"],
         ["ns/p", "1", "n", "ns/wanted", "r", "2", "1", "1", "allocated"],
-        ["ns/p", "1", "c", "-", "-", "-", "-", "node(s)", "were", "unschedulable"],
+        ["ns/p", "1", "c", "-", "-", "-", "-", "node(s)", "were", "unschedulable;", "it", "is", "cordoned"],
     ]
 
 

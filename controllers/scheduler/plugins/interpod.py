@@ -69,6 +69,41 @@ class InterPodState:
                     return UNWANTED
         return None
 
+    def in_the_way(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[PodInfo]:
+        """The pods of these nodes from which the pod wants to be far on that node, or that want it to be far."""
+        found = []
+        for other_node in nodes:
+            labels = other_node.labels
+            for other in other_node.pods.values():
+                mine = (
+                    t
+                    for t in self._pod.required_anti_affinity
+                    if t.matches(other.pod, self._labels_of(other.namespace))
+                )
+                theirs = (t for t in other.required_anti_affinity if t.matches(self._pod.pod, self._own_labels))
+                keys = [term.topology_key for terms in (mine, theirs) for term in terms]
+                if any(key in labels and labels[key] == node.labels.get(key) for key in keys):
+                    found.append(other)
+        return found
+
+    def words(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[str]:
+        """What the terms make of a node that they refuse."""
+        if not self._is_near(node):
+            return [why for term in self._pod.required_affinity if (why := self._lacks(term, node))]
+        return [
+            f"{'its' if self._far else 'their'} anti-affinity keeps it apart from pod {other.key}"
+            for other in self.in_the_way(node, nodes)
+        ]
+
+    def _lacks(self, term: Term, node: NodeInfo) -> str:
+        value, key = node.labels.get(term.topology_key), term.topology_key
+        if value is None:
+            return f"the node has no label {key}"
+        if self._near.get((key, value), 0) > 0:
+            return ""
+        others = " that match all of its terms" if len(self._pod.required_affinity) > 1 else f" with {term.selector}"
+        return f"no pods{others} run in {key}={value}"
+
     def _is_near(self, node: NodeInfo) -> bool:
         terms = self._pod.required_affinity
         found = True

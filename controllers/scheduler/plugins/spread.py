@@ -128,12 +128,34 @@ class SpreadState:
             value = node.labels.get(constraint.key)
             if value is None:
                 return UNLABELLED
-            enough = len(counts) >= constraint.min_domains
-            lowest = min(counts.values(), default=2**31 - 1) if enough else 0
             own = 1 if constraint.selector.matches(labels) else 0
-            if counts.get(value, 0) + own - lowest > constraint.max_skew:
+            if counts.get(value, 0) + own - _lowest(constraint, counts) > constraint.max_skew:
                 return SKEWED
         return None
+
+    def words(self, node: NodeInfo) -> list[str]:
+        """What the constraints make of a node that they refuse."""
+        found = []
+        own = self._pod.pod["metadata"].get("labels")
+        for constraint, counts in zip(self._constraints, self._counts, strict=True):
+            value, key = node.labels.get(constraint.key), constraint.key
+            if value is None:
+                found.append(f"the node has no label {key}")
+                break
+            lowest = _lowest(constraint, counts)
+            itself = " and itself" if constraint.selector.matches(own) else ""
+            if counts.get(value, 0) + bool(itself) - lowest > constraint.max_skew:
+                pods = f"{counts.get(value, 0)} of its pods{itself}"
+                least = f"the emptiest {key} has {lowest}"
+                if len(counts) < constraint.min_domains:
+                    least = f"there are {len(counts)} of {constraint.min_domains} wanted values of {key}"
+                found.append(f"{key}={value} would have {pods}, {least}: more than maxSkew {constraint.max_skew} apart")
+        return found
+
+
+def _lowest(constraint: Constraint, counts: Counter[str]) -> int:
+    """How many pods the emptiest domain has; 0 while there are too few domains."""
+    return min(counts.values(), default=2**31 - 1) if len(counts) >= constraint.min_domains else 0
 
 
 def scores(pod: PodInfo, wanted: list[Constraint], nodes: list[NodeInfo], cache: Cache, all_keys: bool) -> list[int]:

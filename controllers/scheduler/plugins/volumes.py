@@ -219,6 +219,12 @@ def _limits(csi_node: Json | None) -> dict[str, int]:
 
 
 def _exceeds(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], str], limits: dict[str, int]) -> bool:
+    used, more = _counted(volumes, node, new)
+    return any(used.count(driver) + more.count(driver) > limits[driver] for driver in set(more) if driver in limits)
+
+
+def _counted(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], str]) -> tuple[list[str], list[str]]:
+    """The drivers of the volumes that are attached to a node, or going to be, and of those that would come."""
     attached: dict[tuple[str, str], str] = {}
     for other in node.pods.values():
         # What cannot be looked up is nobody's volume.
@@ -234,8 +240,16 @@ def _exceeds(volumes: VolumeCache, node: NodeInfo, new: dict[tuple[str, str], st
         driver = attachment["spec"].get("attacher", "")
         if volume is not None and driver and (source := volume["spec"].get("csi")):
             attached.setdefault((driver, source["volumeHandle"]), driver)
-    used = list(attached.values())
-    return any(used.count(driver) + more.count(driver) > limits[driver] for driver in set(more) if driver in limits)
+    return list(attached.values()), more
+
+
+def attach_counts(volumes: VolumeCache, pod: PodInfo, node: NodeInfo) -> dict[str, tuple[int, int, int | None]]:
+    """By driver of the pod's volumes: how many the node has, how many would come, and how many there can be."""
+    new: dict[tuple[str, str], str] = {}
+    _attachable(volumes, pod, new)
+    used, more = _counted(volumes, node, new)
+    limits = _limits(volumes.csi_node(node.name))
+    return {driver: (used.count(driver), more.count(driver), limits.get(driver)) for driver in sorted(set(more))}
 
 
 def _lacks_driver(volumes: VolumeCache, new: dict[tuple[str, str], str], csi_node: Json | None) -> Rejection | None:

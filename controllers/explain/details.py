@@ -1,0 +1,150 @@
+"""What a rejection means in this cluster, with names and amounts: which taint, whose port, how much is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from controllers.explain.amounts import amount_text
+from controllers.explain.storage import volume_details
+from controllers.explain.world import Trial, World
+from controllers.runtime.kinds import Json
+from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.plugins.interpod import NAME as INTER_POD
+from controllers.scheduler.plugins.interpod import InterPodState
+from controllers.scheduler.plugins.placement import required_features
+from controllers.scheduler.plugins.resources import FIT
+from controllers.scheduler.plugins.spread import NAME as SPREAD
+from controllers.scheduler.plugins.spread import SpreadState
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.status import Rejection
+from controllers.scheduler.terms import tolerated
+
+__all__ = ["affinity_terms", "details", "pods_with_ports", "taint_text"]
+
+#: Pods that are named in a line.
+_NAMED: Final = 4
+
+
+def details(world: World, trial: Trial, node: NodeInfo, rejection: Rejection) -> list[str]:
+    """What is behind the rejection of one node; nothing for what the allocator explains."""
+    found = _DETAILS.get(rejection.plugin)
+    if found is not None:
+        return list(found(world, trial, node))
+    return volume_details(world, trial, node, rejection)
+
+
+def named(names: Iterable[str]) -> str:
+    """`a, b, c, d, …`."""
+    listed = list(names)
+    return ", ".join(listed[:_NAMED]) + (", …" if len(listed) > _NAMED else "")
+
+
+def _cordoned(_: World, __: Trial, ___: NodeInfo) -> Iterator[str]:
+    yield "it is cordoned"
+
+
+def _other_name(_: World, trial: Trial, __: NodeInfo) -> Iterator[str]:
+    yield f"the pod names the node {trial.pod.spec.get('nodeName')}"
+
+
+def taint_text(taint: Json) -> str:
+    """`key=value:Effect`."""
+    return (f"{taint['key']}={taint['value']}" if taint.get("value") else taint["key"]) + f":{taint['effect']}"
+
+
+def _taints(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
+    taints = [taint_text(taint) for taint in node.taints if not tolerated(taint, trial.pod.tolerations)]
+    yield f"not tolerated: {', '.join(taints)}"
+
+
+def affinity_terms(pod: PodInfo) -> list[Json]:
+    """The required node affinity; a node has to match one of its terms."""
+    affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return list(required.get("nodeSelectorTerms") or ())
+
+
+def _affinity(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
+    def has(key: str) -> str:
+        return f"has {key}={node.labels[key]}" if key in node.labels else f"has no label {key}"
+
+    for key, value in (trial.pod.spec.get("nodeSelector") or {}).items():
+        if node.labels.get(key) != value:
+            yield f"the pod wants {key}={value}, the node {has(key)}"
+    for term in affinity_terms(trial.pod):
+        for item in term.get("matchExpressions") or ():
+            values = f" [{', '.join(item['values'])}]" if item.get("values") else ""
+            wanted = f"{item['key']} {item['operator']}{values}"
+            yield f"a term of the pod's affinity wants {wanted}, the node {has(item['key'])}"
+
+
+def pods_with_ports(pod: PodInfo, node: NodeInfo) -> list[tuple[PodInfo, str]]:
+    """Who has the host ports that the pod wants."""
+    found = []
+    for other in node.pods.values():
+        alone = NodeInfo("")
+        alone.add_pod(other)
+        found += [
+            (other, f"{port}/{protocol}") for _, protocol, port in pod.ports if _conflict(alone, pod, port, protocol)
+        ]
+    return found
+
+
+def _conflict(node: NodeInfo, pod: PodInfo, port: int, protocol: str) -> bool:
+    return node.conflicts(tuple(each for each in pod.ports if (each[2], each[1]) == (port, protocol)))
+
+
+def _ports(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
+    return (f"host port {port} is used by pod {other.key}" for other, port in pods_with_ports(trial.pod, node))
+
+
+def _resources(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
+    if len(node.pods) + 1 > node.max_pods:
+        yield f"{len(node.pods)} pods are on it, which is all that it takes"
+    for name, wanted in trial.pod.requests.items():
+        whole, used = node.allocatable.get(name, 0), node.requested.get(name, 0)
+        if wanted <= whole - used:
+            continue
+        asked, left, of = (amount_text(name, value) for value in (wanted, whole - used, whole))
+        users = sorted(
+            (pod for pod in node.pods.values() if pod.requests.get(name)), key=lambda pod: -pod.requests[name]
+        )
+        held = (
+            f", held by {named(f'{pod.key} ({amount_text(name, pod.requests[name])})' for pod in users)}"
+            if users
+            else ""
+        )
+        size = "more than the node has" if wanted > whole else f"{left} of {of} is left"
+        yield f"{name}: {asked} asked for, {size if whole else 'the node has none'}{held if wanted <= whole else ''}"
+
+
+def _spread(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
+    state = trial.cycle.active(SPREAD)
+    if isinstance(state, SpreadState):
+        yield from state.words(node)
+
+
+def _inter_pod(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
+    state = trial.cycle.active(INTER_POD)
+    if isinstance(state, InterPodState):
+        yield from state.words(node, world.nodes)
+
+
+def _features(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
+    declared = ((node.node or {}).get("status") or {}).get("declaredFeatures") or ()
+    lacking = [name for name in required_features(trial.pod) if name not in declared]
+    yield f"its kubelet does not declare {', '.join(lacking)}"
+
+
+_DETAILS: Final[dict[str, Callable[[World, Trial, NodeInfo], Iterator[str]]]] = {
+    "NodeUnschedulable": _cordoned,
+    "NodeName": _other_name,
+    "TaintToleration": _taints,
+    "NodeAffinity": _affinity,
+    "NodePorts": _ports,
+    FIT: _resources,
+    SPREAD: _spread,
+    INTER_POD: _inter_pod,
+    "NodeDeclaredFeatures": _features,
+}

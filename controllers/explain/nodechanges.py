@@ -1,0 +1,343 @@
+"""What could be changed of nodes, pods and volumes where something other than devices keeps a pod waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Final
+
+from controllers.explain.amounts import amount_text
+from controllers.explain.details import affinity_terms, pods_with_ports, taint_text
+from controllers.explain.storage import size_of, who_uses
+from controllers.explain.world import Edit, Trial, World
+from controllers.runtime.kinds import CSI_NODES, NODES, PODS, VOLUME_CLAIMS, VOLUMES, Json, key_of
+from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.plugins.interpod import NAME as INTER_POD
+from controllers.scheduler.plugins.interpod import NOT_NEAR, InterPodState
+from controllers.scheduler.plugins.resources import FIT
+from controllers.scheduler.plugins.spread import NAME as SPREAD
+from controllers.scheduler.plugins.volumebinding import NAME as BINDING
+from controllers.scheduler.plugins.volumebinding import VolumeState
+from controllers.scheduler.plugins.volumes import LIMITS, RESTRICTIONS, ZONE, zones_of
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.status import Code, Rejection
+from controllers.scheduler.terms import tolerated
+from controllers.volumes import BIND_COMPLETED, class_name, is_fully_bound, mode
+
+__all__ = ["Change", "node_changes"]
+
+#: Pods of one node that are thought away one by one, the least important first.
+_PODS: Final = 100
+#: Plugins that a node more like one that is there may content.
+_CROWDED: Final = frozenset((FIT, "NodePorts", SPREAD, INTER_POD, LIMITS, RESTRICTIONS))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change. `sort` groups those of which a few examples are enough; `pod` is the pod itself where it changes;
+    `preempts`: then others end for it.
+    """
+
+    sort: str
+    text: str
+    edits: tuple[Edit, ...] = ()
+    pod: Json | None = None
+    preempts: bool = False
+
+
+def node_changes(world: World, trial: Trial) -> Iterator[Change]:
+    """What might help: for each reason of each plugin from the first node that says so."""
+    yield from _unbound(world, trial)
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    for name, rejection in trial.diagnosis.rejections.items():
+        if (rejection.plugin, rejection.reasons) in seen:
+            continue
+        seen.add((rejection.plugin, rejection.reasons))
+        node = world.scheduler.cache.nodes[name]
+        found = _CHANGES.get(rejection.plugin)
+        if found is not None:
+            yield from found(world, trial, node, rejection)
+        if rejection.plugin in _CROWDED:
+            yield _another(node)
+    yield from _priorities(world, trial)
+
+
+def _with_spec(pod: Json, **fields: object) -> Json:
+    return {**pod, "spec": {**pod["spec"], **fields}}
+
+
+def _cordons(_: World, __: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+    raw = node.node or {}
+    opened = {**raw, "spec": {key: v for key, v in raw["spec"].items() if key != "unschedulable"}}
+    yield Change("node", f"uncordon node {node.name}", ((NODES, node.name, opened),))
+
+
+def _taints(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+    pod = trial.pod.pod
+    taints = [taint for taint in node.taints if not tolerated(taint, trial.pod.tolerations)]
+    tolerations = [
+        {"key": taint["key"], "operator": "Equal", "value": taint.get("value", ""), "effect": taint["effect"]}
+        for taint in taints
+    ]
+    sets = [[each] for each in range(len(taints))] + ([list(range(len(taints)))] if len(taints) > 1 else [])
+    for chosen in sets:
+        more = [*(pod["spec"].get("tolerations") or ()), *(tolerations[each] for each in chosen)]
+        said = " and ".join(taint_text(taints[each]) for each in chosen)
+        what = f"taint{'s' * (len(chosen) != 1)} {said}"
+        yield Change("node", f"tolerate the {what} of nodes in the pod", pod=_with_spec(pod, tolerations=more))
+
+
+def _labels(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+    """Labels that the node selector or the first term that labels can content wants."""
+    wanted = dict(trial.pod.spec.get("nodeSelector") or {})
+    for term in affinity_terms(trial.pod):
+        expressions = term.get("matchExpressions") or ()
+        if not term.get("matchFields") and all(e["operator"] in ("In", "Exists") for e in expressions):
+            wanted |= {e["key"]: (e.get("values") or ["true"])[0] for e in expressions if e["key"] not in node.labels
+                       or (e["operator"] == "In" and node.labels[e["key"]] not in e["values"])}  # fmt: skip
+            break
+    if wanted := {key: value for key, value in wanted.items() if node.labels.get(key) != value}:
+        yield _labelled(node, wanted)
+
+
+def _labelled(node: NodeInfo, wanted: dict[str, str]) -> Change:
+    raw = node.node or {}
+    labels = {**(raw["metadata"].get("labels") or {}), **wanted}
+    text = ", ".join(f"{key}={value}" for key, value in wanted.items())
+    edit = (NODES, node.name, {**raw, "metadata": {**raw["metadata"], "labels": labels}})
+    return Change("node", f"label node {node.name} {text}", (edit,))
+
+
+def _ends(pods: Sequence[PodInfo], node: str) -> Iterator[Change]:
+    for pod in sorted(pods, key=lambda pod: (pod.priority, pod.key))[:_PODS]:
+        yield Change("pod", f"end pod {pod.key}" + (f" on node {node}" if node else ""), ((PODS, pod.key, None),))
+
+
+def _resources(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+    yield from _ends(list(node.pods.values()), node.name)
+    less = _asking_less(trial.pod, node)
+    if less is not None:
+        yield less
+
+
+def _asking_less(pod: PodInfo, node: NodeInfo) -> Change | None:
+    """The pod with what is left on the node, where one container asks for all that is short."""
+    left = {
+        name: node.allocatable.get(name, 0) - node.requested.get(name, 0)
+        for name, wanted in pod.requests.items()
+        if wanted > node.allocatable.get(name, 0) - node.requested.get(name, 0)
+    }
+    containers = pod.spec["containers"]
+    if not left or any(amount <= 0 for amount in left.values()) or len(containers) > 1 or pod.spec.get("overhead"):
+        return None
+    said = {name: amount_text(name, value) for name, value in left.items()}
+    first = deepcopy(containers[0])
+    for part in (first.get("resources") or {}).values():
+        if isinstance(part, dict):
+            part.update({name: value for name, value in said.items() if name in part})
+    what = ", ".join(f"{value} {name}" for name, value in said.items())
+    return Change("ask", f"ask for no more than {what}", pod=_with_spec(pod.pod, containers=[first]))
+
+
+def _ports(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+    return _ends([other for other, _ in pods_with_ports(trial.pod, node)], node.name)
+
+
+def _another(node: NodeInfo) -> Change:
+    """A node more, empty and without devices."""
+    raw = deepcopy(node.node or {})
+    name = f"more-like-{node.name}"
+    labels = {**(raw["metadata"].get("labels") or {}), "kubernetes.io/hostname": name}
+    raw["metadata"] = {"name": name, "uid": name, "resourceVersion": "0", "labels": labels}
+    return Change("more", f"one node more like {node.name}", ((NODES, name, raw),))
+
+
+def _spread(_: World, trial: Trial, node: NodeInfo, __: Rejection) -> Iterator[Change]:
+    pod = trial.pod.pod
+    constraints = pod["spec"].get("topologySpreadConstraints") or ()
+    for position, each in enumerate(constraints):
+        if each["whenUnsatisfiable"] != "DoNotSchedule":
+            continue
+        softer = [
+            {**c, "whenUnsatisfiable": "ScheduleAnyway"} if p == position else c for p, c in enumerate(constraints)
+        ]
+        text = f"only prefer to spread over {each['topologyKey']} (whenUnsatisfiable: ScheduleAnyway)"
+        yield Change("spread", text, pod=_with_spec(pod, topologySpreadConstraints=softer))
+        if each["topologyKey"] not in node.labels:
+            yield _labelled(node, {each["topologyKey"]: "new"})
+
+
+def _inter_pod(world: World, trial: Trial, node: NodeInfo, rejection: Rejection) -> Iterator[Change]:
+    state = trial.cycle.active(INTER_POD)
+    if not isinstance(state, InterPodState):
+        return
+    if rejection is not NOT_NEAR:
+        yield from _ends(state.in_the_way(node, world.nodes), "")
+        return
+    term = trial.pod.required_affinity[0]
+    if len(trial.pod.required_affinity) == 1 and not term.selector.nothing:
+        labels = {
+            r.key: (r.values or ("x",))[0]
+            for r in term.selector.requirements
+            if r.operator in ("In", "=", "==", "Exists", "exists", "in")
+        }
+        namespace = next(iter(sorted(term.namespaces)), trial.pod.namespace)
+        meta = {"name": "wanted", "namespace": namespace, "uid": "wanted", "resourceVersion": "0", "labels": labels}
+        other = {"metadata": meta, "spec": {"containers": [], "nodeName": node.name}, "status": {"phase": "Running"}}
+        said = ", ".join(f"{key}={value}" for key, value in labels.items())
+        edit = (PODS, f"{namespace}/wanted", other)
+        yield Change("near", f"a pod with {said} in namespace {namespace} on node {node.name}", (edit,))
+
+
+# Volumes
+
+
+def _unbound(world: World, trial: Trial) -> Iterator[Change]:
+    """Claims that keep the pod off all nodes."""
+    if not trial.diagnosis.prefilter or not trial.diagnosis.plugins & {BINDING, RESTRICTIONS, ZONE}:
+        return
+    edits: list[Edit] = []
+    said = []
+    for name, made_for_pod in trial.pod.volume_claims:
+        key = f"{trial.pod.namespace}/{name}"
+        claim = world.scheduler.volumes.claims.get(key)
+        if made_for_pod:
+            continue
+        if claim is not None and is_fully_bound(claim):
+            volume = claim["spec"]["volumeName"]
+            if world.scheduler.volumes.volumes.get(volume) is None:
+                said.append(f"create volume {volume} of claim {name} again,")
+                edits.append((VOLUMES, volume, _volume(volume, claim)))
+        elif claim is None:
+            meta = {"name": name, "namespace": trial.pod.namespace, "uid": key, "resourceVersion": "0"}
+            claim = {"metadata": meta, "spec": {"accessModes": ["ReadWriteOnce"]}}
+            said.append(f"create volume claim {name} and bind it to a volume")
+            edits += _bound_pair(claim)
+        else:
+            what = f"{size_of(claim)} of class {class_name(claim) or 'none'}"
+            said.append(f"bind volume claim {name} to a volume ({what})")
+            edits += _bound_pair(claim)
+    if edits:
+        yield Change("volume", " and ".join(said) + " that every node reaches", tuple(edits))
+
+
+def _bound_pair(claim: Json) -> list[Edit]:
+    meta = claim["metadata"]
+    name = f"more-for-{meta['name']}"
+    spec = {**claim["spec"], "volumeName": name}
+    annotations = {**(meta.get("annotations") or {}), BIND_COMPLETED: "yes"}
+    bound = {**claim, "metadata": {**meta, "annotations": annotations}, "spec": spec, "status": {"phase": "Bound"}}
+    ref = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
+    return [(VOLUMES, name, _volume(name, claim, claimRef=ref)), (VOLUME_CLAIMS, key_of(claim), bound)]
+
+
+def _volume(name: str, claim: Json, **spec: object) -> Json:
+    """A volume that suits a claim."""
+    made = {
+        "capacity": {"storage": size_of(claim)},
+        "accessModes": claim["spec"].get("accessModes") or [],
+        "volumeMode": mode(claim),
+        **({"storageClassName": class_name(claim)} if class_name(claim) else {}),
+        **spec,
+    }
+    labels = dict((claim["spec"].get("selector") or {}).get("matchLabels") or {})
+    metadata = {"name": name, "uid": name, "resourceVersion": "0", "labels": labels}
+    return {"metadata": metadata, "spec": made, "status": {"phase": "Available"}}
+
+
+def _binding(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+    state = trial.cycle.active(BINDING)
+    if not isinstance(state, VolumeState):
+        return
+    for claim in state.bound:
+        volume = world.scheduler.volumes.volumes.get(claim["spec"]["volumeName"])
+        wanted = _reach_labels(volume) if volume is not None else {}
+        if wanted := {key: value for key, value in wanted.items() if node.labels.get(key) != value}:
+            yield _labelled(node, wanted)
+    if state.waiting:
+        hostname = node.labels.get("kubernetes.io/hostname")
+        term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [hostname]}]}
+        reach = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if hostname else {}
+        edits = tuple(
+            (
+                VOLUMES,
+                f"more-for-{claim['metadata']['name']}",
+                _volume(f"more-for-{claim['metadata']['name']}", claim, **reach),
+            )
+            for claim in state.waiting
+        )
+        said = " and ".join(f"a volume of {size_of(claim)} of class {class_name(claim)}" for claim in state.waiting)
+        yield Change("volume", f"{said} that node {node.name} reaches", edits)
+
+
+def _reach_labels(volume: Json) -> dict[str, str]:
+    """Labels with which a node reaches a volume: those of its first term, where labels can content it."""
+    terms = ((volume["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or ()
+    expressions = [e for term in list(terms)[:1] for e in term.get("matchExpressions") or ()]
+    return {e["key"]: e["values"][0] for e in expressions if e["operator"] == "In"}
+
+
+def _zones(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+    for name, __ in trial.pod.volume_claims:
+        claim = world.scheduler.volumes.claims.get(f"{trial.pod.namespace}/{name}") or {"spec": {}}
+        volume = world.scheduler.volumes.volumes.get(claim["spec"].get("volumeName") or "")
+        wanted = {label: min(values) for label, values in zones_of(volume)} if volume is not None else {}
+        if any(node.labels.get(label) != value for label, value in wanted.items()):
+            another = _another(node)
+            raw = another.edits[0][2] or {}
+            raw["metadata"]["labels"].update(wanted)
+            said = ", ".join(f"{label}={value}" for label, value in wanted.items())
+            yield Change("more", f"a node like {node.name} in {said}", another.edits)
+
+
+def _limits(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+    yield from _ends([other for other in node.pods.values() if other.volume_claims], node.name)
+    csi_node = world.scheduler.volumes.csi_node(node.name)
+    if csi_node is not None:
+        raised = deepcopy(csi_node)
+        for driver in raised["spec"].get("drivers") or ():
+            if (driver.get("allocatable") or {}).get("count") is not None:
+                driver["allocatable"]["count"] += len(trial.pod.volume_claims)
+        text = f"drivers that attach {len(trial.pod.volume_claims)} more on node {node.name}"
+        yield Change("volume", text, ((CSI_NODES, node.name, raised),))
+
+
+def _restrictions(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
+    names = set(who_uses(world, trial))
+    users = [pod for pod in world.scheduler.cache.pods() if pod.key in names] or list(node.pods.values())
+    return _ends(users, "")
+
+
+# Preemption
+
+
+def _priorities(world: World, trial: Trial) -> Iterator[Change]:
+    """A priority, or a policy, with which others would end for the pod."""
+    pod = trial.pod
+    nodes = [node for node in world.nodes if trial.diagnosis.code_of(node.name) is Code.UNSCHEDULABLE]
+    others = {other.priority for node in nodes for other in node.pods.values()}
+    never = pod.spec.get("preemptionPolicy") == "Never"
+    if never and any(priority < pod.priority for priority in others):
+        allowed = _with_spec(pod.pod, preemptionPolicy="PreemptLowerPriority")
+        yield Change(
+            "priority", "a priority class that may preempt (preemptionPolicy is Never)", pod=allowed, preempts=True
+        )
+    for priority in sorted(each for each in others if each >= pod.priority):
+        raised = _with_spec(pod.pod, priority=priority + 1, preemptionPolicy="PreemptLowerPriority")
+        yield Change("priority", f"a priority above {priority} (it has {pod.priority})", pod=raised, preempts=True)
+
+
+_CHANGES: Final[dict[str, Callable[[World, Trial, NodeInfo, Rejection], Iterator[Change]]]] = {
+    "NodeUnschedulable": _cordons,
+    "TaintToleration": _taints,
+    "NodeAffinity": _labels,
+    "NodePorts": _ports,
+    FIT: _resources,
+    SPREAD: _spread,
+    INTER_POD: _inter_pod,
+    BINDING: _binding,
+    ZONE: _zones,
+    LIMITS: _limits,
+    RESTRICTIONS: _restrictions,
+}

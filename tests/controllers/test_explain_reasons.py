@@ -1,0 +1,222 @@
+"""Whatever keeps a pod waiting comes out with names and amounts, and what is said to help was tried out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.explain.__main__ import table
+from controllers.explain.pods import WAKES
+from controllers.scheduler.events import ClusterEvent
+from tests.controllers.test_explain import changes, claim, meta, of_pod, pod, world
+from tests.controllers.test_explain import node as a_node
+
+Json = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
+
+
+def node(name: str, zone: str = "", **spec: Any) -> Json:
+    made = a_node(name, **spec)
+    labels = {"kubernetes.io/hostname": name, **({ZONE: zone} if zone else {})}
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
+
+
+def labelled(made: Json, **labels: str) -> Json:
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
+
+
+def with_port(made: Json, port: int = 80) -> Json:
+    made["spec"]["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port, "protocol": "TCP"}]
+    return made
+
+
+def bare(name: str = "p", **spec: Any) -> Json:
+    return pod(name, claims=(), **spec)
+
+
+def affinity(anti: bool, key: str = "kubernetes.io/hostname", **labels: str) -> Json:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    kind = "podAntiAffinity" if anti else "podAffinity"
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def in_zone(*values: str) -> Json:
+    expression = {"key": ZONE, "operator": "In", "values": list(values)}
+    return {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+
+
+def spread(skew: int = 1, key: str = ZONE) -> list[Json]:
+    selector = {"matchLabels": {"app": "a"}}
+    return [{"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]
+
+
+WANTS_ZONE = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": in_zone("b", "c")}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "detail", "way_out"),
+    [
+        ([node("n")], [bare(cpu="9")], "cpu: 9 asked for, more than the node has", "ask for no more than 4 cpu"),
+        ([node("n")], [bare(cpu="3"), bare("r", cpu="2500m", nodeName="n")],
+         "cpu: 3 asked for, 1.5 of 4 is left, held by ns/r (2.5)", "end pod ns/r on node n"),
+        ([node("n")], [with_port(bare()), with_port(bare("r", nodeName="n"))],
+         "host port 80/TCP is used by pod ns/r", "one node more like n"),
+        ([node("n", taints=[{"key": "a", "effect": "NoSchedule"}, {"key": "b", "value": "c", "effect": "NoExecute"}])],
+         [bare()], "not tolerated: a:NoSchedule, b=c:NoExecute",
+         "tolerate the taints a:NoSchedule and b=c:NoExecute of nodes in the pod"),
+        ([node("n", "a")], [bare(affinity=WANTS_ZONE)],
+         f"a term of the pod's affinity wants {ZONE} In [b, c], the node has {ZONE}=a", f"label node n {ZONE}=b"),
+        ([node("n", "a"), node("m", "b", unschedulable=True)],
+         [labelled(bare(topologySpreadConstraints=spread()), app="a"), labelled(bare("r", nodeName="n"), app="a")],
+         f"{ZONE}=a would have 1 of its pods and itself, the emptiest {ZONE} has 0: more than maxSkew 1 apart",
+         "uncordon node m"),
+        ([node("n")], [bare(topologySpreadConstraints=spread())], f"the node has no label {ZONE}",
+         f"only prefer to spread over {ZONE} (whenUnsatisfiable: ScheduleAnyway)"),
+        ([node("n")], [bare(affinity=affinity(False, app="a"))],
+         "no pods with app=a run in kubernetes.io/hostname=n", "a pod with app=a in namespace ns on node n"),
+        ([node("n")], [bare(affinity=affinity(True, app="a")), labelled(bare("r", nodeName="n"), app="a")],
+         "its anti-affinity keeps it apart from pod ns/r", "end pod ns/r"),
+        ([node("n")], [labelled(bare(), app="a"), bare("r", nodeName="n", affinity=affinity(True, app="a"))],
+         "their anti-affinity keeps it apart from pod ns/r", "one node more like n"),
+        ([node("n")], [bare(hostNetwork=True, hostUsers=False)],
+         "its kubelet does not declare UserNamespacesHostNetworkSupport", None),
+    ],
+)  # fmt: skip
+def test_what_a_node_lacks_is_told_with_names_and_amounts(
+    nodes: list[Json], pods: list[Json], detail: str, way_out: str | None
+) -> None:
+    found = of_pod(world(nodes=nodes, pods=pods))
+    assert found["verdict"] == "unschedulable"
+    assert detail in [line for group in found["nodes"] for line in group["details"]]
+    assert detail in found["report"]
+    assert detail in table(found)
+    assert (way_out in changes(found)) if way_out else changes(found) == []
+
+
+# Volumes
+
+
+def storage_class(name: str = "local", provisioner: str = "kubernetes.io/no-provisioner", **more: Any) -> Json:
+    return {"metadata": meta(name), "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer", **more}
+
+
+def volume(name: str = "v", size: str = "5Gi", zone: str = "", labels: Json | None = None, **spec: Any) -> Json:
+    where = {"nodeAffinity": {"required": in_zone(zone)}} if zone else {}
+    made = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+    metadata = {**meta(name), "labels": labels or {}}
+    return {"metadata": metadata, "spec": {**made, **where, **spec}, "status": {"phase": "Available"}}
+
+
+def volume_claim(name: str = "data", bound_to: str = "", mode: str = "ReadWriteOnce", **spec: Any) -> Json:
+    asked = {"accessModes": [mode], "storageClassName": "local", "resources": {"requests": {"storage": "10Gi"}}}
+    done = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}} if bound_to else {}
+    named = {"volumeName": bound_to} if bound_to else {}
+    return {"metadata": {**meta(name, "ns"), **done}, "spec": {**asked, **named, **spec}}
+
+
+def mounting(name: str = "p", data: str = "data", **spec: Any) -> Json:
+    return bare(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": data}}], **spec)
+
+
+IMMEDIATE = storage_class(volumeBindingMode="Immediate")
+CSI = {"driver": "csi", "volumeHandle": "h"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "said", "way_out"),
+    [
+        ({}, "volume claim data is missing", "create volume claim data and bind it to a volume that every node reaches"),
+        ({"volume_claims": [volume_claim()]},
+         "volume claim data is not bound (10Gi of class local): there is no storage class local",
+         "bind volume claim data to a volume (10Gi of class local) that every node reaches"),
+        ({"volume_claims": [volume_claim()], "storage_classes": [IMMEDIATE], "volumes": [volume()]},
+         "is not bound (10Gi of class local): a volume has to be made by hand; of its class 1 too small",
+         "bind volume claim data to a volume (10Gi of class local) that every node reaches"),
+        ({"volume_claims": [volume_claim()], "storage_classes": [storage_class()],
+          "volumes": [volume(), volume("w", "20Gi", zone="b"), volume("x", "20Gi", claimRef={"name": "z"})]},
+         "claim data (10Gi of class local): of its class 1 bound to others, 1 out of the node's reach, 1 too small, and none is made",
+         "a volume of 10Gi of class local that node n reaches"),
+        ({"volume_claims": [volume_claim(bound_to="v")], "volumes": [volume(zone="b")]},
+         f"volume v of claim data is only for nodes with {ZONE} In [b]", f"label node n {ZONE}=b"),
+        ({"volume_claims": [volume_claim(bound_to="v")], "volumes": [volume(labels={ZONE: "b"})]},
+         f"volume v is in {ZONE}=b, the node is in a", f"a node like n in {ZONE}=b"),
+        ({"volume_claims": [volume_claim(bound_to="gone")]}, 'persistentvolume "gone" not found', "create volume gone of claim data again, that every node reaches"),
+        ({"volume_claims": [volume_claim()], "csi_drivers": [{"metadata": meta("csi"), "spec": {"storageCapacity": True}}],
+          "storage_classes": [storage_class(provisioner="csi")]},
+         "csi has no room that the node reaches (it says nothing)", "a volume of 10Gi of class local that node n reaches"),
+        ({"volume_claims": [volume_claim()],
+          "storage_classes": [storage_class(provisioner="csi", allowedTopologies=[
+              {"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}])]},
+         f"the class makes volumes only for nodes with {ZONE} in [b]", "a volume of 10Gi of class local that node n reaches"),
+        ({"volume_claims": [volume_claim(bound_to="v"), volume_claim("other", bound_to="w")],
+          "volumes": [volume(csi=CSI), volume("w", csi={**CSI, "volumeHandle": "g"})],
+          "pods": [mounting(), mounting("r", "other", nodeName="n")],
+          "csi_nodes": [{"metadata": meta("n"), "spec": {"drivers": [{"name": "csi", "allocatable": {"count": 1}}]}}]},
+         "driver csi attaches 1 volumes there, 1 are in use, 1 would come", "end pod ns/r on node n"),
+        ({"volume_claims": [volume_claim(bound_to="v", mode="ReadWriteOncePod")], "volumes": [volume()],
+          "pods": [mounting(), mounting("r", nodeName="n")]},
+         "its claim for one pod alone is used by pod ns/r", "end pod ns/r"),
+    ],
+)  # fmt: skip
+def test_what_keeps_a_pod_from_its_volumes_is_told(objects: Json, said: str, way_out: str | None) -> None:
+    found = of_pod(world(**{"nodes": [node("n", "a")], "pods": [mounting()], **objects}))
+    assert found["verdict"] == "unschedulable"
+    assert said in found["report"]
+    assert (way_out in changes(found)) if way_out else changes(found) == []
+
+
+def test_a_bound_volume_and_one_that_waits_are_told_of_a_pod_that_fits() -> None:
+    claims = [volume_claim(bound_to="v"), volume_claim("later")]
+    waiting = mounting()
+    waiting["spec"]["volumes"].append({"name": "w", "persistentVolumeClaim": {"claimName": "later"}})
+    made = world(
+        nodes=[node("n")],
+        pods=[waiting],
+        volumes=[volume(), volume("w", "10Gi")],
+        volume_claims=claims,
+        storage_classes=[storage_class()],
+    )
+    found = of_pod(made)
+    assert (found["verdict"], [each["state"] for each in found["volumes"]]) == ("fits", ["bound", "waiting"])
+    assert "volume claim later waits for its first consumer (10Gi of class local)" in found["report"]
+
+
+# Preemption
+
+
+def test_who_would_end_for_a_pod_is_told() -> None:
+    budget = {
+        "metadata": meta("b", "ns"),
+        "spec": {"selector": {"matchLabels": {"app": "a"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    running = [labelled(bare("r", cpu="3", nodeName="n", priority=1), app="a")]
+    found = of_pod(world(nodes=[node("n")], pods=[bare(cpu="2", priority=5), *running], budgets=[budget]))
+    assert found["preemption"] | {"text": ""} == {
+        "text": "", "node": "n", "victims": ["ns/r"], "violations": 1, "nodes": {},
+    }  # fmt: skip
+    line = "preemption: 1 pod would end on node n (ns/r), 1 of them against a disruption budget"
+    assert line in found["report"].splitlines()
+
+
+def test_why_nobody_ends_for_a_pod_is_told_with_what_would_change_that() -> None:
+    running = [bare(f"r{n}", cpu="2", nodeName="n", priority=n) for n in range(2)]
+    found = of_pod(world(nodes=[node("n")], pods=[bare(cpu="4"), *running]))
+    assert found["preemption"]["nodes"] == {"No preemption victims found for incoming pod": 1}
+    # Above one of them is not enough: both have to end.
+    assert [each for each in found["changes"] if "priority" in each["changes"][0]] == [
+        {"changes": ["a priority above 1 (it has 0)"], "node": "n once ns/r1, ns/r0 has ended for it"}
+    ]
+    polite = of_pod(world(nodes=[node("n")], pods=[bare(cpu="4", priority=9, preemptionPolicy="Never"), *running]))
+    assert polite["preemption"]["text"] == "not eligible due to preemptionPolicy=Never."
+    assert "a priority class that may preempt (preemptionPolicy is Never)" in changes(polite)
+
+
+def test_devices_are_never_a_reason_for_preemption() -> None:
+    found = of_pod(world(nodes=[node("n")], claims=[claim("wanted")], pods=[pod(priority=9)]))
+    assert "nobody would end: 1 node: Preemption is not helpful for scheduling" in found["report"]
+
+
+def test_everything_that_wakes_a_pod_has_words() -> None:
+    assert set(WAKES) == set(ClusterEvent)
