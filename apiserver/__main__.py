@@ -33,6 +33,7 @@ from apiserver.serving import RuntimeConfigError
 from apiserver.settings import Settings, read
 from apiserver.storage import UnusableDatabase
 from apiserver.virtualloop import VirtualLoop
+from apiserver.webhooks.credentials import KubeconfigError as CredentialsError
 from kubedra import private
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _OPEN_CREDENTIAL = "open-access"
 _START_LIMIT = 60.0
 _MISTAKES = (
     SettingsError, CertificateError, KeyFileError, KubeconfigError, RuntimeConfigError, UnusableDatabase,
-    IntruderError, RequestLogError,
+    IntruderError, RequestLogError, CredentialsError,
 )  # fmt: skip
 
 

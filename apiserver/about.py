@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import socket
 from platform import python_version
 from typing import Final
 
@@ -47,3 +50,9 @@ def version_info(settings: Settings) -> dict[str, str]:
         "compiler": "gc",
         "platform": "linux/amd64",
     }
+
+
+def server_id() -> str:
+    """The name of this server among those of its cluster, as its identity lease has it: made of the machine's name."""
+    digest = hashlib.sha256(socket.gethostname().encode()).digest()[:16]
+    return f"apiserver-{base64.b32encode(digest).rstrip(b'=').decode().lower()}"

@@ -12,12 +12,13 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from apiserver.about import about_of, pages_of, version_info
+from apiserver.about import about_of, pages_of, server_id, version_info
 from apiserver.admission.plugins import build
 from apiserver.api.features import RELEASES, Features
 from apiserver.api.nesting import loads_stored
 from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
+from apiserver.authorization.configuration import read_authorizers
 from apiserver.builtin import BuiltIn
 from apiserver.clock import now, outside
 from apiserver.compaction import compact_regularly
@@ -53,6 +54,7 @@ from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
 from apiserver.registry.store import Registry
 from apiserver.registry.verbs.update import replace_object
+from apiserver.reloading import Reloaded
 from apiserver.requestinfo import RequestInfo
 from apiserver.resources import CATALOG
 from apiserver.resources.events import CORE_EVENTS
@@ -99,9 +101,11 @@ class Server:
         identity = settings.identity
         anonymous = identity.anonymous
         if anonymous is None:
-            anonymous = "AlwaysAllow" not in settings.authorization_modes
+            anonymous = "AlwaysAllow" not in settings.access.modes
         self._authenticator = Authenticator(settings.tokens, anonymous=anonymous, proxy=identity.proxy)
-        self._authorizer = Authorizer(settings.authorization_modes)
+        self._authorizer = Authorizer(
+            settings.access.authorizers, settings.access.policies, changes=settings.access.file is not None
+        )
         self.registry = Registry(
             log,
             cache,
@@ -126,7 +130,7 @@ class Server:
             lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
         )
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
-        self._authorizer.use(self.registry.stores, settings.features)
+        self._authorizer.use(self.registry.stores, settings.features, self.webhooks)
         self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
         self._authenticator.accounts = self._accounts
         self._accounts.audiences = identity.accounts.audiences
@@ -140,6 +144,7 @@ class Server:
             self._serves,
         )
         self.metrics.include(lambda: self.registry.counted)
+        self.metrics.include(self._authorizer.families)
         self.requests = Ring()
         self._logs: list[JsonLines] = []
         self._audit_log: JsonLines | None = None
@@ -161,7 +166,7 @@ class Server:
             strangers = AuditOfStrangers(settings.audit_policy, self.registry.kinds, self._audit)
             audit = Audit(settings.audit_policy, self.registry.kinds, self._authorizer, self._audit)
             links = [Errors(), strangers, self._authentication, audit]
-        if not self._authorizer.allows_all:
+        if self._authorizer.needed:
             links.append(Authorization(self._authorizer))
         self.chain = HandlerChain(*links, last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add])
         # Where access is open nothing else asks who sends a request.
@@ -197,7 +202,7 @@ class Server:
             "kubeconfig": self._announced,
             "shutdown": self._shutdown,
         }
-        if "RBAC" in self.settings.authorization_modes:
+        if "RBAC" in self.settings.access.modes:
             checks["poststarthook/rbac/bootstrap-roles"] = self._ping
         health = Health(checks)
         version = version_info(self.settings)
@@ -250,12 +255,27 @@ class Server:
             await server.close()
             raise
         server._upkeep.append(asyncio.create_task(server._apis.follow()))
+        server._follow_files()
         if settings.compaction_interval:
             server._upkeep.append(asyncio.create_task(compact_regularly(log, settings.compaction_interval)))
         if settings.event_ttl:
             expiry = Expiry(log, cache[CORE_EVENTS.prefix()], settings.event_ttl)
             server._upkeep.append(asyncio.create_task(expiry.run()))
         return server
+
+    def _follow_files(self) -> None:
+        """Configurations are read again when they change."""
+        file, types = self.settings.access.file, self.settings.access.modes
+        if file is not None:
+
+            def load(text: bytes) -> None:
+                self._authorizer.replace(read_authorizers(text, self.settings.features, types))
+
+            self._follow_file(Reloaded("authorization", file, server_id(), load))
+
+    def _follow_file(self, reloaded: Reloaded) -> None:
+        self.metrics.include(reloaded.families)
+        self._upkeep.append(asyncio.create_task(reloaded.follow()))
 
     def _peer_of(self) -> Callable[[bytes], Peer] | None:
         """What says whom certificates name; None where none count. Raises CertificateError."""

@@ -64,7 +64,7 @@ class BuiltIn:
         for name, (value, about) in SYSTEM_CLASSES.items():
             body = {"metadata": {"name": name}, "value": value, "description": about}
             await self._ensure("scheduling.k8s.io", "priorityclasses", body)
-        if "RBAC" in self._settings.authorization_modes:
+        if "RBAC" in self._settings.access.modes:
             from apiserver.authorization.bootstrap import ensure_policy
 
             await ensure_policy(self._registry, self._settings.features, ADMIN)

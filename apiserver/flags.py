@@ -7,9 +7,8 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from apiserver import identityflags, networkflags
+from apiserver import accessflags, identityflags, networkflags
 from apiserver.admission.plugins import BUILT
-from apiserver.authorization.authorizer import MODES
 from apiserver.logs import FORMATS
 
 __all__ = ["SettingsError", "parser"]
@@ -78,9 +77,7 @@ def parser() -> argparse.ArgumentParser:
     )
     identityflags.add_flags(kube)
     networkflags.add_flags(kube)
-    kube.add_argument(
-        "--authorization-mode", default="", metavar="MODES", help=f"of {', '.join(MODES)} (default AlwaysAllow)"
-    )
+    accessflags.add_flags(kube)
     kube.add_argument(
         "--enable-admission-plugins", action="append", default=[], metavar="NAMES",
         help=f"plugins besides the default ones; built are {', '.join(sorted(BUILT))}",

@@ -14,11 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.accessflags import AccessSettings, read_access
 from apiserver.admission.plugins import conflicting, select
 from apiserver.api.durations import parse_duration
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.times import parse_time
-from apiserver.authorization.authorizer import MODES, UNBUILT
 from apiserver.flags import SettingsError, parser
 from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
 from apiserver.identityflags import IdentitySettings, read_identity
@@ -46,7 +46,7 @@ class Settings:
     tokens: Mapping[str, User] | None
     identity: IdentitySettings
     network: NetworkSettings
-    authorization_modes: tuple[str, ...]
+    access: AccessSettings
     enable_plugins: tuple[str, ...]
     disable_plugins: tuple[str, ...]
     port: int
@@ -135,6 +135,7 @@ def read(arguments: Sequence[str]) -> Settings:
     try:
         identity = read_identity(given, tls=given.tls or given.tls_cert_file is not None)
         network = read_network(given)
+        access = read_access(given, features)
     except ValueError as error:
         raise SettingsError(str(error)) from error
     if tokens is None and identity.certificates:
@@ -147,7 +148,6 @@ def read(arguments: Sequence[str]) -> Settings:
     enable, disable = _names(given.enable_admission_plugins), _names(given.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
         disable += (_NEEDS_TOKENS,)
-    modes = _modes(given.authorization_mode)
     data_dir = given.data_dir.absolute()
     plugin_dir = given.plugin_dir.absolute() if given.plugin_dir else None
     return Settings(
@@ -156,7 +156,7 @@ def read(arguments: Sequence[str]) -> Settings:
         tokens=tokens,
         identity=identity,
         network=network,
-        authorization_modes=modes,
+        access=access,
         enable_plugins=enable,
         disable_plugins=disable,
         port=given.port,
@@ -193,7 +193,7 @@ def read(arguments: Sequence[str]) -> Settings:
         flags={name.replace("_", "-"): _shown(value) for name, value in vars(given).items()},
         audit_policy=_audit_policy(given.audit_policy_file),
         audit_log=given.audit_log_path,
-        warnings=(*_warnings(features, modes, enable, disable), *_idle(given)),
+        warnings=(*_warnings(features, enable, disable), *_idle(given)),
     )
 
 
@@ -229,14 +229,6 @@ def _clock(text: str) -> datetime | None:
 
 def _names(values: list[str]) -> tuple[str, ...]:
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
-
-
-def _modes(text: str) -> tuple[str, ...]:
-    modes = tuple(mode.strip() for mode in text.split(",") if mode.strip()) or ("AlwaysAllow",)
-    for mode in modes:
-        if mode not in MODES:
-            raise SettingsError(f"--authorization-mode: {mode!r} is not a valid mode; there are {', '.join(MODES)}")
-    return modes
 
 
 def _profile(said: str) -> str:
@@ -289,9 +281,7 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
         )
 
 
-def _warnings(
-    features: Features, modes: Sequence[str], enable: Sequence[str], disable: Sequence[str]
-) -> tuple[str, ...]:
+def _warnings(features: Features, enable: Sequence[str], disable: Sequence[str]) -> tuple[str, ...]:
     """What is asked for and not built, in one line each. Raises SettingsError for names that do not exist."""
     selected = select(enable, disable)
     if selected.unknown:
@@ -303,11 +293,6 @@ def _warnings(
     if both:
         raise SettingsError(f"{', '.join(both)} in both --enable-admission-plugins and --disable-admission-plugins")
     warnings = [f"--feature-gates: {name} is unknown here and changes nothing" for name in features.unknown]
-    unbuilt = [mode for mode in modes if mode in UNBUILT]
-    if unbuilt:
-        warnings.append(
-            f"--authorization-mode: {', '.join(unbuilt)} is not built yet and allows nothing (docs/fidelity.md)"
-        )
     if selected.missing:
         warnings.append(
             f"--enable-admission-plugins: {', '.join(selected.missing)} is not built yet and does nothing"

@@ -1,30 +1,31 @@
-"""The authorizers of --authorization-mode, asked in order: the first that allows decides, and the reasons of the others
-become the refusal's.
+"""The authorizers of a server, asked in order: the first that allows or denies decides, and the reasons of those before
+it become the refusal's.
 
-Members of system:masters may do everything in every mode. ABAC and Webhook are accepted and allow nothing
-(docs/fidelity.md).
+Members of system:masters may do everything whatever the authorizers say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from apiserver.registry.authority import Decision, Question, Rules
+from apiserver.authorization.configuration import Configured, of_modes
+from apiserver.authorization.webhook import Decisions, WebhookAuthorizer
+from apiserver.registry.authority import Decision, Failure, Opinion, Question, Rules
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
+    from apiserver.api.metrics import Family
+    from apiserver.authorization.abac import Policies
     from apiserver.authorization.roles import RoleIndex
     from apiserver.messages import User
     from apiserver.registry.store import Store
+    from apiserver.webhooks.client import Webhooks
 
-__all__ = ["MODES", "UNBUILT", "Authorizer"]
+__all__ = ["Authorizer"]
 
 Json = dict[str, Any]
 
-MODES: Final = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
-#: Modes that are accepted and allow nothing.
-UNBUILT: Final = ("ABAC", "Webhook")
 MASTERS: Final = "system:masters"
 _ALL: Final[list[Json]] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
@@ -33,23 +34,23 @@ _ALL: Final[list[Json]] = [
 
 
 class _Member(Protocol):
-    """The authorizer of one mode. Returns (allowed, reason); the reason is that of a refusal."""
+    """One authorizer."""
 
-    def opinion(self, user: User, question: Question) -> tuple[bool, str]: ...
+    def opinion(self, user: User, question: Question) -> Opinion: ...
 
-    def path_opinion(self, user: User, verb: str, path: str) -> tuple[bool, str]: ...
+    def path_opinion(self, user: User, verb: str, path: str) -> Opinion: ...
 
 
 class _Always:
     """AlwaysAllow and AlwaysDeny."""
 
     def __init__(self, *, allow: bool) -> None:
-        self._answer = (True, "") if allow else (False, "Everything is forbidden.")
+        self._answer: Opinion = (True, "") if allow else (None, "Everything is forbidden.")
 
-    def opinion(self, user: User, question: Question) -> tuple[bool, str]:
+    def opinion(self, user: User, question: Question) -> Opinion:
         return self._answer
 
-    def path_opinion(self, user: User, verb: str, path: str) -> tuple[bool, str]:
+    def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
         return self._answer
 
 
@@ -59,17 +60,17 @@ class _Roles:
     def __init__(self, index: RoleIndex) -> None:
         self._index = index
 
-    def opinion(self, user: User, question: Question) -> tuple[bool, str]:
+    def opinion(self, user: User, question: Question) -> Opinion:
         rights = self._index.rights(user, question.namespace)
         if rights.find(question) is not None:
             return True, ""
-        return False, _missing(rights.missing) if rights.missing else ""
+        return None, _missing(rights.missing) if rights.missing else ""
 
-    def path_opinion(self, user: User, verb: str, path: str) -> tuple[bool, str]:
+    def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
         rights = self._index.rights(user, "")
         if rights.find_path(verb, path) is not None:
             return True, ""
-        return False, _missing(rights.missing) if rights.missing else ""
+        return None, _missing(rights.missing) if rights.missing else ""
 
     def reason(self, user: User, question: Question) -> str:
         grant = self._index.rights(user, question.namespace).find(question)
@@ -90,34 +91,120 @@ def _missing(grants: Sequence[Any]) -> str:
     return f"RBAC: {texts[0]}" if len(texts) == 1 else f"RBAC: [{', '.join(texts)}]"
 
 
+def _opinions(members: Iterable[_Member], user: User, question: Question) -> Iterator[Opinion]:
+    """What each says, with the reason of a role that allows."""
+    for member in members:
+        verdict, reason = member.opinion(user, question)
+        yield verdict, member.reason(user, question) if verdict and isinstance(member, _Roles) else reason
+
+
+def _path_opinions(members: Iterable[_Member], user: User, verb: str, path: str) -> Iterator[Opinion]:
+    for member in members:
+        verdict, reason = member.path_opinion(user, verb, path)
+        yield verdict, member.path_reason(user, verb, path) if verdict and isinstance(member, _Roles) else reason
+
+
+def _decision(opinions: Iterable[Opinion]) -> Decision:
+    """What the first decides that does."""
+    reasons: list[str] = []
+    errors: list[str] = []
+    for verdict, said in opinions:
+        failed = isinstance(said, Failure)
+        if failed:
+            errors.append(str(said))
+        elif said:
+            reasons.append(said)
+        if verdict is not None:
+            return Decision(verdict, "" if failed else said, not verdict, aggregate(errors))
+    return Decision(False, "\n".join(reasons), error=aggregate(errors))
+
+
+def aggregate(errors: Sequence[str]) -> str:
+    """Several errors as one text."""
+    distinct = list(dict.fromkeys(errors))
+    return f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
+
+
 class Authorizer:
-    """Answers for one list of modes. `use` gives it the stores that Node and RBAC read; before that they allow
+    """Answers for a list of authorizers. `use` gives it the stores that Node and RBAC read; before that they allow
     nothing.
     """
 
-    def __init__(self, modes: Sequence[str] = ("AlwaysAllow",)) -> None:
-        self.modes = tuple(modes)
-        self.allows_all = modes[0] == "AlwaysAllow"
+    def __init__(
+        self,
+        authorizers: Sequence[Configured] = of_modes(("AlwaysAllow",)),
+        policies: Policies | None = None,
+        *,
+        changes: bool = False,
+    ) -> None:
+        """`policies` are those of ABAC. `changes`: others may take the place of these authorizers."""
+        self._policies, self._changes = policies, changes
         self._members: tuple[_Member, ...] = ()
         self._index: RoleIndex | None = None
         self._stores: Mapping[tuple[str, str], Store] = {}
+        self._webhooks: Webhooks | None = None
+        self._counted = Decisions()
+        self._configured = tuple(authorizers)
+        self.modes = tuple(each.type for each in self._configured)
+        self.allows_all = self.modes[0] == "AlwaysAllow"
         if all(mode.startswith("Always") for mode in self.modes):
             self._members = tuple(_Always(allow=mode == "AlwaysAllow") for mode in self.modes)
 
-    def use(self, stores: Mapping[tuple[str, str], Store], features: Features) -> None:
-        """Reads roles, bindings and pods from the registry's stores from now on."""
-        self._stores = stores
-        self._members = tuple(member for mode in self.modes if (member := self._make(mode, features)) is not None)
+    @property
+    def needed(self) -> bool:
+        """Whether requests have to be judged: all may do everything for good otherwise."""
+        return self._changes or not self.allows_all
 
-    def _make(self, mode: str, features: Features) -> _Member | None:
+    @property
+    def asks(self) -> bool:
+        """Whether anybody outside decides, too."""
+        return "Webhook" in self.modes
+
+    def use(self, stores: Mapping[tuple[str, str], Store], features: Features, webhooks: Webhooks) -> None:
+        """Reads roles, bindings and pods from the registry's stores from now on, and asks webhooks. Raises
+        KubeconfigError.
+        """
+        self._stores, self._features, self._webhooks = stores, features, webhooks
+        self.replace(self._configured)
+
+    def replace(self, configured: Sequence[Configured]) -> None:
+        """Other authorizers from now on. Raises KubeconfigError."""
+        members = tuple(self._make(each) for each in configured)
+        self._configured, self._members = tuple(configured), members
+        self.modes = tuple(each.type for each in configured)
+        self.allows_all = self.modes[0] == "AlwaysAllow"
+
+    def _make(self, configured: Configured) -> _Member:
+        mode = configured.type
         if mode == "RBAC":
             return _Roles(self._roles)
         if mode == "Node":
             from apiserver.authorization.nodes import NodeAuthorizer
             from apiserver.authorization.policy import node_rules
 
-            return NodeAuthorizer(self._stores, features, node_rules(features))
-        return None if mode in UNBUILT else _Always(allow=mode == "AlwaysAllow")
+            return NodeAuthorizer(self._stores, self._features, node_rules(self._features))
+        if mode == "ABAC":
+            assert self._policies is not None, "settings hold this"
+            return self._policies
+        if mode == "Webhook":
+            return self._make_webhook(configured)
+        return _Always(allow=mode == "AlwaysAllow")
+
+    def _make_webhook(self, configured: Configured) -> WebhookAuthorizer:
+        from apiserver.api.types.authorization import SubjectAccessReview
+        from apiserver.webhooks.credentials import read_kubeconfig
+        from apiserver.webhooks.reviewers import Reviewer
+
+        said = configured.webhook
+        assert said is not None, "settings hold this"
+        assert self._webhooks is not None, "it is given with the stores"
+        where = read_kubeconfig(said.kubeconfig)
+        reviewer = Reviewer(self._webhooks, where, "authorization.k8s.io", SubjectAccessReview)
+        return WebhookAuthorizer(configured.name, reviewer, said.asking, said.conditions, self._counted)
+
+    def families(self) -> list[Family]:
+        """What is counted of webhooks."""
+        return self._counted.families if self.asks else []
 
     @property
     def _roles(self) -> RoleIndex:
@@ -139,10 +226,17 @@ class Authorizer:
         selector: str = "",
     ) -> bool:
         """Whether a user may do something with a resource."""
+        return self.permits(user, Question(verb, group, resource, subresource, namespace, name, selector))
+
+    def permits(self, user: User, question: Question) -> bool:
+        """Whether a user may do what is asked."""
         if self.allows_all or MASTERS in user.groups:
             return True
-        question = Question(verb, group, resource, subresource, namespace, name, selector)
-        return any(member.opinion(user, question)[0] for member in self._members)
+        for member in self._members:
+            allowed = member.opinion(user, question)[0]
+            if allowed is not None:
+                return allowed
+        return False
 
     def allows_path(self, user: User, verb: str, path: str) -> bool:
         """Whether a user may do something (an HTTP method in lower case) with a path that names no resource."""
@@ -154,26 +248,12 @@ class Authorizer:
     def decide(self, user: User, question: Question) -> Decision:
         if self.allows_all or MASTERS in user.groups:
             return Decision(True)
-        reasons = []
-        for member in self._members:
-            allowed, reason = member.opinion(user, question)
-            if allowed:
-                return Decision(True, member.reason(user, question) if isinstance(member, _Roles) else reason)
-            if reason:
-                reasons.append(reason)
-        return Decision(False, "\n".join(reasons))
+        return _decision(_opinions(self._members, user, question))
 
     def decide_path(self, user: User, verb: str, path: str) -> Decision:
         if self.allows_all or MASTERS in user.groups:
             return Decision(True)
-        reasons = []
-        for member in self._members:
-            allowed, reason = member.path_opinion(user, verb, path)
-            if allowed:
-                return Decision(True, member.path_reason(user, verb, path) if isinstance(member, _Roles) else reason)
-            if reason:
-                reasons.append(reason)
-        return Decision(False, "\n".join(reasons))
+        return _decision(_path_opinions(self._members, user, verb, path))
 
     def rules_for(self, user: User, namespace: str) -> Rules:
         """The rules that apply to a user, as far as the modes can list them."""
@@ -191,7 +271,12 @@ class Authorizer:
             elif mode == "Node" and user.name.startswith("system:node:") and "system:nodes" in user.groups:
                 incomplete = True
                 errors.append("node authorizer does not support user rule resolution")
-        return Rules(rules, incomplete, errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else "")
+            elif mode == "ABAC" and self._policies is not None:
+                rules += self._policies.rules(user, namespace)
+            elif mode == "Webhook":
+                incomplete = True
+                errors.append("webhook authorizer does not support user rule resolution")
+        return Rules(rules, incomplete, aggregate(errors))
 
     def held_rules(self, user: User, namespace: str) -> tuple[list[Json], list[str]]:
         rights = self._roles.rights(user, namespace)

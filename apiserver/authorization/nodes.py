@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.selectors import SelectorError, parse_fields
 from apiserver.authorization.references import config_map_names, secret_names, volume_claim_names, volume_secrets
 from apiserver.authorization.roles import Grant, Rights
-from apiserver.registry.authority import Question
+from apiserver.registry.authority import Opinion, Question
 
 if TYPE_CHECKING:
     from apiserver.api.features import Features
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["NODES", "NodeAuthorizer", "node_of"]
 
 Json = dict[str, Any]
-#: Whether it is allowed, and why not.
-Opinion = tuple[bool, str]
 
 NODES: Final = "system:nodes"
 _USER: Final = "system:node:"
@@ -35,7 +33,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 _INDEX: Final = "references"
 _LEASES: Final = "kube-node-lease"
 _YES: Final[Opinion] = (True, "")
-_NO: Final[Opinion] = (False, "")
+_NO: Final[Opinion] = (None, "")
 _SLICE_VERBS: Final = (
     "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete,"
     " deletecollection"
@@ -127,22 +125,22 @@ class NodeAuthorizer:
     def opinion(self, user: User, question: Question) -> Opinion:
         node = node_of(user)
         if not node:
-            return _NO if node is None else (False, f'unknown node for user "{user.name}"')
+            return _NO if node is None else (None, f'unknown node for user "{user.name}"')
         way = self._ways.get((question.group, question.resource))
         if way is not None:
             return way(node, question)
         return _YES if self._fixed.find(question) is not None else _NO
 
     def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
-        return (False, f'unknown node for user "{user.name}"') if node_of(user) == "" else _NO
+        return (None, f'unknown node for user "{user.name}"') if node_of(user) == "" else _NO
 
     # One way for each resource
 
     def _related(self, node: str, question: Question) -> Opinion:
         if not question.name:
-            return False, "No Object name found"
+            return None, "No Object name found"
         related = self._relation(node, question.resource, question.namespace, question.name)
-        return _YES if related else (False, f"no relationship found between node '{node}' and this object")
+        return _YES if related else (None, f"no relationship found between node '{node}' and this object")
 
     def _relation(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """Whether an object is related to the node through one of its pods."""
@@ -170,18 +168,18 @@ class NodeAuthorizer:
 
     def _read(self, node: str, question: Question) -> Opinion:
         if question.verb not in ("get", "list", "watch"):
-            return False, "can only read resources of this type"
+            return None, "can only read resources of this type"
         if question.subresource:
-            return False, "cannot read subresource"
+            return None, "cannot read subresource"
         if not question.namespace:
-            return False, "can only read namespaced object of this type"
+            return None, "can only read namespaced object of this type"
         return self._related(node, question)
 
     def _get(self, node: str, question: Question) -> Opinion:
         if question.verb != "get":
-            return False, "can only get individual resources of this type"
+            return None, "can only get individual resources of this type"
         if question.subresource:
-            return False, "cannot get subresource"
+            return None, "cannot get subresource"
         return self._related(node, question)
 
     def _volume_claim(self, node: str, question: Question) -> Opinion:
@@ -190,39 +188,39 @@ class NodeAuthorizer:
         if question.subresource != "status":
             return self._get(node, question)
         if question.verb not in ("update", "patch"):
-            return False, "can only get/update/patch this type"
+            return None, "can only get/update/patch this type"
         return self._related(node, question)
 
     def _csi_node(self, node: str, question: Question) -> Opinion:
         if question.verb not in ("get", "create", "update", "patch", "delete"):
-            return False, "can only get, create, update, patch, or delete a CSINode"
+            return None, "can only get, create, update, patch, or delete a CSINode"
         if question.subresource:
-            return False, "cannot authorize CSINode subresources"
+            return None, "cannot authorize CSINode subresources"
         if question.verb != "create" and question.name != node:
-            return False, "can only access CSINode with the same name as the requesting node"
+            return None, "can only access CSINode with the same name as the requesting node"
         return _YES
 
     def _account(self, node: str, question: Question) -> Opinion:
         if question.verb == "get" and not question.subresource:
-            return self._read(node, question) if self._accounts else (False, "not allowed to get service accounts")
+            return self._read(node, question) if self._accounts else (None, "not allowed to get service accounts")
         if question.verb != "create" or not question.name:
-            return False, "can only create tokens for individual service accounts"
+            return None, "can only create tokens for individual service accounts"
         if question.subresource != "token":
-            return False, "can only create token subresource of serviceaccount"
+            return None, "can only create token subresource of serviceaccount"
         return self._related(node, question)
 
     def _lease(self, node: str, question: Question) -> Opinion:
         if question.verb not in ("get", "create", "update", "patch", "delete"):
-            return False, "can only get, create, update, patch, or delete a node lease"
+            return None, "can only get, create, update, patch, or delete a node lease"
         if question.namespace != _LEASES:
-            return False, f'can only access leases in the "{_LEASES}" system namespace'
+            return None, f'can only access leases in the "{_LEASES}" system namespace'
         if question.verb != "create" and question.name != node:
-            return False, "can only access node lease with the same name as the requesting node"
+            return None, "can only access node lease with the same name as the requesting node"
         return _YES
 
     def _slice(self, node: str, question: Question) -> Opinion:
         if question.subresource:
-            return False, "cannot authorize ResourceSlice subresources"
+            return None, "cannot authorize ResourceSlice subresources"
         verb = question.verb
         if verb == "create":
             return _YES
@@ -231,8 +229,8 @@ class NodeAuthorizer:
         if verb in ("watch", "list", "deletecollection"):
             if not self._selectors or _selects(question.selector, node):
                 return _YES
-            return False, "can only list/watch/deletecollection resourceslices with nodeName field selector"
-        return False, _SLICE_VERBS
+            return None, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+        return None, _SLICE_VERBS
 
     def _node(self, node: str, question: Question) -> Opinion:
         verb = question.verb
@@ -243,11 +241,11 @@ class NodeAuthorizer:
         if verb not in ("get", "list", "watch"):
             return _NO
         if not question.name:
-            return False, f"node '{node}' cannot read all nodes, only its own Node object"
+            return None, f"node '{node}' cannot read all nodes, only its own Node object"
         return (
             _YES
             if question.name == node
-            else (False, f"node '{node}' cannot read '{question.name}', only its own Node object")
+            else (None, f"node '{node}' cannot read '{question.name}', only its own Node object")
         )
 
     def _pod(self, node: str, question: Question) -> Opinion:
@@ -267,7 +265,7 @@ class NodeAuthorizer:
             return (
                 self._related(node, question)
                 if question.name
-                else (False, "can only list/watch pods with spec.nodeName field selector")
+                else (None, "can only list/watch pods with spec.nodeName field selector")
             )
         return _YES if verb in ("create", "delete") else _NO
 

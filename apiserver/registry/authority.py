@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from apiserver.messages import User
 
-__all__ = ["Authority", "Decision", "Identified", "Identity", "Question", "Rules"]
+__all__ = ["Authority", "Decision", "Failure", "Identified", "Identity", "Opinion", "Question", "Rules"]
 
 Json = dict[str, Any]
 
 
 class Question(NamedTuple):
-    """What is asked of a resource. `selector` is the field selector of a list, a watch or a deletion of many, as it was
-    given.
+    """What is asked of a resource. `selector` and `labels` are the field and the label selector of a list, a watch or a
+    deletion of many, as they were given.
     """
 
     verb: str
@@ -26,13 +26,29 @@ class Question(NamedTuple):
     namespace: str = ""
     name: str = ""
     selector: str = ""
+    version: str = ""
+    labels: str = ""
+
+
+#: What one authorizer says: whether it is allowed, None where others may decide, and why.
+Opinion = tuple[bool | None, str]
+
+
+class Failure(str):
+    """In place of a reason: why an authorizer could not find out."""
+
+    __slots__ = ()
 
 
 class Decision(NamedTuple):
-    """`reason` says why, for both answers; it may be empty."""
+    """`reason` says why, for both answers; it may be empty. `denied`: somebody has said no, rather than nobody yes.
+    `error`: what could not be found out.
+    """
 
     allowed: bool
     reason: str = ""
+    denied: bool = False
+    error: str = ""
 
 
 class Rules(NamedTuple):

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from apiserver.clock import Timer, outside, timers
 from apiserver.turns import on_loop
+from apiserver.webhooks.credentials import NOBODY, Credentials
 from apiserver.webhooks.failures import (
     WRONG_NAME,
     WebhookError,
@@ -46,13 +47,14 @@ _TIMED_OUT: Final = "context deadline exceeded"
 
 class Target(NamedTuple):
     """Where a webhook is: the URL as texts name it, the authority in PEM (empty: the system's), the service if it is
-    one."""
+    one, and how the server shows who it is."""
 
     url: str
     host: str
     port: int
     authority: bytes
     service: Service | None
+    credentials: Credentials = NOBODY
 
 
 class Answer(NamedTuple):
@@ -81,7 +83,7 @@ class Webhooks:
 
     def __init__(self, services: Services, exists: Callable[[str, str], bool]) -> None:
         self._services, self._exists = services, exists
-        self._pools: OrderedDict[tuple[bytes, str], httpx.AsyncClient] = OrderedDict()
+        self._pools: OrderedDict[tuple[bytes, str, Credentials], httpx.AsyncClient] = OrderedDict()
 
     async def close(self) -> None:
         pools, self._pools = list(self._pools.values()), OrderedDict()
@@ -93,7 +95,7 @@ class Webhooks:
         """Posts a review. Raises WebhookError, whose text follows "failed to call webhook: "; `timed_out` is what it
         says of an answer that does not come within `seconds`.
         """
-        shown = f"{target.url}?timeout={math.ceil(seconds)}s"
+        shown = f"{target.url}{'&' if '?' in target.url else '?'}timeout={math.ceil(seconds)}s"
         if "httpx" not in sys.modules:
             await asyncio.to_thread(import_module, "httpx")
         try:
@@ -119,15 +121,16 @@ class Webhooks:
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         request = httpx.Request(
             "POST",
-            f"https://{place}{parts.path}?{parts.query}",
+            f"{parts.scheme}://{place}{parts.path}?{parts.query}",
             headers={
                 "host": parts.netloc,
                 "accept": "application/json, */*",
                 "content-type": "application/json",
                 "user-agent": "kube-apiserver-admission",
+                **target.credentials.headers(),
             },
             content=body,
-            extensions={"sni_hostname": target.host},
+            extensions={"sni_hostname": target.credentials.server_name or target.host},
         )
         try:
             return await self._send(self._pool(target), request)
@@ -149,11 +152,11 @@ class Webhooks:
         """The connections to whoever has this name and is vouched for by this authority."""
         import httpx
 
-        key = (target.authority, target.host)
+        key = (target.authority, target.host, target.credentials)
         pool = self._pools.get(key)
         if pool is None:
             pool = self._pools[key] = httpx.AsyncClient(
-                verify=_trust(target.authority),
+                verify=_trust(target.authority, target.credentials),
                 timeout=None,  # noqa: S113 - `post` bounds the whole call
                 trust_env=False,
                 follow_redirects=False,
@@ -166,7 +169,7 @@ class Webhooks:
         return pool
 
 
-def _trust(authority: bytes) -> ssl.SSLContext:
+def _trust(authority: bytes, credentials: Credentials) -> ssl.SSLContext:
     """Trusts an authority, or those of the system. As in Go, any certificate in a bundle may be the one that is
     shown, and names count only where they are alternative names.
     """
@@ -178,6 +181,7 @@ def _trust(authority: bytes) -> ssl.SSLContext:
     trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
     trust.hostname_checks_common_name = False
+    credentials.show(trust)
     return trust
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from apiserver.api.status import StatusError
 from apiserver.authorization.authorizer import Authorizer
+from apiserver.authorization.configuration import of_modes
 from apiserver.http.handlers.impersonation import impersonate, requested_identity
 from apiserver.messages import User
 from apiserver.registry.authority import Question
@@ -19,7 +20,7 @@ from tests.support.server import Running, serve
 MASTER = User("root", "", ("system:masters", "system:authenticated"))
 ALICE = User("alice", "", ("devs", "system:authenticated"))
 LIST = Question("list", "resource.k8s.io", "resourceclaims", namespace="default")
-ROLES = Authorizer(("RBAC",))
+ROLES = Authorizer(of_modes(("RBAC",)))
 
 
 def become(

@@ -110,6 +110,7 @@ def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
     problems: list[str] = []
     if asked is not None:
         selector = _selector(asked.get("fieldSelector"), problems)
+        labels = _labels(asked.get("labelSelector"))
         decision: Decision = authority.decide(
             user,
             Question(
@@ -120,12 +121,18 @@ def _decide(store: Store, ctx: Context, body: Json, user: User) -> Json:
                 asked.get("namespace", ""),
                 asked.get("name", ""),
                 selector,
+                asked.get("version", ""),
+                labels,
             ),
         )
     else:
         path = spec["nonResourceAttributes"]
         decision = authority.decide_path(user, path.get("verb", ""), path.get("path", ""))
     outcome: Json = {"allowed": decision.allowed}
+    if decision.denied:
+        outcome["denied"] = True
+    if decision.error:
+        problems.insert(0, decision.error)
     if decision.reason:
         outcome["reason"] = decision.reason
     if problems:
@@ -151,6 +158,21 @@ def _selector(given: Json | None, problems: list[str]) -> str:
             f"spec.resourceAttributes.fieldSelector {'partially ' if terms else ''}ignored due to parse error"
         )
     return ",".join(terms)
+
+
+def _labels(given: Json | None) -> str:
+    """A label selector's text, as far as it can be written."""
+    if not given:
+        return ""
+    terms = []
+    for each in given.get("requirements") or ():
+        key, values = each.get("key", ""), ",".join(each.get("values") or ())
+        operator = each.get("operator")
+        if operator in _WITH_VALUES and values:
+            terms.append(f"{key} {'in' if operator == 'In' else 'notin'} ({values})")
+        elif operator in _WITHOUT_VALUES and not values:
+            terms.append(key if operator == "Exists" else f"!{key}")
+    return ",".join(terms) or given.get("rawSelector", "")
 
 
 def _parsed(raw: str, problems: list[str]) -> str:

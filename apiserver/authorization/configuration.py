@@ -1,0 +1,224 @@
+"""Which authorizers a server has: of --authorization-mode and its companions, or of a file (--authorization-config).
+
+Facts: apiserver, pkg/apis/apiserver/validation (what is wrong with a file); pkg/kubeapiserver/options/authorization.go
+and authorizer/reload.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apiserver.api.durations import go_duration_problem, parse_duration
+from apiserver.api.fielderrors import FieldError, duplicate, invalid, not_supported, required, too_many
+from apiserver.api.fielderrors import Path as Where
+from apiserver.api.names import dns_subdomain
+from apiserver.authorization.webhook import Asking, Condition
+from apiserver.configurations import AUTHORIZATION, ConfigurationError, read_configuration
+
+if TYPE_CHECKING:
+    from apiserver.api.features import Features
+
+__all__ = ["MODES", "Configured", "WebhookSettings", "of_modes", "read_authorizers"]
+
+Json = dict[str, Any]
+
+MODES: Final = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
+_GROUP: Final = "apiserver.config.k8s.io"
+_KINDS: Final = {f"{_GROUP}/{version}": AUTHORIZATION for version in ("v1", "v1beta1", "v1alpha1")}
+_MOST_CONDITIONS: Final = 64
+_LONGEST: Final = 30.0
+#: What the flags do not say of a webhook.
+_NAME: Final = "default"
+
+
+class WebhookSettings(NamedTuple):
+    """A webhook that is asked."""
+
+    kubeconfig: Path
+    asking: Asking
+    conditions: tuple[Condition, ...] = ()
+
+
+class Configured(NamedTuple):
+    """One authorizer."""
+
+    type: str
+    name: str
+    webhook: WebhookSettings | None = None
+
+
+def of_modes(modes: Sequence[str], webhook: WebhookSettings | None = None) -> tuple[Configured, ...]:
+    """What --authorization-mode says."""
+    return tuple(
+        Configured(mode, _NAME, webhook) if mode == "Webhook" else Configured(mode, mode.lower()) for mode in modes
+    )
+
+
+def read_authorizers(text: bytes, features: Features, required_types: Collection[str] = ()) -> tuple[Configured, ...]:
+    """What a file says. `required_types` may not be left out, which a server began with. Raises ConfigurationError."""
+    try:
+        authorizers = read_configuration(text, _KINDS).obj.get("authorizers") or []
+    except ConfigurationError as error:
+        raise ConfigurationError(f"failed to load AuthorizationConfiguration from file: {error}") from None
+    reader = _Reader(features)
+    found = tuple(reader.read(authorizers))
+    if reader.errors:
+        raise ConfigurationError.of(reader.errors)
+    problems = [
+        f"expected name {each.type.lower()} for authorizer {each.type} instead of {each.name}"
+        for each in found
+        if each.type != "Webhook" and each.name != each.type.lower()
+    ]
+    missing = sorted(set(required_types) - {each.type for each in found} - {"Webhook"})
+    if missing:
+        problems.append(f"missing required types: [{' '.join(missing)}]")
+    if problems:
+        raise ConfigurationError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+    return found
+
+
+class _Reader:
+    """Checks authorizers one after the other; `errors` is what is wrong with them."""
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self.errors: list[FieldError] = []
+
+    def read(self, authorizers: list[Json]) -> Iterator[Configured]:
+        if not authorizers:
+            self.errors.append(required(Where("authorizers"), "at least one authorization mode must be defined"))
+        types: set[str] = set()
+        names: set[str] = set()
+        for index, said in enumerate(authorizers):
+            where = Where("authorizers")[index]
+            type_ = said.get("type", "")
+            if not type_:
+                self.errors.append(required(where / "type"))
+            elif type_ not in MODES:
+                self.errors.append(not_supported(where / "type", type_, sorted(MODES)))
+            elif type_ in types and type_ != "Webhook":
+                self.errors.append(duplicate(where / "type", type_))
+            else:
+                types.add(type_)
+                self._name(where / "name", said.get("name", ""), names)
+                yield Configured(type_, said.get("name", ""), self._webhook(where, type_, said.get("webhook")))
+
+    def _name(self, where: Where, name: str, names: set[str]) -> None:
+        if not name:
+            self.errors.append(required(where))
+        elif name in names:
+            self.errors.append(duplicate(where, name))
+        elif problems := dns_subdomain(name):
+            self.errors.append(invalid(where, name, f"authorizer name is invalid: {', '.join(problems)}"))
+        names.add(name)
+
+    def _webhook(self, where: Where, type_: str, said: Json | None) -> WebhookSettings | None:
+        if type_ != "Webhook":
+            if said is not None:
+                self.errors.append(invalid(where / "webhook", "non-null", "may only be specified when type=Webhook"))
+            return None
+        if said is None:
+            self.errors.append(required(where / "webhook", "required when type=Webhook"))
+            return None
+        timeout = self._seconds(where / "timeout", said.get("timeout"), 0.0, _LONGEST)
+        allowed = self._seconds(where / "authorizedTTL", said.get("authorizedTTL"), 300.0)
+        others = self._seconds(where / "unauthorizedTTL", said.get("unauthorizedTTL"), 30.0)
+        version = said.get("subjectAccessReviewVersion", "")
+        self._one_of(where / "subjectAccessReviewVersion", version, ("v1", "v1beta1"))
+        conditions = said.get("matchConditions") or []
+        seen = said.get("matchConditionSubjectAccessReviewVersion", "")
+        if seen or conditions:
+            text = "required if match conditions are specified"
+            self._one_of(where / "matchConditionSubjectAccessReviewVersion", seen, ("v1",), text)
+        policy = said.get("failurePolicy", "")
+        self._one_of(where / "failurePolicy", policy, ("NoOpinion", "Deny"))
+        kubeconfig = self._connection(where / "connectionInfo", said.get("connectionInfo") or {})
+        compiled = self._conditions(where / "matchConditions", conditions)
+        asking = Asking(
+            version,
+            timeout,
+            allowed if said.get("cacheAuthorizedRequests") is not False else 0.0,
+            others if said.get("cacheUnauthorizedRequests") is not False else 0.0,
+            policy == "Deny",
+            self._features.enabled("AuthorizeWithSelectors"),
+        )
+        return WebhookSettings(Path(kubeconfig), asking, compiled)
+
+    def _seconds(self, where: Where, text: str | None, default: float, most: float | None = None) -> float:
+        problem = go_duration_problem(text) if text else ""
+        if problem:
+            self.errors.append(invalid(where, text, problem))
+            return default or 1.0
+        seconds = -parse_duration(text[1:]).total_seconds() if text and text[0] == "-" else 0.0
+        if text and not seconds:
+            seconds = parse_duration(text).total_seconds()
+        if not seconds:
+            if not default:
+                self.errors.append(required(where))
+            return default
+        if seconds < 0 or (most is not None and seconds > most):
+            limit = "must be > 0s" if most is None else f"must be > 0s and <= {most:.0f}s"
+            self.errors.append(invalid(where, text, limit))
+        return seconds
+
+    def _one_of(self, where: Where, value: str, values: tuple[str, ...], missing: str = "") -> None:
+        if not value:
+            self.errors.append(required(where, missing))
+        elif value not in values:
+            self.errors.append(not_supported(where, value, values))
+
+    def _connection(self, where: Where, said: Json) -> str:
+        type_, file = said.get("type", ""), said.get("kubeConfigFile")
+        place = where / "kubeConfigFile"
+        if not type_:
+            self.errors.append(required(where / "type"))
+        elif type_ == "InClusterConfig":
+            if file is not None:
+                self.errors.append(invalid(place, file, "can only be set when type=KubeConfigFile"))
+            else:
+                self.errors.append(invalid(where / "type", type_, "a server has no such configuration for itself"))
+        elif type_ != "KubeConfigFile":
+            self.errors.append(not_supported(where / "type", type_, ("InClusterConfig", "KubeConfigFile")))
+        elif not file:
+            self.errors.append(required(place))
+        elif not file.startswith("/"):
+            self.errors.append(invalid(place, file, "must be an absolute path"))
+        else:
+            try:
+                if not S_ISREG(Path(file).stat().st_mode):
+                    self.errors.append(invalid(place, file, "must be a regular file"))
+            except OSError as error:
+                reason = f"error loading file: stat {file}: {(error.strerror or '').lower()}"
+                self.errors.append(invalid(place, file, reason))
+        return file or ""
+
+    def _conditions(self, where: Where, conditions: list[Json]) -> tuple[Condition, ...]:
+        if len(conditions) > _MOST_CONDITIONS:
+            self.errors.append(too_many(where, len(conditions), _MOST_CONDITIONS))
+            return ()
+        found: dict[str, Condition] = {}
+        for index, said in enumerate(conditions):
+            place, source = where[index] / "expression", said.get("expression", "")
+            if not source.strip():
+                self.errors.append(required(place))
+            elif source in found:
+                self.errors.append(duplicate(place, source))
+            elif (condition := self._condition(place, source)) is not None:
+                found[source] = condition
+        return tuple(found.values())
+
+    def _condition(self, where: Where, source: str) -> Condition | None:
+        from apiserver.api.cel.admission import BOOL_RESULT, compile_admission
+        from apiserver.api.cel.engine import NotCompiled
+        from apiserver.authorization.webhook import conditions_language
+
+        try:
+            return Condition(
+                source, compile_admission(source, conditions_language(self._features.release), BOOL_RESULT)
+            )
+        except NotCompiled as error:
+            self.errors.append(invalid(where, source, str(error)))
+            return None

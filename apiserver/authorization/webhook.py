@@ -1,0 +1,276 @@
+"""The authorizer that asks a webhook, where its match conditions are true of a request, and remembers what it said.
+
+Facts: apiserver, plugin/pkg/authorizer/webhook, pkg/authorization/cel; AuthorizationConfiguration.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from apiserver.api.cel.errors import EvaluationError
+from apiserver.api.metrics import Counter, Family, Histogram
+from apiserver.api.selectors import SelectorError, parse_fields, parse_labels
+from apiserver.clock import now, stopwatch
+from apiserver.registry.authority import Failure, Opinion, Question
+from apiserver.settling import settled
+from apiserver.webhooks.failures import WebhookError
+
+if TYPE_CHECKING:
+    from apiserver.api.cel.engine import Compiled, Language
+    from apiserver.messages import User
+    from apiserver.webhooks.reviewers import Reviewer
+
+__all__ = ["Asking", "Condition", "Decisions", "WebhookAuthorizer", "conditions_language"]
+
+Json = dict[str, Any]
+
+#: Answers that are remembered, and the size of questions, in characters that users choose, whose answers are not.
+_MOST: Final = 8192
+_LARGE: Final = 10_000
+_CALL_LIMIT: Final = 1_000_000
+_BUCKETS: Final = (0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
+_BOTH: Final = "webhook subject access review returned both allow and deny response"
+
+
+class Condition(NamedTuple):
+    """A match condition, compiled."""
+
+    source: str
+    compiled: Compiled
+
+
+class Asking(NamedTuple):
+    """How a webhook is asked. Times in seconds; those to remember are 0 where nothing is remembered. `denies`: where
+    it cannot be asked, nobody else is.
+    """
+
+    version: str
+    seconds: float
+    allowed_for: float
+    others_for: float
+    denies: bool
+    selectors: bool
+
+
+class Decisions:
+    """What is counted of all webhooks of a server (apiserver_authorization_…)."""
+
+    def __init__(self) -> None:
+        start, both = "apiserver_authorization_", ("name", "type")
+        self._decisions = Counter(f"{start}decisions_total", "Decisions of webhooks.", ("decision", *both))
+        self._exclusions = Counter(f"{start}match_condition_exclusions_total", "Requests not asked about.", both)
+        self._errors = Counter(
+            f"{start}match_condition_evaluation_errors_total", "Requests whose conditions have no value.", both
+        )
+        results = ("name", "result")
+        self._asked = Counter(f"{start}webhook_evaluations_total", "Questions to webhooks.", results)
+        self._open = Counter(
+            f"{start}webhook_evaluations_fail_open_total",
+            "Questions without an answer that let others decide.",
+            results,
+        )
+        self._took = Histogram(f"{start}webhook_duration_seconds", "Time until webhooks answered.", results, _BUCKETS)
+        self.families: list[Family] = [
+            self._decisions, self._exclusions, self._errors, self._asked, self._open, self._took,
+        ]  # fmt: skip
+
+    def decided(self, name: str, *, allowed: bool) -> None:
+        self._decisions.sample("allowed" if allowed else "denied", name, "Webhook").value += 1
+
+    def excluded(self, name: str) -> None:
+        self._exclusions.sample(name, "Webhook").value += 1
+
+    def failed_conditions(self, name: str) -> None:
+        self._errors.sample(name, "Webhook").value += 1
+
+    def asked(self, name: str, result: str, seconds: float, *, opened: bool = False) -> None:
+        self._asked.sample(name, result).value += 1
+        self._took.sample(name, result).observe(seconds)
+        if opened:
+            self._open.sample(name, result).value += 1
+
+
+@lru_cache(maxsize=8)
+def conditions_language(release: tuple[int, int]) -> Language:
+    """The language of match conditions: `request` is the spec of a SubjectAccessReview."""
+    from apiserver.api.cel.devices import NEWEST
+    from apiserver.api.cel.engine import build_language
+    from apiserver.api.cel.types import STRING, list_of, map_of, struct
+
+    texts = list_of(STRING)
+    requirement = {"key": STRING, "operator": STRING, "values": texts}
+    selector = {"rawSelector": STRING, "requirements": list_of(struct("kubernetes.SelectorRequirement"))}
+    attributes = dict.fromkeys(("namespace", "verb", "group", "version", "resource", "subresource", "name"), STRING)
+    structs = {
+        "kubernetes.SelectorRequirement": requirement,
+        "kubernetes.FieldSelectorAttributes": selector,
+        "kubernetes.LabelSelectorAttributes": selector,
+        "kubernetes.ResourceAttributes": {
+            **attributes,
+            **(
+                {
+                    "fieldSelector": struct("kubernetes.FieldSelectorAttributes"),
+                    "labelSelector": struct("kubernetes.LabelSelectorAttributes"),
+                }
+                if release >= (1, 32)
+                else {}
+            ),
+        },
+        "kubernetes.NonResourceAttributes": {"path": STRING, "verb": STRING},
+        "kubernetes.SubjectAccessReviewSpec": {
+            "resourceAttributes": struct("kubernetes.ResourceAttributes"),
+            "nonResourceAttributes": struct("kubernetes.NonResourceAttributes"),
+            "user": STRING,
+            "groups": texts,
+            "extra": map_of(STRING, texts),
+            "uid": STRING,
+        },
+    }
+    variables = {"request": struct("kubernetes.SubjectAccessReviewSpec")}
+    return build_language(NEWEST, variables, structs, {}, [])
+
+
+class WebhookAuthorizer:
+    """One webhook. Its answers may take waiting: see `apiserver.settling`."""
+
+    def __init__(
+        self, name: str, reviewer: Reviewer, asking: Asking, conditions: Sequence[Condition], counted: Decisions
+    ) -> None:
+        self.name = name
+        self._reviewer, self._asking, self._conditions, self._counted = reviewer, asking, tuple(conditions), counted
+        self._known: OrderedDict[bytes, tuple[datetime, Json]] = OrderedDict()
+
+    def opinion(self, user: User, question: Question) -> Opinion:
+        attributes = {
+            "namespace": question.namespace,
+            "verb": question.verb,
+            "group": question.group,
+            "version": question.version,
+            "resource": question.resource,
+            "subresource": question.subresource,
+            "name": question.name,
+        }
+        found: Json = {key: value for key, value in attributes.items() if value}
+        if self._asking.selectors:
+            for field, requirements in (
+                ("fieldSelector", _field_requirements(question.selector)),
+                ("labelSelector", _label_requirements(question.labels)),
+            ):
+                if requirements:
+                    attributes[field] = found[field] = {"requirements": requirements}  # type: ignore[assignment]
+        size = sum(map(len, (question.name, question.subresource, question.selector, question.labels)))
+        return self._judge(user, {"resourceAttributes": attributes}, {"resourceAttributes": found}, size)
+
+    def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
+        attributes = {"nonResourceAttributes": {"path": path, "verb": verb}}
+        return self._judge(user, attributes, attributes, len(path))
+
+    def _judge(self, user: User, attributes: Json, sent: Json, size: int) -> Opinion:
+        failing: bool | None = False if self._asking.denies else None
+        try:
+            if not self._matches(user, attributes):
+                self._counted.excluded(self.name)
+                return None, ""
+        except EvaluationError as error:
+            self._counted.failed_conditions(self.name)
+            return failing, Failure(str(error))
+        outcome = self._outcome(self._spec(user, sent), size)
+        if isinstance(outcome, WebhookError):
+            return failing, Failure(str(outcome))
+        reason = outcome.get("reason", "")
+        if outcome.get("denied") or outcome.get("allowed"):
+            self._counted.decided(self.name, allowed=not outcome.get("denied"))
+        if outcome.get("denied"):
+            return False, Failure(_BOTH) if outcome.get("allowed") else reason
+        return (True if outcome.get("allowed") else None), reason
+
+    def _spec(self, user: User, sent: Json) -> Json:
+        groups = "group" if self._asking.version == "v1beta1" else "groups"
+        extra = {key: list(values) for key, values in user.extra.items()}
+        about = {"user": user.name, groups: list(user.groups), "extra": extra, "uid": user.uid}
+        return {**sent, **{key: value for key, value in about.items() if value}}
+
+    def _matches(self, user: User, attributes: Json) -> bool:
+        """Whether no condition is false. Raises EvaluationError where none is, and some have no value."""
+        if not self._conditions:
+            return True
+        extra = {key: list(values) for key, values in user.extra.items()}
+        request = {**attributes, "user": user.name, "groups": list(user.groups), "uid": user.uid, "extra": extra}
+        errors = []
+        for condition in self._conditions:
+            try:
+                value, _ = condition.compiled.evaluate([request], _CALL_LIMIT)
+            except EvaluationError as error:
+                errors.append(f"cel evaluation error: expression '{condition.source}' resulted in error: {error}")
+                continue
+            if value is False:
+                return False
+        if errors:
+            raise EvaluationError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]", 0)
+        return True
+
+    def _outcome(self, spec: Json, size: int) -> Json | WebhookError:
+        """What the webhook said, now or a while ago, or why it said nothing."""
+        key = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
+        known = self._known.get(key)
+        if known is not None:
+            if known[0] > now():
+                return known[1]
+            self._known.pop(key, None)
+        outcome: Json | WebhookError = settled((self, key), partial(self._ask, spec, key, size))
+        return outcome
+
+    async def _ask(self, spec: Json, key: bytes, size: int) -> Json | WebhookError:
+        asking, elapsed = self._asking, stopwatch()
+        try:
+            outcome = await self._reviewer.review(asking.version, {"metadata": {}, "spec": spec}, asking.seconds)
+        except WebhookError as error:
+            late = error.code == 504 or "deadline exceeded" in str(error)
+            self._counted.asked(self.name, "timeout" if late else "error", elapsed(), opened=not asking.denies)
+            return error
+        self._counted.asked(self.name, "success", elapsed())
+        lasts = asking.allowed_for if outcome.get("allowed") else asking.others_for
+        if lasts and size < _LARGE:
+            self._known[key] = now() + timedelta(seconds=lasts), outcome
+            if len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        return outcome
+
+
+def _field_requirements(text: str) -> list[Json]:
+    if not text:
+        return []
+    try:
+        terms = parse_fields(text)
+    except SelectorError:
+        return []
+    return [
+        {"key": term.field, "operator": "NotIn" if term.negated else "In", "values": [term.value]}
+        for term in terms.requirements
+    ]
+
+
+def _label_requirements(text: str) -> list[Json]:
+    if not text:
+        return []
+    try:
+        found = parse_labels(text).requirements
+    except SelectorError:
+        return []
+    return [
+        {"key": each.key, "operator": _OPERATORS[each.operator]}
+        | ({"values": list(each.values)} if each.values else {})
+        for each in found
+        if each.operator in _OPERATORS
+    ]
+
+
+_OPERATORS: Final = {
+    "=": "In", "==": "In", "in": "In", "!=": "NotIn", "notin": "NotIn", "exists": "Exists", "!": "DoesNotExist",
+}  # fmt: skip

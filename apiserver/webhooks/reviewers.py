@@ -1,0 +1,71 @@
+"""Others who decide for this server, as a kubeconfig names them: what tokens are, who may do what.
+
+    reviewer = Reviewer(webhooks, read_kubeconfig(path), "authorization.k8s.io", SubjectAccessReview)
+    status = await reviewer.review("v1", {"spec": …}, seconds=30)
+
+Facts: apiserver, pkg/util/webhook (webhook.go: pauses between attempts, and what is tried again).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from apiserver.api.codec import DecodeError, decode, interpret, loads
+from apiserver.api.schema import Struct
+from apiserver.webhooks.client import Target, Webhooks
+from apiserver.webhooks.credentials import Kubeconfig
+from apiserver.webhooks.failures import WebhookError
+from apiserver.webhooks.services import HTTPS
+
+__all__ = ["Reviewer"]
+
+Json = dict[str, Any]
+
+_ATTEMPTS: Final = 5
+_FIRST_PAUSE, _FACTOR, _JITTER = 0.5, 1.5, 0.2
+#: Codes of answers after which another attempt may do: overload, and failures inside of the other server.
+_AGAIN: Final = frozenset({429, 500, 504})
+
+
+class Reviewer:
+    """Posts reviews of one kind. Their versions differ in name alone as far as a status goes."""
+
+    def __init__(self, webhooks: Webhooks, where: Kubeconfig, group: str, review: Struct) -> None:
+        parts = urlsplit(where.server if "://" in where.server else f"http://{where.server}")
+        port = parts.port or (HTTPS if parts.scheme == "https" else 80)
+        path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+        url = f"{parts.scheme}://{parts.netloc}{path}"
+        self._target = Target(url, parts.hostname or "", port, where.authority, None, where.credentials)
+        self._webhooks, self._group, self._review = webhooks, group, review
+        self._random = Random()  # noqa: S311 - spreads attempts, keeps nothing secret
+
+    async def review(self, version: str, body: Json, seconds: float) -> Json:
+        """The status of a review that was sent. Raises WebhookError."""
+        sent = orjson.dumps({"kind": self._review.kind, "apiVersion": f"{self._group}/{version}", **body})
+        pause = _FIRST_PAUSE
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                answer = await self._webhooks.post(self._target, sent, seconds=seconds)
+                return self._status(answer.body, f"{self._group}/{version}")
+            except WebhookError as error:
+                if attempt == _ATTEMPTS or not (error.code in _AGAIN or "connection reset" in str(error)):
+                    raise
+            await asyncio.sleep(pause * (1 + _JITTER * self._random.random()))
+            pause *= _FACTOR
+        raise AssertionError("the last attempt raises")
+
+    def _status(self, body: bytes, version: str) -> Json:
+        try:
+            read = loads(body)
+            found, kind = interpret(read)
+            if (found, kind) != (version, self._review.kind):
+                raise WebhookError(f'no kind "{kind}" is registered for version "{found}" in scheme')
+            status: Json = decode(self._review, read.value, read).obj.get("status") or {}
+        except DecodeError as error:
+            raise WebhookError(str(error)) from None
+        return status
