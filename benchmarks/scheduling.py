@@ -33,11 +33,12 @@ from controllers.runtime.kinds import (
     DEVICE_CLASSES,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_SLICES,
     VOLUME_CLAIMS,
     VOLUMES,
-    Kind,
 )
 from controllers.runtime.kubeconfig import load_kubeconfig
 from tests.support.wire import Child, environment
@@ -47,12 +48,10 @@ NAMESPACE, DRIVER = "sched", "gpu.example.com"
 COMPONENTS = "scheduler,resourceclaim-controller,persistentvolume-binder-controller"
 REAL_CONTROLLERS = "resourceclaim-controller,persistentvolume-binder-controller"
 GATES = "GenericWorkload=true,GangScheduling=true"
-TEMPLATES = Kind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True)
-GROUPS = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", namespaced=True)
 KINDS = ("plain", "claims", "extended", "volumes", "gangs", "nowhere")
 GANG = 4
 TRIES = 4
-"""How often a pod that fits nowhere is tried: nodes change as often, but for the first."""
+"""How often a pod that fits nowhere is tried: whenever one node more has the label that it wants."""
 
 
 def named(name: str, **more: Any) -> Json:
@@ -117,7 +116,8 @@ def pod(kind: str, number: int) -> Json:
         case "gangs":
             spec["schedulingGroup"] = {"podGroupName": f"gang-{number // GANG}"}
         case "nowhere":
-            spec["nodeSelector"] = {"no": "where"}
+            spec["nodeSelector"] = {"fits": "yes"}
+            resources = {"requests": {"cpu": "1000"}}
     return named(f"p{number}", spec={**spec, "containers": [{"name": "c", "image": "x", "resources": resources}]})
 
 
@@ -129,11 +129,9 @@ class Processes:
         self._before = self._used()
 
     def _used(self) -> list[float]:
-        """Seconds. What the scheduler of the system counts is finer than the ticks of `stat`."""
-        return [
-            sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
-            for pid in self._pids
-        ]
+        """Seconds."""
+        ticks = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13] for pid in self._pids)
+        return [sum(map(int, each)) / os.sysconf("SC_CLK_TCK") for each in ticks]
 
     def used(self) -> tuple[float, float]:
         """Seconds of the server and of the others since the beginning."""
@@ -163,7 +161,7 @@ async def prepare(client: Client, kind: str, nodes: int, pods: int) -> None:
     """Everything but the pods."""
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     await client.create(DEVICE_CLASSES, device_class())
-    await client.create(TEMPLATES, template())
+    await client.create(RESOURCE_CLAIM_TEMPLATES, template())
     await each(nodes, lambda number: client.create(NODES, node(number)))
     await each(nodes, lambda number: client.create(RESOURCE_SLICES, devices(number, 8)))
     if kind == "volumes":
@@ -174,7 +172,7 @@ async def prepare(client: Client, kind: str, nodes: int, pods: int) -> None:
         await until(lambda: volumes_bound(client))
     if kind == "gangs":
         policy = {"schedulingPolicy": {"gang": {"minCount": GANG}}}
-        await each(pods // GANG, lambda number: client.create(GROUPS, named(f"gang-{number}", spec=policy)))
+        await each(pods // GANG, lambda number: client.create(POD_GROUPS, named(f"gang-{number}", spec=policy)))
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -197,11 +195,10 @@ async def play(client: Client, kind: str, pods: int) -> None:
     await each(pods, lambda number: client.create(PODS, pod(kind, number)))
     await until(lambda: decided(client, kind))
     if kind == "nowhere":
-        # A label of a node is what the pods wait for.
         for number in range(1, TRIES):
             await asyncio.sleep(2**number)
-            await client.patch(NODES, "node-0", {"metadata": {"labels": {"turn": str(number)}}}, type="merge")
-        await asyncio.sleep(4)
+            await client.patch(NODES, f"node-{number}", {"metadata": {"labels": {"fits": "yes"}}}, type="merge")
+        await asyncio.sleep(8)
 
 
 @asynccontextmanager

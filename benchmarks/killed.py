@@ -1,0 +1,232 @@
+"""Pods in waves while the components are killed and started again, and what the log says of it afterwards.
+
+    python -m benchmarks.killed [--pods 2000] [--wave 100] [--nodes 20] [--seed 1]
+
+A server of its own in SQLite; scheduler, claim controller, node agent and garbage collector are a process each, one of
+which is killed (SIGKILL) every few seconds and started again. A wave has pods with claims of their own, with claims
+that others share, with an extended resource that devices serve, and without; half of them end by themselves, half are
+deleted while they run. When all are gone nothing may be left of them, and at every revision of the log the devices in
+use, recomputed from the claims, are held once, by pods that run, and as the scheduler's own book has them. Exit code 1
+where that is not so. The small form in the suite is tests/scheduler/test_killed_components.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from apiserver.storage.sqlite_open import open_directory
+from apiserver.storage.types import Durability
+from controllers.runtime.client import Client, StatusError
+from controllers.runtime.http import HttpTransport
+from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from controllers.runtime.kubeconfig import Cluster
+from tests.scheduler.books import Books
+from tests.support.patience import CLOCK
+from tests.support.wire import Child, environment
+
+Json = dict[str, Any]
+DRIVER, RESOURCE = "gpu.example.com", "example.com/gpu"
+SHARED = 4
+PAGE = 5000
+
+
+class Component:
+    """A process of some components, as often as it is started."""
+
+    def __init__(self, log: Path, url: str, name: str, *flags: str) -> None:
+        self.name, self.started, self._log = name, 0, log
+        self._command = [sys.executable, "-P", "-m", "controllers", f"--server={url}", f"--controllers={name}"]
+        self._command += ["--leader-elect=false", *flags]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.started += 1
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment())
+
+    def end(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        assert self._process.poll() is None, f"{self.name} has ended by itself: {self._log.read_text()[-2000:]}"
+        self._process.send_signal(number)
+        self._process.wait()
+
+
+def components(directory: Path, url: str, nodes: int) -> list[Component]:
+    alone = ("scheduler", "resourceclaim-controller", "garbage-collector-controller")
+    agent = "node-agent,node-lifecycle-controller"
+    return [
+        *(Component(directory / f"{name}.log", url, name) for name in alone),
+        Component(directory / "nodes.log", url, agent, f"--nodes={nodes}", f"--devices={DRIVER}"),
+    ]
+
+
+async def rest(seconds: float) -> None:
+    """Fair ones, so that on a busy machine whoever was started comes to do something."""
+    end = CLOCK.seconds + seconds
+    while CLOCK.seconds < end:  # noqa: ASYNC110 - a clock has no events
+        await asyncio.sleep(0.05)
+
+
+async def kill(processes: list[Component], chance: random.Random) -> None:
+    """Until cancelled."""
+    while True:
+        await rest(chance.uniform(0.5, 4))
+        process = chance.choice(processes)
+        await asyncio.to_thread(process.end, signal.SIGKILL)
+        await rest(chance.choice((0, 0.5)))
+        process.start()
+
+
+def pod(number: int) -> Json:
+    """Of four kinds; every other one ends by itself."""
+    spec: Json = {"restartPolicy": "Never"}
+    container: Json = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    match number % 4:
+        case 0:
+            spec["resourceClaims"] = [{"name": "d", "resourceClaimTemplateName": "one"}]
+        case 1:
+            spec["resourceClaims"] = [{"name": "d", "resourceClaimName": f"shared-{number % SHARED}"}]
+        case 2:
+            container["resources"]["limits"] = {RESOURCE: "1"}
+    ends = {"kubedra.dev/exit-after": f"{1 + number % 3}s"} if number // 4 % 2 else {}
+    metadata = {"name": f"p{number}", "namespace": "default", "annotations": ends}
+    return {"metadata": metadata, "spec": {**spec, "containers": [container]}}
+
+
+async def prepare(client: Client) -> None:
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": DRIVER}}]}}
+    await client.create(
+        RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "one", "namespace": "default"}, "spec": {"spec": spec}}
+    )
+    for number in range(SHARED):
+        name = {"name": f"shared-{number}", "namespace": "default"}
+        await client.create(RESOURCE_CLAIMS, {"metadata": name, "spec": spec})
+
+    async def classed() -> bool:
+        change = {"spec": {"extendedResourceName": RESOURCE}}
+        with contextlib.suppress(StatusError):
+            await client.patch(DEVICE_CLASSES, DRIVER, change, type="merge")
+            return True
+        return False
+
+    await until(classed)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    while not await holds():  # noqa: ASYNC110 - it is no event of this process
+        await asyncio.sleep(0.5)
+
+
+async def each(objects: Iterable[Json], do: Callable[[Json], Awaitable[object]]) -> None:
+    for obj in objects:
+        with contextlib.suppress(StatusError):
+            await do(obj)
+
+
+async def pods_of(client: Client) -> list[Json]:
+    found: list[Json] = (await client.list(PODS, "default"))["items"]
+    return found
+
+
+async def wave(client: Client, numbers: range) -> None:
+    """Pods come, have a node, and those that do not end by themselves are deleted; the others when they have ended."""
+    for number in numbers:
+        await client.create(PODS, pod(number))
+    mine = {f"p{number}" for number in numbers}
+
+    async def settled() -> bool:
+        found = [each for each in await pods_of(client) if each["metadata"]["name"] in mine]
+        placed = [each for each in found if each["spec"].get("nodeName")]
+        lasting = [each for each in placed if not each["metadata"].get("annotations")]
+        ended = [each for each in placed if (each.get("status") or {}).get("phase") in ("Succeeded", "Failed")]
+        for which in (lasting, ended):
+            await each_deleted(client, which)
+        return not found
+
+    await until(settled)
+
+
+async def each_deleted(client: Client, pods: list[Json]) -> None:
+    waiting = [each for each in pods if not each["metadata"].get("deletionTimestamp")]
+    await each(waiting, lambda obj: client.delete(PODS, obj["metadata"]["name"], "default", grace_period=1))
+
+
+async def nothing_left(client: Client) -> bool:
+    claims = (await client.list(RESOURCE_CLAIMS))["items"]
+    return len(claims) == SHARED and not any(claim["metadata"].get("finalizers") for claim in claims)
+
+
+async def soak(url: str, given: argparse.Namespace, processes: list[Component]) -> None:
+    client = Client(HttpTransport(Cluster(server=url)), user_agent="soak")
+    for process in processes:
+        process.start()
+    await prepare(client)
+    killing = asyncio.create_task(kill(processes, random.Random(given.seed)))
+    began = time.monotonic()
+    for first in range(0, given.pods, given.wave):
+        await wave(client, range(first, min(first + given.wave, given.pods)))
+        starts = ", ".join(f"{process.name} {process.started}" for process in processes)
+        print(f"{first + given.wave:6d} pods  {time.monotonic() - began:5.0f} s  started: {starts}", flush=True)
+        if killing.done():
+            killing.result()
+    killing.cancel()
+    await asyncio.gather(killing, return_exceptions=True)
+    for process in processes:
+        with contextlib.suppress(AssertionError):
+            process.end(signal.SIGKILL)
+        process.start()
+    await until(lambda: nothing_left(client))
+    await client.close()
+
+
+async def audit(directory: Path) -> Books:
+    """Reads the whole log."""
+    log = await open_directory(str(directory), Durability.OFF)
+    books, revision = Books(), 0
+    try:
+        while rows := await log.after(revision, PAGE):
+            books.read(rows)
+            revision = rows[-1].revision
+    finally:
+        await log.close()
+    return books
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--wave", type=int, default=100, help="pods that come at once (default 100)")
+    parser.add_argument("--nodes", type=int, default=20, help="of eight devices each (default 20)")
+    parser.add_argument("--seed", type=int, default=1, help="of who is killed when")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        flags = ["--storage=sqlite", "--durability=normal", "--etcd-compaction-interval=0"]
+        with Child(directory / "data", *flags) as server:
+            processes = components(directory, server.url, given.nodes)
+            try:
+                asyncio.run(soak(server.url, given, processes))
+            finally:
+                for process in processes:
+                    with contextlib.suppress(AssertionError):
+                        process.end(signal.SIGKILL)
+        books = asyncio.run(audit(directory / "data"))
+    problems = [*books.problems, *books.leaks()]
+    print(f"{books.checked} revisions of nodes, pods and claims checked, {len(problems)} problems")
+    print(*problems[:50], sep="\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

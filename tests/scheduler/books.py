@@ -1,0 +1,163 @@
+"""What the log says of devices and nodes, recomputed after every row: nothing is held twice, nothing that is in use is
+given away, and the scheduler's own book, which is kept by events, says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from apiserver.api.podrequests import pod_requests
+from apiserver.storage.types import Record
+from controllers.allocator import Allocated
+from controllers.allocator.devices import DeviceID
+from controllers.claims.pods import FINALIZER
+from controllers.scheduler.claims import ClaimCache
+
+Json = dict[str, Any]
+_OVER = ("Succeeded", "Failed")
+
+
+def devices_of(claim: Json) -> list[DeviceID]:
+    """Those that the claim holds alone."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [
+        (result["driver"], result["pool"], result["device"])
+        for result in results
+        if not result.get("adminAccess") and not result.get("shareID")
+    ]
+
+
+def claims_of(pod: Json) -> list[str]:
+    """The names of the claims that a bound pod must have."""
+    status = pod.get("status") or {}
+    made = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}
+    found = [
+        each.get("resourceClaimName") or made.get(each["name"]) for each in pod["spec"].get("resourceClaims") or ()
+    ]
+    found.append((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
+    return [name for name in found if name]
+
+
+def runs(pod: Json | None) -> bool:
+    """Whether it is bound and has not ended."""
+    return pod is not None and "nodeName" in pod["spec"] and (pod.get("status") or {}).get("phase") not in _OVER
+
+
+def users(claim: Json) -> set[str]:
+    """The uids of the pods that it is reserved for."""
+    return {user["uid"] for user in (claim.get("status") or {}).get("reservedFor") or ()}
+
+
+def protected(claim: Json) -> bool:
+    """Whether it cannot vanish."""
+    return FINALIZER in (claim["metadata"].get("finalizers") or ())
+
+
+class Books:
+    """Rows of a log in, problems out."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, Json] = {}
+        self._pods: dict[str, Json] = {}
+        self._nodes: dict[str, Json] = {}
+        self._kept = Allocated()
+        self._cache = ClaimCache(self._kept)
+        self.checked = 0
+        self.problems: list[str] = []
+
+    def read(self, records: Iterable[Record]) -> None:
+        """Takes the rows that follow; problems gather."""
+        for record in records:
+            kind, _, key = record.key.removeprefix("/registry/").partition("/")
+            obj = orjson.loads(record.value)
+            obj["metadata"]["resourceVersion"] = str(record.revision)
+            problems: list[str] = []
+            match kind:
+                case "minions":
+                    _set(self._nodes, key, obj, record)
+                case "pods":
+                    problems = self._pod(key, obj, record)
+                case "resourceclaims":
+                    problems = self._claim(key, obj, record)
+                case _:
+                    continue
+            self.checked += 1
+            self.problems += [f"revision {record.revision}, {kind} {key}: {text}" for text in problems]
+
+    def _pod(self, key: str, pod: Json, record: Record) -> list[str]:
+        before = self._pods.get(key)
+        _set(self._pods, key, pod, record)
+        if record.deleted or not runs(pod) or runs(before):
+            return []
+        uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
+        problems = []
+        for name in claims_of(pod):
+            claim = self._claims.get(f"{namespace}/{name}")
+            if claim is None or uid not in users(claim) or not protected(claim):
+                problems.append(f"bound without claim {name}")
+        return problems + self._room(pod["spec"]["nodeName"])
+
+    def _room(self, name: str) -> list[str]:
+        node = self._nodes.get(name)
+        if node is None:
+            return [f"node {name} is not there"]
+        held = [pod for pod in self._pods.values() if runs(pod) and pod["spec"]["nodeName"] == name]
+        used = sum(pod_requests(pod).get("cpu", 0) for pod in held)
+        room = pod_requests({"spec": {"containers": [{"resources": {"requests": node["status"]["allocatable"]}}]}})
+        problems = [f"node {name} has {room['cpu']}m of cpu, and {used}m are in use"] if used > room["cpu"] else []
+        return problems + ([f"node {name} has {len(held)} pods"] if len(held) > room["pods"] else [])
+
+    def _claim(self, key: str, claim: Json, record: Record) -> list[str]:
+        before = self._claims.get(key)
+        _set(self._claims, key, claim, record)
+        problems = self._given_away(claim["metadata"]["namespace"], before, None if record.deleted else claim)
+        if record.deleted:
+            self._cache.deleted(claim)
+        else:
+            self._cache.added(claim)
+            mine = users(claim)
+            if not protected(claim) and any(
+                runs(pod) and pod["metadata"]["uid"] in mine for pod in self._pods.values()
+            ):
+                problems.append("in use, and without its finalizer")
+        held: dict[DeviceID, list[str]] = {}
+        for other, each in self._claims.items():
+            for device in devices_of(each):
+                held.setdefault(device, []).append(other)
+        problems += [
+            f"device {'/'.join(device)} is held by {whose}" for device, whose in held.items() if len(whose) > 1
+        ]
+        kept = set(self._kept.exclusive)
+        if kept != set(held):
+            problems.append(f"the book has {sorted(kept)}, the claims hold {sorted(held)}")
+        return problems
+
+    def _given_away(self, namespace: str, before: Json | None, now: Json | None) -> list[str]:
+        """Pods that have lost what they use."""
+        if before is None or not (lost := users(before) - (users(now) if now and devices_of(now) else set())):
+            return []
+        mine = {pod["metadata"]["uid"]: pod for key, pod in self._pods.items() if key.startswith(f"{namespace}/")}
+        return [f"taken from pod {mine[uid]['metadata']['name']}, which runs" for uid in lost if runs(mine.get(uid))]
+
+    def leaks(self) -> list[str]:
+        """What is left at the end, when all pods are gone."""
+        found = [f"pod {key} is still there" for key in self._pods]
+        for key, claim in self._claims.items():
+            status = claim.get("status") or {}
+            left = [name for name in ("allocation", "reservedFor", "devices") if status.get(name)]
+            left += claim["metadata"].get("finalizers") or []
+            if claim["metadata"].get("ownerReferences"):
+                left.append("itself, without its pod")
+            found += [f"claim {key} still has {', '.join(left)}"] if left else []
+        return found
+
+
+def _set(objects: dict[str, Json], key: str, obj: Json, record: Record) -> None:
+    if record.deleted:
+        objects.pop(key, None)
+    else:
+        objects[key] = obj

@@ -1,0 +1,175 @@
+"""Components that are killed at their writes, before and after, and started again: no device is held twice meanwhile, and
+when all pods are gone nothing is left. The same with processes, for hours if wanted: `python -m benchmarks.killed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.inprocess import InProcess
+from controllers.manager import Manager
+from controllers.options import Options
+from controllers.runtime.client import Client, StatusError
+from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from controllers.runtime.transport import Headers, Transport, TransportError
+from controllers.scheduler import Scheduler
+from tests.scheduler.books import Books
+from tests.scheduler.objects import a_claim, a_pod
+from tests.scheduler.world import World
+from tests.support.virtual import passes, run
+
+Json = dict[str, Any]
+PROCESSES = (
+    ("scheduler",),
+    ("resourceclaim-controller",),
+    ("node-agent", "node-lifecycle-controller"),
+)
+NODES, DEVICES = 2, 2
+WAVES, PODS_OF_WAVE = 2, 8
+
+
+class Mortal:
+    """A transport whose process is killed after some writes: before the server sees the next, or after. The first life
+    is as long as is said, those that follow a little longer, up to nine writes, and then again.
+    """
+
+    def __init__(self, transport: Transport, first: int) -> None:
+        self._transport, self._first = transport, first
+        self.lives, self._left = 0, 0
+        self.killed = asyncio.Event()
+
+    def revive(self) -> None:
+        """Another process begins."""
+        self._left = self._first + self.lives % 9
+        self.lives += 1
+        self.killed.clear()
+
+    async def request(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Headers, bytes]:
+        if method != "GET" and "/leases" not in path and "/events" not in path:
+            self._left -= 1
+        if self._left > 0:
+            return await self._transport.request(method, path, query, headers, body)
+        if self._left == 0 and self.lives % 2:
+            await self._transport.request(method, path, query, headers, body)
+        self.killed.set()
+        raise TransportError("it is dead")
+
+    async def stream(
+        self, method: str, path: str, query: str, headers: Mapping[str, str]
+    ) -> tuple[int, Headers, AsyncIterator[bytes]]:
+        return await self._transport.stream(method, path, query, headers)
+
+    async def close(self) -> None: ...
+
+
+class Process:
+    """A component with informers of its own, started again whenever it was killed."""
+
+    def __init__(self, world: World, names: tuple[str, ...], first: int) -> None:
+        self._mortal = Mortal(InProcess(world.server.chain, ADMIN), first)
+        self._names, self._client = names, Client(self._mortal, release=world.release)
+        self._options = Options(seed=1, nodes=NODES, devices="gpu.example.com", devices_per_node=DEVICES)
+        self.manager = self._made()
+
+    def _made(self) -> Manager:
+        return Manager(self._client, self._options, self._names)
+
+    @property
+    def lives(self) -> int:
+        """How often it began."""
+        return self._mortal.lives
+
+    async def live(self) -> None:
+        while True:
+            self._mortal.revive()
+            running = asyncio.create_task(self.manager.run())
+            killed = asyncio.create_task(self._mortal.killed.wait())
+            try:
+                await asyncio.wait((running, killed), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (running, killed):
+                    task.cancel()
+                await asyncio.gather(running, killed, return_exceptions=True)
+            assert self._mortal.killed.is_set(), running
+            await asyncio.sleep(1)
+            self.manager = self._made()
+
+
+@asynccontextmanager
+async def living(world: World, first: int) -> AsyncIterator[list[Process]]:
+    processes = [Process(world, names, first) for names in PROCESSES]
+    tasks = [asyncio.create_task(process.live()) for process in processes]
+    try:
+        yield processes
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def pods_of(wave: int) -> list[Json]:
+    """More than there are devices for: with claims of their own, with one that they share, and without."""
+    found = []
+    for number in range(PODS_OF_WAVE):
+        claim = [
+            {"resourceClaimTemplateName": "one"},
+            {"resourceClaimName": "shared"},
+            {"resourceClaimTemplateName": "one"},
+            None,
+        ][number % 4]
+        more: Json = {"resourceClaims": [{"name": "d", **claim}]} if claim else {}
+        pod = a_pod(f"p{wave}-{number}", requests={"cpu": "100m"}, restartPolicy="Never", **more)
+        # Some end by themselves, the others are deleted while they run.
+        pod["metadata"]["annotations"] = {"kubedra.dev/exit-after": "3s"} if number % 2 else {}
+        found.append(pod)
+    return found
+
+
+async def play(world: World) -> None:
+    """Waves of pods, each of which begins while the one before ends."""
+    spec = a_claim("x")["spec"]
+    spec["devices"]["requests"][0]["exactly"]["deviceClassName"] = "gpu.example.com"
+    await world.create(
+        RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "one", "namespace": "ns"}, "spec": {"spec": spec}}
+    )
+    await world.create(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "ns"}, "spec": spec})
+    for wave in range(WAVES):
+        pods = pods_of(wave)
+        await world.create(PODS, *pods)
+        for pod in pods:
+            name = pod["metadata"]["name"]
+            await world.bound(name)
+            if "annotations" in pod["metadata"] and not pod["metadata"]["annotations"]:
+                await asyncio.sleep(2)
+                await world.client.delete(PODS, name, "ns", grace_period=1)
+    for pod in (await world.client.list(PODS, "ns"))["items"]:
+        with suppress(StatusError):
+            await world.client.delete(PODS, pod["metadata"]["name"], "ns")
+
+
+@pytest.mark.parametrize("first", [1, 4])
+def test_of_components_that_are_killed_at_their_writes_nothing_is_left(first: int) -> None:
+    async def scenario() -> None:
+        books = Books()
+        async with World("garbage-collector-controller") as world, living(world, first) as processes:
+            world.server.log.subscribe(books.read)
+            await play(world)
+            await passes(200)
+            assert not books.problems
+            assert not books.leaks()
+            assert books.checked > WAVES * PODS_OF_WAVE * 6
+            assert all(process.lives > 5 for process in processes)
+            [scheduler] = processes[0].manager.components
+            assert isinstance(scheduler, Scheduler)
+            assert not scheduler.allocator.allocated.exclusive
+            assert not scheduler.queue.pods
+
+    run(scenario)

@@ -1,0 +1,97 @@
+"""What is written for a pod until it is bound: as much as kube-scheduler and kube-controller-manager write, and no more
+(`python -m benchmarks.scheduling --writes` counts theirs).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from controllers.runtime.kinds import DEVICE_CLASSES, NODES, POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
+from tests.scheduler.groupsituations import GATES, pod_group
+from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
+from tests.scheduler.situations import device_class
+from tests.scheduler.world import World
+from tests.support.virtual import passes, run
+
+Json = dict[str, Any]
+GPU = "example.com/gpu"
+COMPONENTS = ("scheduler", "resourceclaim-controller")
+PLAIN = {"create events": 1, "create pods/binding": 1}
+#: The claim itself, its finalizer and its allocation; in the pod's status the claim's name, and where it is expected.
+CLAIM = {
+    "create resourceclaims": 1, "update resourceclaims": 1, "update resourceclaims/status": 1, "patch pods/status": 2,
+}  # fmt: skip
+COUNT = 4
+
+
+def written(world: World) -> Counter[str]:
+    """What components wrote so far."""
+    found: Counter[str] = Counter()
+    for record in world.server.requests.latest():
+        info = record.info
+        if record.user_agent != "test" and info.verb not in ("get", "list", "watch"):
+            found["/".join(filter(None, (f"{info.verb} {info.resource}", info.subresource)))] += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, PLAIN),
+        ({"resourceClaims": [{"name": "d", "resourceClaimTemplateName": "one"}]}, PLAIN | CLAIM),
+        ({"containers": [{"name": "c", "image": "i", "resources": {"limits": {GPU: "1"}}}]}, PLAIN | CLAIM),
+    ],
+    ids=["plain", "claim", "extended resource"],
+)
+def test_a_pod_costs_the_writes_that_it_costs_upstream(spec: Json, expected: dict[str, int]) -> None:
+    async def scenario() -> None:
+        async with World(*COMPONENTS) as world:
+            await world.create(DEVICE_CLASSES, device_class("gpu", GPU))
+            await world.add_nodes(a_node("n1"))
+            await world.create(RESOURCE_SLICES, a_slice("n1", COUNT))
+            template = {"metadata": {"name": "one", "namespace": "ns"}, "spec": {"spec": a_claim("x")["spec"]}}
+            await world.create(RESOURCE_CLAIM_TEMPLATES, template)
+            await passes(1)
+            before = written(world)
+            for number in range(COUNT):
+                await world.create(PODS, a_pod(f"p{number}", **spec))
+            await passes(2)
+            assert written(world) - before == {what: count * COUNT for what, count in expected.items()}
+
+    run(scenario)
+
+
+def test_pods_of_a_gang_cost_what_single_ones_do_and_one_status_of_their_group() -> None:
+    async def scenario() -> None:
+        async with World("scheduler", gates=GATES) as world:
+            await world.add_nodes(a_node("n1"))
+            await world.create(POD_GROUPS, pod_group("g", COUNT, rack=False))
+            await passes(1)
+            before = written(world)
+            for number in range(COUNT):
+                await world.create(PODS, a_pod(f"p{number}", schedulingGroup={"podGroupName": "g"}))
+            await passes(2)
+            expected = {what: count * COUNT for what, count in PLAIN.items()}
+            assert written(world) - before == {**expected, "patch podgroups/status": 1}
+
+    run(scenario)
+
+
+def test_an_attempt_in_vain_costs_a_condition_and_an_event_and_none_costs_nothing() -> None:
+    """A node that changes so that a pod may fit is a reason to try; time alone is none for five minutes."""
+
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(*(a_node(f"n{number}", cpu="1") for number in range(COUNT)))
+            before = written(world)
+            await world.create(PODS, a_pod("p", requests={"cpu": "2"}, nodeSelector={"fits": "yes"}))
+            for number in range(COUNT):
+                await passes(60)
+                found = written(world) - before
+                assert found == {"patch pods/status": number + 1, "create events": number + 1}
+                await world.client.patch(NODES, f"n{number}", {"metadata": {"labels": {"fits": "yes"}}}, type="merge")
+
+    run(scenario)
