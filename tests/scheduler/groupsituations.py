@@ -6,11 +6,12 @@ import random
 from typing import Any
 
 from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
-from tests.scheduler.situations import DRIVERS, Situation, device_class
+from tests.scheduler.situations import DRIVERS, Situation, device_class, priority_class
 
 Json = dict[str, Any]
 #: What has to be on.
 GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
+PREEMPTION = f"{GATES},WorkloadAwarePreemption=true"
 RACK = "example.com/rack"
 
 
@@ -53,4 +54,47 @@ def gangs(rng: random.Random) -> Situation:
             found.pods.append(own)
         # The group comes after its pods.
         found.pods.append(pod_group(name, minimum, rng.random() < 0.4))
+    return found
+
+
+def crowded(rng: random.Random) -> Situation:
+    """Groups that fit where others end. All that are in the way have priorities of their own, so that who ends is not
+    left to chance.
+    """
+    found = Situation()
+    sizes = rng.sample((3, 5, 7), rng.randint(2, 3))
+    for number, size in enumerate(sizes):
+        labels = {RACK: rng.choice("ab")}
+        found.nodes.append(a_node(f"n{number}", cpu=str(size), memory=f"{3 * size}Gi", labels=labels, taints=[]))
+    found.others = [priority_class(f"p{value}", value) for value in range(1, 13)]
+    found.others += [priority_class("never", 50, "Never"), priority_class("high", 100)]
+    values = list(range(1, 13))
+    rng.shuffle(values)
+    for name, mode in (("whole", "PodGroup"), ("parts", "Pod")):
+        group = pod_group(name, 0, rack=False)
+        group["spec"] |= {"priorityClassName": f"p{values.pop()}", "disruptionMode": mode}
+        found.others.append(group)
+    for number, size in enumerate(sizes):
+        for count in range(min(len(values), rng.randint(1, size))):
+            group_name = rng.choice(("", "", "whole", "parts"))
+            member = {"schedulingGroup": {"podGroupName": group_name}} if group_name else {}
+            found.others.append(
+                a_pod(f"low{number}-{count}", requests={"cpu": "1"}, nodeName=f"n{number}", **member,
+                      priorityClassName=f"p{values.pop()}", terminationGracePeriodSeconds=0)
+            )  # fmt: skip
+    for position in range(rng.randint(1, 2)):
+        name = f"g{position}"
+        count = rng.randint(1, 4)
+        class_name = rng.choice(("high", "high", "high", "never", "p6"))
+        # All alike: how many fit does not depend on who goes where.
+        cpu = str(rng.randint(1, 3))
+        for number in range(count):
+            found.pods.append(
+                a_pod(f"{name}-{number}", requests={"cpu": cpu}, terminationGracePeriodSeconds=0,
+                      priorityClassName=class_name, schedulingGroup={"podGroupName": name})
+            )  # fmt: skip
+        minimum = rng.choice((0, 1) if count == 1 else (count,))
+        group = pod_group(name, minimum, rng.random() < 0.2)
+        group["spec"]["priorityClassName"] = class_name
+        found.pods.append(group)
     return found

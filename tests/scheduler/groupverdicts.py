@@ -17,30 +17,40 @@ Json = dict[str, Any]
 _DEFECT = "got allocated elsewhere in the meantime"
 
 
-async def played_groups(client: Client, situation: Situation) -> list[Json]:
-    """What became of each group once it was there."""
+#: What the condition of a group says while the pods end that make room for it, and nothing else.
+_UNSCHEDULABLE = "pod group is unschedulable"
+_MAKING_ROOM = (_UNSCHEDULABLE, f"0/1 placements are available, first placement status: {_UNSCHEDULABLE}")
+
+
+async def played_groups(client: Client, situation: Situation, *, preempting: bool = False) -> list[Json]:
+    """What became of each group once it was there. `preempting`: with WorkloadAwarePreemption."""
     await prepare(client, situation)
     verdicts = []
     for obj in situation.pods:
         await client.create(POD_GROUPS if obj["kind"] == "PodGroup" else PODS, bare(obj))
         if obj["kind"] == "PodGroup":
-            verdicts.append(await _verdict(client, obj))
+            verdicts.append(await _verdict(client, obj, preempting))
     return verdicts
 
 
-async def _verdict(client: Client, group: Json) -> Json:
+async def _verdict(client: Client, group: Json, preempting: bool) -> Json:
     name = group["metadata"]["name"]
     minimum = group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 0)
 
-    async def members() -> list[Json]:
+    async def members(of: str = name) -> list[Json]:
         pods = await items(client, PODS, "ns")
-        return [pod for pod in pods if pod["spec"]["schedulingGroup"]["podGroupName"] == name]
+        return [pod for pod in pods if (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") == of]
 
     async def settled() -> tuple[Json, list[Json]] | None:
         condition = await _condition(client, name)
         pods = await members()
         if len(pods) < minimum:
             return {}, pods
+        if preempting and condition.get("message") in _MAKING_ROOM:
+            return None
+        if condition.get("status") == "True" and sum(1 for pod in pods if pod["spec"].get("nodeName")) < minimum:
+            # Pods that are on their way still say what was said of them before.
+            return None
         decided = all(pod["spec"].get("nodeName") or scheduled(pod).get("message") for pod in pods)
         return (condition, pods) if condition and decided else None
 
@@ -49,7 +59,9 @@ async def _verdict(client: Client, group: Json) -> Json:
         assert not deadline.passed, f"group {name} is not decided"
         await asyncio.sleep(0.02)
     condition, pods = found
+    others = [pod["metadata"]["name"] for pod in await items(client, PODS, "ns")]
     return {
+        "others": sorted(other for other in others if other.startswith("low")),
         "condition": {key: condition.get(key) for key in ("status", "reason", "message")},
         "nodes": sorted(pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")),
         "texts": sorted(str(scheduled(pod).get("message")) for pod in pods if not pod["spec"].get("nodeName")),

@@ -10,6 +10,8 @@ from controllers.runtime.kinds import (
     CSI_DRIVERS,
     CSI_NODES,
     DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICES,
@@ -26,7 +28,7 @@ Json = dict[str, Any]
 GPU, NIC = "example.com/gpu", "example.com/nic"
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 OTHERS = (
-    PRIORITY_CLASSES, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, SERVICES,
+    PRIORITY_CLASSES, POD_GROUPS, PODS, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, SERVICES,
     STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, STORAGE_CAPACITIES, VOLUMES, VOLUME_CLAIMS,
 )  # fmt: skip
 DRIVERS = {"gpu": "gpu.example.com", "nic": "nic.example.com"}

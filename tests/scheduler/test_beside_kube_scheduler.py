@@ -22,7 +22,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kubeconfig import load_kubeconfig
 from tests.scheduler.extenderserver import extender
-from tests.scheduler.groupsituations import GATES, gangs
+from tests.scheduler.groupsituations import GATES, PREEMPTION, crowded, gangs
 from tests.scheduler.groupverdicts import played_groups, same_groups
 from tests.scheduler.situationkinds import KINDS
 from tests.scheduler.situations import Situation, devices_and_resources, neighbours, spread_by_default
@@ -135,13 +135,19 @@ def test_both_schedulers_ask_an_extender(tmp_path: Path) -> None:
         asyncio.run(compare(tmp_path, [labelled(random.Random(seed)) for seed in range(ROUNDS)], configuration))
 
 
-def test_both_schedulers_place_groups_alike(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "gates"), [(gangs, GATES), (crowded, PREEMPTION)], ids=lambda it: getattr(it, "__name__", "")
+)
+def test_both_schedulers_place_groups_alike(
+    kind: Callable[[random.Random], Situation], gates: str, tmp_path: Path
+) -> None:
     async def scenario() -> int:
         compared = 0
-        async with ours(tmp_path, gates=GATES) as mine, theirs(tmp_path, gates=GATES) as real:
+        async with ours(tmp_path, gates=gates) as mine, theirs(tmp_path, gates=gates) as real:
             for seed in range(ROUNDS):
+                situation, preempting = kind(random.Random(seed)), gates == PREEMPTION
                 found, expected = await asyncio.gather(
-                    *(played_groups(client, gangs(random.Random(seed))) for client in (mine, real))
+                    *(played_groups(client, situation, preempting=preempting) for client in (mine, real))
                 )
                 for client in (mine, real):
                     await client.request("POST", "/-/reset", "", None)

@@ -94,7 +94,7 @@ async def prepare(client: Client, situation: Situation) -> dict[str, str]:
     uids = {}
     for obj in situation.others:
         kind = next(kind for kind in OTHERS if kind.kind == obj["kind"])
-        made = await client.create(kind, obj)
+        made = await client.create(kind, bare(obj))
         uids[made["metadata"]["name"]] = made["metadata"]["uid"]
         if "status" in obj:
             await client.update_status(kind, {**made, "status": obj["status"]})
