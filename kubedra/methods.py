@@ -195,14 +195,15 @@ class Methods:
         return str(text)
 
     def explain(self, target: str, *, namespace: str | None = None) -> Steps[Json]:
-        """Why a pod waits and what would help, what a claim holds, who has the devices of a node: `explain("pod/web")`.
-        The words for people are in `report`. Of kubedra's servers alone; `kubedra explain` reads any cluster.
+        """Why a pod or podgroup waits and what would help, what a claim holds, who has the devices of a node:
+        `explain("pod/web")`. The words for people are in `report`. Of kubedra's servers alone; `kubedra explain` reads
+        any cluster.
         """
         word, _, name = target.partition("/")
         _, kind = yield from self.resolve("resourceclaim" if word in ("claim", "claims") else word)
-        known = {"Pod": "pod", "ResourceClaim": "claim", "Node": "node"}
+        known = {"Pod": "pod", "ResourceClaim": "claim", "Node": "node", "PodGroup": "podgroup"}
         if kind not in known or not name:
-            raise ValueError(f'"{target}": write "pod/NAME", "claim/NAME" or "node/NAME"')
+            raise ValueError(f'"{target}": write "pod/NAME", "claim/NAME", "node/NAME" or "podgroup/NAME"')
         where = f"{known[kind]}/{name}" if kind == "Node" else f"{known[kind]}/{namespace or self.namespace}/{name}"
         return (yield from self.request("GET", f"/-/explain/{where}", timeout=_EXPLAINING))
 

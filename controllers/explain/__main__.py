@@ -1,4 +1,4 @@
-"""`kubedra explain pod|claim|node NAME`: why a pod waits, and what would change that, of any cluster.
+"""`kubedra explain pod|claim|node|podgroup NAME`: why a pod waits, and what would change that, of any cluster.
 
 Exit codes: 0, also where the pod waits; 2 for a mistake, or a cluster that does not answer.
 """
@@ -32,6 +32,7 @@ KINDS: Final = {
     "pod": "pod", "pods": "pod", "po": "pod",
     "claim": "claim", "claims": "claim", "resourceclaim": "claim", "resourceclaims": "claim",
     "node": "node", "nodes": "node", "no": "node",
+    "podgroup": "podgroup", "podgroups": "podgroup",
 }  # fmt: skip
 
 
@@ -49,9 +50,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Why a pod waits, what would change that, who holds devices. Reads only; any cluster will do.",
         allow_abbrev=False,
     )
-    parser.add_argument("kind", metavar="pod|claim|node")
+    parser.add_argument("kind", metavar="pod|claim|node|podgroup")
     parser.add_argument("name", nargs="?", help="or KIND/NAME in one word")
-    parser.add_argument("-n", "--namespace", default="default", help="of the pod or claim (default: default)")
+    parser.add_argument("-n", "--namespace", default="default", help="of the pod, claim or podgroup (default: default)")
     parser.add_argument("-o", "--output", choices=("text", "table", "json"), default="text")
     add_cluster(parser, required=False)
     add_scheduler(parser)
@@ -115,14 +116,18 @@ def _thing(given: argparse.Namespace) -> str:
         given.kind, _, given.name = given.kind.partition("/")
     kind = KINDS.get(given.kind.lower())
     if kind is None:
-        raise FlagError(f"{given.kind}: explain knows pod, claim and node")
+        raise FlagError(f"{given.kind}: explain knows pod, claim, node and podgroup")
     if not given.name:
         raise FlagError(f"which {kind}? Name it: {kind} NAME, or {kind}/NAME")
     return kind
 
 
 def table(found: Json) -> str:
-    """The devices of each request by nodes that say the same; what else was found is in the text."""
+    """The devices of each request by nodes that say the same, or the parts of the cluster that a group was tried in;
+    what else was found is in the text.
+    """
+    if found["kind"] == "PodGroup":
+        return _placements(found)
     pods = [found] if found["kind"] == "Pod" else found.get("waiting") or ()
     rows = [("POD", "NODES", "FIRST", "CLAIM", "REQUEST", "DEVICES", "USABLE", "RULED OUT")]
     for pod in pods:
@@ -135,6 +140,22 @@ def table(found: Json) -> str:
                 reasons = ", ".join(f"{reason['count']} {reason['kind']}" for reason in request["reasons"])
                 counts = (str(request["devices"]), str(request["usable"]))
                 rows.append((*place, request["claim"], request["request"], *counts, reasons or "-"))
+    return "\n".join(columns(rows)) if len(rows) > 1 else str(found["report"])
+
+
+def _placements(found: Json) -> str:
+    rows = [("GROUP", "PLACEMENT", "NODES", "PLACED", "OF", "VERDICT")]
+    rows += [
+        (
+            f"{found['namespace']}/{found['name']}",
+            each["name"] or "-",
+            str(each["nodes"]),
+            str(each["placed"]),
+            str(each["tried"]),
+            "fits" if each["fits"] else "; ".join(each["reasons"]) or found["text"],
+        )
+        for each in found["placements"]
+    ]
     return "\n".join(columns(rows)) if len(rows) > 1 else str(found["report"])
 
 

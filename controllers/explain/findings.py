@@ -16,6 +16,7 @@ __all__ = [
     "PreemptionState",
     "QueueState",
     "VolumeClaimState",
+    "change_lines",
     "columns",
     "plural",
 ]
@@ -135,6 +136,7 @@ class PreemptionState:
     text: str
     """The scheduler's words where nobody would end."""
     node: str = ""
+    """"" for a group: they end wherever they are."""
     victims: list[str] = field(default_factory=list)
     violations: int = 0
     """How many of them a disruption budget would keep."""
@@ -145,7 +147,8 @@ class PreemptionState:
     def line(self) -> str:
         if self.victims:
             against = f", {self.violations} of them against a disruption budget" if self.violations else ""
-            victims = f"{plural(len(self.victims), 'pod')} would end on node {self.node} ({', '.join(self.victims)})"
+            where = f" on node {self.node}" if self.node else ""
+            victims = f"{plural(len(self.victims), 'pod')} would end{where} ({', '.join(self.victims)})"
             return f"preemption: {victims}{against}"
         why = "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in self.nodes.items())
         return f"preemption: nobody would end: {why or self.text}"
@@ -153,14 +156,14 @@ class PreemptionState:
 
 @dataclass(slots=True)
 class Possible:
-    """A set of changes after which the pod fits. `node` is where."""
+    """A set of changes after which the pod or group fits. `node` is where, "" for a group."""
 
     changes: list[str]
     node: str
 
     @property
     def text(self) -> str:
-        return f"{' and '.join(self.changes)} (then it fits on {self.node})"
+        return " and ".join(self.changes) + (f" (then it fits on {self.node})" if self.node else "")
 
 
 @dataclass(slots=True)
@@ -178,6 +181,8 @@ class PodFindings:
     volumes: list[VolumeClaimState] = field(default_factory=list)
     nodes: list[NodeGroup] = field(default_factory=list)
     preemption: PreemptionState | None = None
+    group: list[str] = field(default_factory=list)
+    """What is said of its pod group, in lines."""
     absent: list[str] = field(default_factory=list)
     changes: list[Possible] = field(default_factory=list)
     tried: int = 0
@@ -202,15 +207,17 @@ class PodFindings:
         if self.preemption is not None:
             lines.append(self.preemption.line)
         lines += self.absent
-        lines += _changes(self)
+        lines += change_lines(self.changes, self.tried)
+        lines += self.group
         if self.wakes:
             lines.append(f"tried again when {', or '.join(self.wakes)}")
         return lines + [f"not read: {what}: {why}" for what, why in self.unread.items()]
 
 
-def _changes(found: PodFindings) -> Sequence[str]:
-    if found.changes:
-        return ["what would help (tried out, each by itself):", *(f"  - {each.text}" for each in found.changes)]
-    if found.tried:
-        return [f"what would help: none of {plural(found.tried, 'change')} that were tried out does"]
+def change_lines(changes: Sequence[Possible], tried: int) -> Sequence[str]:
+    """What would help, or that nothing that was tried does."""
+    if changes:
+        return ["what would help (tried out, each by itself):", *(f"  - {each.text}" for each in changes)]
+    if tried:
+        return [f"what would help: none of {plural(tried, 'change')} that were tried out does"]
     return []

@@ -25,7 +25,7 @@ from controllers.scheduler.status import Code, Rejection
 from controllers.scheduler.terms import tolerated
 from controllers.volumes import BIND_COMPLETED, class_name, is_fully_bound, mode
 
-__all__ = ["Change", "node_changes"]
+__all__ = ["Change", "another_node", "node_changes"]
 
 #: Pods of one node that are thought away one by one, the least important first.
 _PODS: Final = 100
@@ -144,13 +144,16 @@ def _ports(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[C
     return _ends([other for other, _ in pods_with_ports(trial.pod, node)], node.name)
 
 
-def _another(node: NodeInfo) -> Change:
-    """A node more, empty and without devices."""
+def another_node(node: NodeInfo, name: str) -> Edit:
+    """A node more like one that is there, empty and without devices."""
     raw = deepcopy(node.node or {})
-    name = f"more-like-{node.name}"
     labels = {**(raw["metadata"].get("labels") or {}), "kubernetes.io/hostname": name}
     raw["metadata"] = {"name": name, "uid": name, "resourceVersion": "0", "labels": labels}
-    return Change("more", f"one node more like {node.name}", ((NODES, name, raw),))
+    return NODES, name, raw
+
+
+def _another(node: NodeInfo) -> Change:
+    return Change("more", f"one node more like {node.name}", (another_node(node, f"more-like-{node.name}"),))
 
 
 def _spread(_: World, trial: Trial, node: NodeInfo, __: Rejection) -> Iterator[Change]:

@@ -23,7 +23,7 @@ from controllers.scheduler.framework import hints_of
 from controllers.scheduler.plugins.preemption import NOT_HELPFUL
 from controllers.scheduler.queue import Place, QueuedPod
 
-__all__ = ["explain_pod", "queue_state"]
+__all__ = ["explain_pod", "node_groups", "queue_state"]
 
 #: What wakes a pod, in words.
 WAKES: Final = {
@@ -157,6 +157,11 @@ def _preemption(world: World, trial: Trial) -> PreemptionState:
         return PreemptionState(plan.text, nodes=dict(reasons))
     chosen = plan.chosen
     return PreemptionState("", chosen.node, [victim.key for victim in chosen.victims], chosen.violations)
+
+
+def node_groups(world: World, trial: Trial) -> list[NodeGroup]:
+    """What the nodes say to a pod."""
+    return _groups(world, trial, _explanations(world, trial))
 
 
 def _groups(world: World, trial: Trial, explained: dict[str, Explanation]) -> list[NodeGroup]:

@@ -9,9 +9,11 @@ from typing import Any
 
 from controllers.claims import claim_names
 from controllers.explain.findings import ClaimState, PodFindings, plural
+from controllers.explain.podgroups import explain_group, group_of
 from controllers.explain.pods import claim_state, explain_pod, queue_state
 from controllers.explain.world import World
-from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json
+from controllers.runtime.kinds import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Json
+from controllers.scheduler.gangs import GATE as GROUPS_GATE
 from controllers.scheduler.queue import QueuedPod
 
 __all__ = ["ClaimFindings", "NodeFindings", "NotThereError", "explain"]
@@ -77,19 +79,37 @@ class NodeFindings:
 
 
 def explain(world: World, kind: str, namespace: str, name: str, queue: Queued | None = None) -> Any:
-    """The findings about a pod, claim or node. `queue`: the waiting pods of a running scheduler by uid. Raises
-    NotThereError.
+    """The findings about a pod, claim, node or podgroup. `queue`: the waiting pods of a running scheduler by uid.
+    Raises NotThereError.
     """
     queue = queue or {}
     if kind == "node":
         return _node(world, name)
+    if kind == "podgroup":
+        group = world.of(POD_GROUPS).get(f"{namespace}/{name}") if world.scheduler.gangs is not None else None
+        if group is None:
+            off = "" if world.scheduler.gangs is not None else f" (the gate {GROUPS_GATE} is off)"
+            raise NotThereError(f'{POD_GROUPS.plural} "{name}" not found in namespace "{namespace}"{off}')
+        return explain_group(world, group)
     of = PODS if kind == "pod" else RESOURCE_CLAIMS
     obj = world.of(of).get(f"{namespace}/{name}")
     if obj is None:
         raise NotThereError(f'{of.plural} "{name}" not found in namespace "{namespace}"')
     if kind == "pod":
-        return explain_pod(world, obj, queue_state(queue.get(obj["metadata"]["uid"])))
+        return _pod(world, obj, queue)
     return _claim(world, obj, queue)
+
+
+def _pod(world: World, pod: Json, queue: Queued) -> PodFindings:
+    """A pod, with its group where it waits for that as well."""
+    found = explain_pod(world, pod, queue_state(queue.get(pod["metadata"]["uid"])))
+    group = group_of(world, pod) if found.verdict in ("fits", "unschedulable", "gated") else None
+    if group is not None:
+        of_group = explain_group(world, group)
+        found.group = of_group.lines
+        if found.verdict == "fits" and of_group.verdict != "fits":
+            found.verdict, found.text = of_group.verdict, f"its group waits: {of_group.text}"
+    return found
 
 
 def _claim(world: World, claim: Json, queue: Queued) -> ClaimFindings:
@@ -97,11 +117,7 @@ def _claim(world: World, claim: Json, queue: Queued) -> ClaimFindings:
     pods = [
         pod for pod in world.objects(PODS) if pod["metadata"]["namespace"] == namespace and name in claim_names(pod)
     ]
-    waiting = [
-        explain_pod(world, pod, queue_state(queue.get(pod["metadata"]["uid"])))
-        for pod in pods
-        if not pod["spec"].get("nodeName")
-    ]
+    waiting = [_pod(world, pod, queue) for pod in pods if not pod["spec"].get("nodeName")]
     return ClaimFindings(namespace, claim_state(claim), [pod["metadata"]["name"] for pod in pods], waiting)
 
 

@@ -156,17 +156,19 @@ class World:
         """Whether the pod chose this scheduler."""
         return pod["spec"].get("schedulerName", SCHEDULER_NAME) in self.scheduler.profiles
 
-    def try_pod(self, pod: Json, *, first: bool = False) -> Trial:
-        """Asks every node, whatever limits the scheduler's own search has; with `first`, until one fits."""
+    def try_pod(self, pod: Json, *, first: bool = False, within: frozenset[str] | None = None) -> Trial:
+        """Asks every node, whatever limits the scheduler's own search has; with `first`, until one fits. `within`: the
+        names of the nodes that there are for the pod.
+        """
         info = PodInfo(pod)
-        trial = Trial(info, Cycle(info))
+        trial = Trial(info, Cycle(info, within=within))
         profile = self.scheduler.profiles[info.spec.get("schedulerName") or SCHEDULER_NAME]
         for plugin in profile.plugins:
             if plugin.pre_enqueue is not None and not plugin.pre_enqueue(info):
                 trial.gated_by = plugin.name
                 trial.gate = self._gate(plugin.name, pod)
                 return trial
-        nodes = self.nodes
+        nodes = [node for node in self.nodes if within is None or node.name in within]
         trial.diagnosis = Diagnosis(len(nodes))
         if not nodes:
             trial.error = NO_NODES

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import zip_longest
@@ -84,6 +84,11 @@ class Outcome:
 Fitting = tuple[int, frozenset[str] | None]
 
 
+def in_order(members: Iterable[QueuedPod]) -> list[QueuedPod]:
+    """As they are tried."""
+    return sorted(members, key=lambda member: (-member.info.priority, member.since))
+
+
 class GroupCycle:
     """The groups of one scheduler. `enabled` answers for feature gates."""
 
@@ -133,7 +138,7 @@ class GroupCycle:
                 taken = self._scheduler.queue.take(uid)
                 if taken is not None:
                     members.append(taken)
-        return sorted(members, key=lambda member: (-member.info.priority, member.since))
+        return in_order(members)
 
     async def decide(self, key: str, members: list[QueuedPod], *, only_look: bool = False) -> Outcome:
         """What was found; what is reserved for a group that fits stays so, all else is taken back. `only_look`: all is
@@ -231,7 +236,7 @@ class GroupCycle:
         """In a part of the cluster, or all of it. `keep`: what is reserved for a group that fits stays."""
         outcome = Outcome([])
         for member in members:
-            attempt = await self._attempt(member, part, only_look)
+            attempt = await self.attempt_member(member, part, only_look=only_look)
             outcome.attempts.append(attempt)
             if attempt.error:
                 outcome.fate = Fate.ERROR
@@ -255,7 +260,10 @@ class GroupCycle:
             return True
         return len(self._gangs.placed(key)) >= self._gangs.wanted(key)
 
-    async def _attempt(self, member: QueuedPod, part: frozenset[str] | None, only_look: bool) -> Attempt:
+    async def attempt_member(
+        self, member: QueuedPod, part: frozenset[str] | None, *, only_look: bool = False
+    ) -> Attempt:
+        """One of them after those before it; where it fits it is reserved."""
         attempt = Attempt(member, Cycle(member.info, within=part))
         try:
             node = await self._find(attempt, only_look)

@@ -63,13 +63,16 @@ class Room:
 class GroupPreemption:
     """For the groups of one profile."""
 
-    def __init__(self, gangs: Gangs, cache: Cache, budgets: Callable[[], Sequence[Json]], evictions: Evictions) -> None:
+    def __init__(
+        self, gangs: Gangs, cache: Cache, budgets: Callable[[], Sequence[Json]], evictions: Evictions | None
+    ) -> None:
+        """Without `evictions` it can only plan."""
         self._gangs, self._cache, self._budgets, self._evictions = gangs, cache, budgets, evictions
 
     async def make_room(self, group: Json, members: Sequence[PodInfo], fits: Trial) -> Room:
         """Ends the pods that have to. Raises SchedulingError."""
         room = await self.plan(group, members, fits)
-        if room.victims:
+        if room.victims and self._evictions is not None:
             scheduler = members[0].spec.get("schedulerName", "")
             try:
                 await self._evictions.make_room_for_group(group, scheduler, room.pods)

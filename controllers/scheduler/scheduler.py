@@ -55,7 +55,7 @@ class Scheduler:
         self.allocator, self.cache, self.nominator = shared.allocator, shared.cache, shared.nominator
         self.reach, self.claims, self.classes = shared.reach, shared.claims, shared.classes
         self.gangs, self.volumes = shared.gangs, shared.volumes
-        self._pods, self._workloads, self._extenders = shared.pods, shared.workloads, shared.extenders
+        self._pods, self.workloads, self._extenders = shared.pods, shared.workloads, shared.extenders
         self._pod_writer = PodWriter(client)
         self.profiles = {settings.name: shared.profile(settings, extra) for settings in configuration.profiles}
         asked = gates.enabled("SchedulerQueueingHints")
@@ -103,7 +103,7 @@ class Scheduler:
         return ()
 
     async def run(self) -> None:
-        await self._workloads.wait_read()
+        await self.workloads.wait_read()
         await self.volumes.wait_read()
         await self._watching.wait_synced()
         try:

@@ -367,8 +367,8 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     for args, words in (
         (["pod"], "which pod? Name it: pod NAME, or pod/NAME"),
         (["pod/"], "which pod?"),
-        (["job/x"], "job: explain knows pod, claim and node"),
-        (["job", "x"], "job: explain knows pod, claim and node"),
+        (["job/x"], "job: explain knows pod, claim, node and podgroup"),
+        (["job", "x"], "job: explain knows pod, claim, node and podgroup"),
         (["pod", "x", "--kubeconfig", str(tmp_path / "none")], "No such file"),
         (["pod", "x", "--server", "http://127.0.0.1:1"], "127.0.0.1"),
     ):

@@ -12,7 +12,7 @@ from apiserver.http.admin.operations import Operations
 
 
 class Explained(Model):
-    """What was found out. The other fields are those of a pod, a claim or a node (docs/howto/explain.md)."""
+    """What was found out. The other fields are those of a pod, claim, node or podgroup (docs/howto/explain.md)."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -47,5 +47,10 @@ def create(operations: Operations) -> APIRouter:
     @router.get("/-/explain/node/{name}", summary="Who holds the devices of a node")
     async def node(name: str) -> Explained:
         return await explained("node", "", name)
+
+    @router.get("/-/explain/podgroup/{namespace}/{name}", summary="Why a group of pods waits, and what would help")
+    async def podgroup(namespace: str, name: str) -> Explained:
+        """Who is missing, where the group was tried and how far it came there."""
+        return await explained("podgroup", namespace, name)
 
     return router

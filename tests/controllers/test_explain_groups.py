@@ -1,0 +1,141 @@
+"""Why groups of pods wait: who is missing, where they were tried, who would end, and what would have to change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from controllers.explain.__main__ import table
+from controllers.explain.things import NotThereError, explain
+from controllers.explain.world import World
+from tests.controllers.test_explain import changes, claim, gpus, meta, slice_, world
+from tests.controllers.test_explain import node as a_node
+from tests.controllers.test_explain_reasons import bare
+
+Json = dict[str, Any]
+GATES = {"GenericWorkload": True, "GangScheduling": True, "TopologyAwareWorkloadScheduling": True}
+PREEMPTION = {**GATES, "WorkloadAwarePreemption": True}
+RACK = "example.com/rack"
+
+
+def node(name: str, rack: str) -> Json:
+    made = a_node(name)
+    labels = {"kubernetes.io/hostname": name, RACK: rack}
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
+
+
+def group(count: int, rack: bool = False, **spec: Any) -> Json:
+    if rack:
+        spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
+    return {"metadata": meta("g", "ns"), "spec": {"schedulingPolicy": {"gang": {"minCount": count}}, **spec}}
+
+
+def members(count: int, cpu: str = "3", **spec: Any) -> list[Json]:
+    return [bare(f"m{n}", cpu=cpu, schedulingGroup={"podGroupName": "g"}, **spec) for n in range(count)]
+
+
+def of_group(made: World) -> Json:
+    found: Json = explain(made, "podgroup", "ns", "g").as_json()
+    return found
+
+
+def test_a_gang_that_is_not_complete_says_how_many_are_missing() -> None:
+    made = world(GATES, nodes=[node("n", "a")], groups=[group(3)], pods=members(1))
+    found = of_group(made)
+    assert (found["verdict"], found["text"], found["missing"]) == ("gated", "waits for 2 pods more", 2)
+    assert found["members"] == {"m0": ""}
+
+
+def test_each_part_of_the_cluster_says_how_far_the_group_came_and_what_stopped_it() -> None:
+    nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
+    made = world(GATES, nodes=nodes, groups=[group(3, rack=True)], pods=members(3))
+    found = of_group(made)
+    assert found["verdict"] == "unschedulable"
+    assert [(each["name"], each["nodes"], each["placed"], each["fits"]) for each in found["placements"]] == [
+        (f"{RACK}=a", 2, 2, False),
+        (f"{RACK}=b", 1, 1, False),
+    ]
+    first = found["placements"][0]
+    assert first["blocked"] == "ns/m2"
+    # The members before it count: they are what is in the way.
+    assert first["details"][0]["details"][0].startswith("cpu: 3 asked for, 1 of 4 is left, held by ns/m")
+    assert "the group does not fit" in found["report"]
+    assert [line.split()[:5] for line in table(found).splitlines()[1:]] == [
+        ["ns/g", f"{RACK}=a", "2", "2", "3"],
+        ["ns/g", f"{RACK}=b", "1", "1", "3"],
+    ]
+
+
+def test_what_would_help_a_group_was_tried_on_all_of_it() -> None:
+    nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
+    found = of_group(world(GATES, nodes=nodes, groups=[group(3, rack=True)], pods=members(3)))
+    assert changes(found) == [
+        "a minCount of 2 (it is 3)",
+        f"no constraint to one {RACK}",
+        "1 node more like n1 (without devices)",
+        "2 nodes more like n3 (without devices)",
+    ]
+
+
+def test_pods_that_would_have_to_end_for_a_group_are_the_fewest() -> None:
+    running = [bare(f"r{n}", cpu="2", nodeName=f"n{n}", priority=n) for n in (1, 2)]
+    nodes = [node("n1", "a"), node("n2", "a")]
+    made = world(PREEMPTION, nodes=nodes, groups=[group(1)], pods=[*members(1), *running])
+    found = of_group(made)
+    assert found["preemption"]["text"] == "No preemption victims found for incoming preemptor"
+    # The least important has to go, though it is not less important than the group: that is what a priority is for.
+    assert changes(found)[:2] == [
+        "end pod ns/r1",
+        "a priority class above 1 that may preempt: then they end for it",
+    ]
+    urgent = of_group(world(PREEMPTION, nodes=nodes, groups=[group(1, priority=9)], pods=[*members(1), *running]))
+    assert urgent["preemption"]["victims"] == ["ns/r1"]
+    assert "preemption: 1 pod would end (ns/r1)" in urgent["report"]
+
+
+def test_devices_that_a_member_lacks_are_counted_after_those_before_it_got_theirs() -> None:
+    claims = [claim(f"c{n}") for n in range(2)]
+    pods = members(2, cpu="1")
+    for number, each in enumerate(pods):
+        each["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimName": f"c{number}"}]
+    made = world(
+        GATES, nodes=[node("n", "a")], slices=[slice_("n", gpus(1))], claims=claims, groups=[group(2)], pods=pods
+    )
+    (placement,) = of_group(made)["placements"]
+    (request,) = placement["details"][0]["requests"]
+    assert (placement["placed"], request["usable"], request["reasons"][0]["kind"]) == (1, 0, "allocated")
+    # All of it is taken back.
+    assert of_group(made)["placements"] == [placement]
+
+
+def test_a_pod_says_that_its_group_keeps_it_waiting() -> None:
+    made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2))
+    found = explain(made, "pod", "ns", "m0").as_json()
+    assert found["verdict"] == "unschedulable"
+    assert found["text"].startswith("its group waits: ")
+    assert found["group"][0].startswith("podgroup ns/g: unschedulable")
+
+
+def test_a_group_that_fits_or_is_placed_says_so() -> None:
+    made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2, cpu="1"))
+    assert of_group(made)["verdict"] == "fits"
+    placed = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2, cpu="1", nodeName="n"))
+    assert (of_group(placed)["verdict"], of_group(placed)["members"]) == ("scheduled", {"m0": "n", "m1": "n"})
+
+
+def test_a_group_is_explained_inside_of_a_loop_and_in_a_thread() -> None:
+    async def inside() -> list[Json]:
+        made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2))
+        return [of_group(made), await asyncio.to_thread(of_group, made)]
+
+    one, other = asyncio.run(inside())
+    assert one == other
+
+
+def test_without_the_gate_there_are_no_groups() -> None:
+    with pytest.raises(
+        NotThereError, match=r'podgroups "g" not found in namespace "ns" \(the gate GenericWorkload is off\)'
+    ):
+        of_group(world(groups=[group(1)]))
