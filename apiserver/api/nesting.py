@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from secrets import token_hex
 from typing import Any, Final
 
@@ -277,7 +278,11 @@ def copied(value: Any) -> Any:
     try:
         return orjson.loads(orjson.dumps(value))
     except TypeError:
+        pass
+    try:
         return folded(dumps(value))
+    except TypeError:
+        return deepcopy(value)  # it has an integer of more than 64 bits, see `bounded`
 
 
 def bounded(value: Any) -> Any:

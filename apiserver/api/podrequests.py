@@ -8,10 +8,10 @@ running pod count what is allocated or actuated if that is more. Facts: Kubernet
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from apiserver.api.quantity import Quantity
+from apiserver.api.remembering import remembered
 
 Json = dict[str, Any]
 Amounts = dict[str, int]
@@ -21,7 +21,7 @@ ASSUMED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
 _MILLI = -3
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _parsed(text: str, milli: bool) -> int:
     return Quantity.parse(text).value(_MILLI if milli else 0)
 

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 from typing import Final, cast
+
+from apiserver.api.remembering import remembered
 
 
 class Format(StrEnum):
@@ -257,7 +259,7 @@ class Quantity:
         return low, self.unscaled * 10 ** (self.exponent - low), other.unscaled * 10 ** (other.exponent - low)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def canonical(text: str) -> str:
     """The text that is emitted for a quantity that was read as `text`; ValueError as `Quantity.parse`."""
     return str(Quantity.parse(text))
@@ -322,7 +324,7 @@ def _interpret_suffix(suffix: str) -> tuple[Format, int]:
     raise ValueError(WRONG_SUFFIX)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _parse(text: str) -> Quantity:
     """A cluster writes the same few amounts again and again; quantities never change."""
     number, whole, fraction, suffix = _split(text)

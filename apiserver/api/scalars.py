@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.api.gojson import RawObject
 from apiserver.api.quantity import Quantity
+from apiserver.api.remembering import remembered
 from apiserver.api.times import micro_time, time
 
 __all__ = ["READERS", "Odd", "Reader", "canonical_quantity", "read_string"]
@@ -94,7 +94,7 @@ def _micro_time(value: Any) -> Any:
         raise Odd from None
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def canonical_quantity(text: str) -> str:
     """A quantity as it is written back. Raises ValueError."""
     return str(Quantity.parse(text.strip()))

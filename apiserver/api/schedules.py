@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.remembering import remembered
 
 __all__ = ["Schedule", "ScheduleError", "check_location", "location", "parse_schedule"]
 
@@ -134,7 +135,7 @@ def _exists(local: datetime) -> bool:
     return back.replace(tzinfo=None) == local.replace(tzinfo=None)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse_schedule(text: str) -> Schedule:
     """Raises ScheduleError where the text is no schedule."""
     if not text:

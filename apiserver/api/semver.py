@@ -15,6 +15,7 @@ from functools import lru_cache, total_ordering
 from typing import Final
 
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.remembering import remembered
 
 _MAX_UINT64: Final = (1 << 64) - 1
 _NUMBERS: Final = frozenset("0123456789")
@@ -122,7 +123,7 @@ def _build_part(text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _parse(text: str) -> Semver:
     if not text:
         raise ValueError("Version string empty")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.remembering import remembered
 
 __all__ = ["Truncated", "holds_truncated", "micro_time", "parse_time", "time", "timestamp"]
 
@@ -44,7 +44,7 @@ def holds_truncated(value: Any) -> bool:
     return isinstance(value, Truncated)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def time(text: str) -> str | None:
     """The canonical form of a Time; None is Go's zero time. Raises ValueError."""
     moment = parse_time(text, SECONDS)
@@ -59,7 +59,7 @@ def timestamp(moment: datetime) -> str:
     return at.isoformat()[:19] + "Z"
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def micro_time(text: str) -> str | None:
     """The canonical form of a MicroTime; None is Go's zero time. Raises ValueError."""
     moment = parse_time(text, MICROSECONDS)

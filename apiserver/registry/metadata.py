@@ -12,11 +12,11 @@ Texts, limits and order are wire facts of k8s.io/apimachinery (pkg/api/validatio
 from __future__ import annotations
 
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden, go_quote, invalid, required, too_long
 from apiserver.api.names import dns_label, label_key, label_value, object_name
+from apiserver.api.remembering import remembered
 from apiserver.api.status import bad_request
 from apiserver.api.times import timestamp
 from apiserver.api.types.meta import ObjectMeta
@@ -145,17 +145,17 @@ def validate_metadata(
     return errors
 
 
-@lru_cache(4096)
+@remembered(4096)
 def _is_key(key: str) -> bool:
     return not label_key(key)
 
 
-@lru_cache(4096)
+@remembered(4096)
 def _is_value(value: str) -> bool:
     return not label_value(value)
 
 
-@lru_cache(4096)
+@remembered(4096)
 def _is_namespace(name: str) -> bool:
     return not dns_label(name)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from operator import attrgetter
 
@@ -20,19 +21,63 @@ from apiserver.storage.types import Expired, FutureRevision
 
 MAX_EVENTS = 10_000
 MAX_BYTES = 32 << 20
-WARM_EVENTS = 512  # decoded objects and further encodings are kept for this many events, then made again if asked for
+#: Bytes that the windows of all caches may hold together. A watch from before them reads the log.
+MAX_TOTAL = 48 << 20
+#: Decoded objects and further encodings are kept for the newest events of all caches, so many and of so many bytes as
+#: stored; then they are made again if somebody asks. An object takes five to ten times as much.
+WARM_EVENTS = 2048
+WARM_BYTES = 4 << 20
+#: What an event takes beside its state: itself, its key, its place.
+_EVENT_BYTES = 400
 
 _revision = attrgetter("revision")
 
 
+def _size(event: Event) -> int:
+    return len(event.new.tail) + _EVENT_BYTES
+
+
 class Progress:
-    """The revision that the feed of all keys has reached, shared by all windows."""
+    """What all windows share: the revision that the feed of all keys has reached, and the room for events."""
 
-    __slots__ = ("_waiters", "revision")
+    __slots__ = ("_waiters", "_warm", "_warm_bytes", "_windows", "held", "max_total", "revision")
 
-    def __init__(self, revision: int) -> None:
+    def __init__(self, revision: int, max_total: int = MAX_TOTAL) -> None:
         self.revision = revision
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._windows: list[Window] = []
+        #: Bytes of the events of all windows.
+        self.held = 0
+        self.max_total = max_total
+        self._warm: deque[Event] = deque()
+        self._warm_bytes = 0
+
+    def join(self, window: Window) -> None:
+        """A window takes part in the room."""
+        self._windows.append(window)
+
+    def leave(self, window: Window) -> None:
+        """A window that has ended takes no more room. It may leave again."""
+        if window in self._windows:
+            self._windows.remove(window)
+            self.held -= window.held
+            window.held = 0
+
+    def warm(self, event: Event) -> None:
+        """The newest event of all. Old ones let go of what can be made again."""
+        self._warm.append(event)
+        self._warm_bytes += _size(event)
+        while len(self._warm) > WARM_EVENTS or self._warm_bytes > WARM_BYTES:
+            old = self._warm.popleft()
+            self._warm_bytes -= _size(old)
+            old.forget()
+
+    def make_room(self, spared: Window | None = None) -> None:
+        """While there are too many bytes the window that has most gives up an eighth of its own."""
+        while self.held > self.max_total:
+            largest = max((window for window in self._windows if window is not spared), key=_held, default=None)
+            if largest is None or not largest.shrink():
+                return
 
     def advance(self, revision: int) -> None:
         """The feed has reached a revision: whoever waited for it goes on."""
@@ -61,7 +106,6 @@ class Window:
     """Events of one cache, bounded by count and by bytes of their states."""
 
     __slots__ = (
-        "_bytes",
         "_latest",
         "_max_bytes",
         "_max_events",
@@ -69,6 +113,7 @@ class Window:
         "events",
         "first",
         "floor",
+        "held",
         "progress",
         "waiters",
     )
@@ -80,7 +125,9 @@ class Window:
         self.progress = progress
         self.closed = False
         self.waiters: set[asyncio.Future[bool]] = set()
-        self._bytes = 0
+        #: Bytes of its events.
+        self.held = 0
+        progress.join(self)
         #: What was read last, and from which place: most cursors stand where another stood just before.
         self._latest: tuple[int, int, Batch[Event]] | None = None
         self._max_events = max_events
@@ -92,27 +139,39 @@ class Window:
         return self.first + len(self.events)
 
     def add(self, event: Event) -> None:
-        """Takes the newest event. Old ones let go of what can be made again; where there are too many the oldest go."""
-        events = self.events
-        events.append(event)
-        self._bytes += len(event.new.tail)
-        if len(events) > WARM_EVENTS:
-            events[-WARM_EVENTS - 1].forget()
-        if len(events) > self._max_events or self._bytes > self._max_bytes:
-            self._drop()
+        """Takes the newest event; where there are too many the oldest go. One that has ended takes none."""
+        if self.closed:
+            return
+        self.events.append(event)
+        size = _size(event)
+        self.held += size
+        progress = self.progress
+        progress.held += size
+        progress.warm(event)
+        # An eighth more than is needed goes, so that most additions drop nothing.
+        if len(self.events) > self._max_events or self.held > self._max_bytes:
+            self._drop(self._max_events * 7 // 8, self._max_bytes * 7 // 8)
+        if progress.held > progress.max_total:
+            progress.make_room()
 
-    def _drop(self) -> None:
-        """Drops an eighth more than is needed, so that most additions drop nothing."""
-        most, size = self._max_events * 7 // 8, self._max_bytes * 7 // 8
-        count = 0
-        while count < len(self.events) - 1 and (len(self.events) - count > most or self._bytes > size):
-            self._bytes -= len(self.events[count].new.tail)
+    def shrink(self) -> bool:
+        """Drops the oldest eighth of its bytes; False where there is none but the newest event."""
+        return self._drop(self._max_events, self.held * 7 // 8)
+
+    def _drop(self, most: int, size: int) -> bool:
+        """Drops the oldest events but for so many, of so many bytes; whether there were any."""
+        before, count = self.held, 0
+        while count < len(self.events) - 1 and (len(self.events) - count > most or self.held > size):
+            self.held -= _size(self.events[count])
             count += 1
         if not count:
-            return
+            return False
+        self.progress.held -= before - self.held
         self.floor = self.events[count - 1].revision
         self.first += count
         del self.events[:count]
+        self._latest = None
+        return True
 
     def room(self) -> int:
         """How many older events could be put in without dropping one."""
@@ -120,14 +179,16 @@ class Window:
 
     def extend_back(self, events: Sequence[Event], floor: int) -> bool:
         """Puts older events before the first, down to a lower floor; False if they have no room."""
-        size = sum(len(event.new.tail) for event in events)
-        if len(events) > self.room() or self._bytes + size > self._max_bytes:
+        size = sum(map(_size, events))
+        if len(events) > self.room() or self.held + size > self._max_bytes:
             return False
         self.events[:0] = events
         self.first -= len(events)
         self._latest = None
-        self._bytes += size
+        self.held += size
+        self.progress.held += size
         self.floor = floor
+        self.progress.make_room(spared=self)
         return True
 
     def clear(self, floor: int) -> None:
@@ -137,7 +198,8 @@ class Window:
         self.first = self.end + self._max_events + 1
         self.events.clear()
         self._latest = None
-        self._bytes = 0
+        self.progress.held -= self.held
+        self.held = 0
         self.floor = floor
 
     def place_after(self, revision: int) -> int:
@@ -172,7 +234,12 @@ class Window:
     def close(self) -> None:
         """Ends the window: no events follow."""
         self.closed = True
+        self.progress.leave(self)
         self.wake(False)
+
+
+def _held(window: Window) -> int:
+    return window.held
 
 
 class Cursor:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from apiserver.api.codec import DecodeError, decode, encode, loads
 from apiserver.api.gojson import syntax_error
-from apiserver.api.nesting import dumps
+from apiserver.api.nesting import copied, dumps
 from apiserver.api.times import micro_time, time
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.resource.v1 import ResourceClaim
@@ -239,6 +239,8 @@ def test_yaml_may_have_integers_of_more_than_64_bits_and_be_deep_besides() -> No
     wide = 2**64
     body = loads(f"a: {wide}\n".encode(), "application/yaml")
     assert body.value == {"a": wide}
+    copy = copied(body.value | {"b": {}})
+    assert copy == {"a": wide, "b": {}}
     deep = "[" * 300 + str(wide) + "]" * 300
     assert dumps(loads(f"a: {deep}\n".encode(), "application/yaml").value).startswith(b'{"a":[[[')
 

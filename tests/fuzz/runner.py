@@ -1,8 +1,9 @@
 """Sends requests to a server of its own and watches over it.
 
-The server runs in a child process. One connection carries the requests of the API, one after the other; each
-conversation of the wire has a connection of its own; a thread asks for /readyz all the while. How long the server's
-loop was busy is read from its processor time, so that a busy machine makes nothing look slow.
+The server runs in a child process. One connection carries the requests of the API, some at once, which are answered one
+after the other; conversations of the wire have connections of their own, a few at a time; a thread asks for /readyz all
+the while. How long the server's loop was busy is read from its processor time, so that a busy machine makes nothing
+look slow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import shutil
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +29,10 @@ from tests.support.wire import Child
 
 #: One of so many requests is a connection of the wire.
 WIRE_SHARE: Final = 12
+#: Bytes of requests that are sent at once.
+AT_ONCE: Final = 32 * 1024
+#: Conversations of the wire that go on at the same time.
+BESIDE: Final = 4
 #: What may be added to the server's memory by the second half of a run, in bytes and as a part of what there was.
 GROWTH: Final = (48 << 20, 0.15)
 FLAGS: Final = (
@@ -86,20 +93,41 @@ class Connection:
 
     def ask(self, data: bytes, *, bodiless: bool = False) -> rules.Answer | None:
         """The answer; None where the server closes instead. Raises ValueError for what is no answer, TimeoutError."""
+        self.send(data)
+        return self.answer(bodiless=bodiless)
+
+    @property
+    def open(self) -> bool:
+        """Whether the connection goes on behind what was read last."""
+        return self._socket is not None
+
+    def send(self, data: bytes) -> None:
+        """Sends requests."""
         if self._socket is None:
             self._socket, self._data = connect(self._port), b""
-        made = None
         try:
             self._socket.sendall(data)
-            while made is None:
-                part = receive(self._socket)
-                if not part:
+        except ConnectionError:
+            pass  # what it has answered can be read all the same
+        except TimeoutError:
+            self.close()
+            raise
+
+    def answer(self, *, bodiless: bool = False) -> rules.Answer | None:
+        """The next answer, as `ask`."""
+        assert self._socket is not None, "something was sent"
+        try:
+            made = rules.read(self._data, bodiless=bodiless)
+            while made is None or made.status == 100:
+                if made is not None:
+                    self._data = self._data[made.end :]
+                elif part := receive(self._socket):
+                    self._data += part
+                else:
+                    made = rules.read(self._data, bodiless=bodiless)  # one that its connection ends
                     self.close()
-                    return rules.read(self._data, bodiless=bodiless)
-                self._data += part
+                    return made
                 made = rules.read(self._data, bodiless=bodiless)
-                if made is not None and made.status == 100:
-                    self._data, made = self._data[made.end :], None
         except (ConnectionError, ValueError, TimeoutError):
             self.close()
             raise
@@ -182,6 +210,10 @@ class Run:
         self._process = child.process.pid
         self._said = len(child.log())
         self._number = 0
+        self._threads = ThreadPoolExecutor(BESIDE, thread_name_prefix="conversation")
+        self._conversing: deque[Future[None]] = deque()
+        self._waiting: list[Case] = []
+        self._waiting_bytes = 0
         #: Set it to end the run with a report of what it saw so far.
         self.interrupted = False
         self.report = Report()
@@ -195,65 +227,110 @@ class Run:
             for number in numbers:
                 if self.interrupted:
                     break
-                self._number = number
                 self.one(number)
                 if number in marks:
+                    self._flush()
                     self._mark()
                 if number % 500 == 499:
+                    self._flush()
                     self._look(number)
                     self._progress(
                         f"{number + 1} requests, {self._memory() >> 20} MiB, {len(self.report.findings)} findings"
                     )
                 if len(self.report.findings) >= 20 or probe.failure is not None:
                     break
+            self._flush()
+            self._end_conversations()
         finally:
             probe.end()
             processor.close()
             self._connection.close()
+            self._threads.shutdown()
         self._mark()
         self._look(self._number)
         self._judge(probe)
         return self.report
 
     def one(self, number: int) -> None:
-        """Sends the request of a number."""
+        """Sends the request of a number, or keeps it to be sent with those that follow."""
         self.report.requests += 1
         if number % WIRE_SHARE == WIRE_SHARE - 1:
-            case: Case | WireCase = self._conversations.case(number)
-        else:
-            case = self._requests.case(number)
-        self.send(case)
-
-    def send(self, case: Case | WireCase) -> None:
-        try:
-            if isinstance(case, Case):
-                self._ask(case)
-            else:
-                self._converse(case)
-        except ValueError as error:
-            self._found("every answer is HTTP", case, str(error))
-        except TimeoutError as error:
-            self._found("every request is answered", case, str(error))
-            self._connection.close()
-        except ConnectionRefusedError:
-            self._found("the server lives", case, f"it ended with {self._child.process.poll()}")
-            raise
-
-    def _ask(self, case: Case) -> None:
-        try:
-            answer = self._connection.ask(case.data, bodiless=case.method == "HEAD")
-        except (ConnectionResetError, BrokenPipeError):
-            answer = self._connection.ask(case.data, bodiless=case.method == "HEAD")
-        if answer is None:
-            self._found("every request is answered", case, "the connection closed")
+            self.send(self._conversations.case(number))
             return
+        case = self._requests.case(number)
+        self._waiting.append(case)
+        self._waiting_bytes += len(case.data)
+        if self._waiting_bytes > AT_ONCE:
+            self._flush()
+
+    def send(self, case: WireCase) -> None:
+        """Has one conversation, beside what follows: some are answered after seconds."""
+        while len(self._conversing) >= BESIDE:
+            self._conversing.popleft().result()
+        self._conversing.append(self._threads.submit(self._converse, case))
+
+    def _end_conversations(self) -> None:
+        while self._conversing:
+            self._conversing.popleft().result()
+
+    def _flush(self) -> None:
+        """Sends the requests that wait."""
+        cases, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        while cases:
+            cases = cases[self._ask(cases) :]
+
+    def _ask(self, cases: list[Case]) -> int:
+        """Sends requests at once; how many have had their turn. Those behind an answer that ends the connection have
+        not.
+        """
+        connection, done = self._connection, 0
+        fresh = not connection.open
+        self._number = cases[0].number
+        try:
+            connection.send(b"".join(case.data for case in cases))
+            for case in cases:
+                self._number = case.number
+                answer = connection.answer(bodiless=case.method == "HEAD")
+                if answer is None:
+                    break
+                done += 1
+                self._examine(case, answer)
+                if not connection.open:
+                    return done
+            else:
+                return done
+        except ConnectionResetError:
+            pass
+        except (ValueError, TimeoutError, ConnectionRefusedError) as error:
+            self._failed(cases[done], error)
+            return done + 1
+        if done or not fresh:
+            return done  # the rest is sent again on another connection
+        self._found("every request is answered", cases[0], "the connection closed")
+        return 1
+
+    def _examine(self, case: Case | WireCase, answer: rules.Answer) -> None:
         self.report.count(answer.status)
         if wrong := rules.broken(answer):
             self._found(
                 "no failure but upstream's own" if answer.status >= 500 else "answers are what they say", case, wrong
             )
 
+    def _failed(self, case: Case | WireCase, error: Exception) -> None:
+        """Raises ConnectionRefusedError: there is nobody to go on with."""
+        if isinstance(error, ConnectionRefusedError):
+            self._found("the server lives", case, f"it ended with {self._child.process.poll()}")
+            raise error
+        rule = "every request is answered" if isinstance(error, TimeoutError) else "every answer is HTTP"
+        self._found(rule, case, str(error))
+
     def _converse(self, case: WireCase) -> None:
+        try:
+            self._have(case)
+        except (ValueError, TimeoutError, ConnectionRefusedError) as error:
+            self._failed(case, error)
+
+    def _have(self, case: WireCase) -> None:
         with connect(self.port) as connection:
             try:
                 for piece in case.pieces:
@@ -280,13 +357,7 @@ class Run:
             answer = rules.read(data, at)
             if answer is None:
                 return  # the end of an answer that the client did not wait for
-            self.report.count(answer.status)
-            if wrong := rules.broken(answer):
-                self._found(
-                    "no failure but upstream's own" if answer.status >= 500 else "answers are what they say",
-                    case,
-                    wrong,
-                )
+            self._examine(case, answer)
             at = answer.end
 
     # The server

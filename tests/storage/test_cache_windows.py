@@ -8,6 +8,7 @@ import json
 import pytest
 
 from apiserver.storage import Compacted, Expired, FutureRevision, Write
+from apiserver.storage import window as windows
 from apiserver.storage.entry import Entry, Event
 from apiserver.storage.types import Record
 from apiserver.storage.window import Cursor, Progress, Window
@@ -230,13 +231,15 @@ async def test_old_events_let_go_of_what_can_be_made_again(store):
     event = store.pods.cursor(0).next_batch()[0]
     event.encodings["x"] = 1
     obj = event.new.obj
-    for turn in range(600):
-        await store.put("b", turn=turn)
-    assert event.encodings == {}
-    assert event.new.obj is obj, "the current state is not touched"
-    await store.put("a", turn=1)
-    for turn in range(600):
-        await store.put("b", turn=turn)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "WARM_EVENTS", 50)
+        for turn in range(60):
+            await store.put("b", turn=turn)
+        assert event.encodings == {}
+        assert event.new.obj is obj, "the current state is not touched"
+        await store.put("a", turn=1)
+        for turn in range(60):
+            await store.put("b", turn=turn)
     assert event.new.obj is not obj
     assert event.new.obj == obj
 
@@ -251,9 +254,52 @@ def test_a_window_is_bounded_by_bytes():
         entry = Entry(Record(revision, "a", 1, 0, False, b'{"metadata":{' + b"x" * 500 + b"}}"), json.loads)
         window.add(Event(None, entry, False))
         progress.advance(revision)
-    assert window._bytes == sum(len(event.new.tail) for event in window.events) <= 10_000
+    assert window.held == progress.held <= 10_000
+    assert 8 <= len(window.events) <= 10
     assert window.events[0].revision == window.floor + 1
     assert window.end == 100
+
+
+def test_all_windows_together_are_bounded_and_the_largest_gives_way():
+    def event(revision: int, size: int) -> Event:
+        value = b'{"metadata":{' + b"x" * size + b"}}"
+        return Event(None, Entry(Record(revision, "a", 1, 0, False, value), json.loads), False)
+
+    progress = Progress(0, max_total=100_000)
+    small, large, ended = Window(progress), Window(progress), Window(progress)
+    ended.add(event(1, 60_000))
+    ended.close()
+    assert progress.held == 0, "a window that has ended takes no room"
+    ended.add(event(2, 10))
+    small.add(event(3, 10))
+    small.add(event(4, 10))
+    for revision in range(5, 305):
+        large.add(event(revision, 600))
+        assert progress.held == small.held + large.held <= 100_000
+    assert len(small.events) == 2
+    assert large.events[-1].revision == 304
+    assert large.held > 80_000, "no more goes than has to"
+    with pytest.raises(Expired):
+        Cursor(large, 5)
+    assert small.extend_back([event(1, 20_000), event(2, 20_000)], 0)
+    assert progress.held <= 100_000
+    assert [each.revision for each in Cursor(small, 0).next_batch()] == [1, 2, 3, 4], "what is brought back stays"
+    large.clear(400)
+    assert progress.held == small.held
+
+
+def test_decoded_objects_are_bounded_by_their_bytes():
+    progress = Progress(0)
+    window = Window(progress)
+    events = []
+    for revision in range(1, 11):
+        entry = Entry(
+            Record(revision, "a", 1, 0, False, b'{"metadata":{"name":"%b"}}' % (b"x" * 1_000_000)), json.loads
+        )
+        events.append(Event(None, entry, True))
+        events[-1].encodings["form"] = b""
+        window.add(events[-1])
+    assert [bool(each.encodings) for each in events] == [False] * 6 + [True] * 4
 
 
 @with_store

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.cel.errors import LIMIT_EXCEEDED, CompileError, EvaluationError
+from apiserver.api.remembering import remembered
 
 if TYPE_CHECKING:
     from apiserver.api.cel.engine import Compiled
@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 _CACHE_SIZE: Final = 1024
+#: Characters of all expressions that are kept; a program takes some hundred bytes for each.
+_CACHE_CHARACTERS: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def compile(expression: str, environment: Environment) -> Program | CompileError
     return _compile(expression, environment)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@remembered(_CACHE_SIZE, _CACHE_CHARACTERS)
 def _compile(expression: str, environment: Environment) -> Program | CompileError:
     from apiserver.api.cel.devices import device_language
     from apiserver.api.cel.engine import NotCompiled, compile_expression

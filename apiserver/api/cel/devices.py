@@ -14,6 +14,7 @@ from apiserver.api.cel.library.lists import includes
 from apiserver.api.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, struct
 from apiserver.api.cel.values import CelError, OpenMap
 from apiserver.api.quantity import Quantity
+from apiserver.api.remembering import remembered
 from apiserver.api.semver import Semver
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def device_language(compatible: tuple[int, int], *, consumable: bool, list_value
     return build_language(release, {"device": struct(DEVICE)}, {DEVICE: fields}, {"device": _bounds()}, extra)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _quantity(text: str) -> Quantity:
     return Quantity.parse(text)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from struct import pack
 from typing import Any, Final
 
 from apiserver.api.gojson import RawObject
 from apiserver.api.nesting import dumps
 from apiserver.api.protobuf.wire import BYTES, FIXED64, VARINT, header, tag, write_varint
+from apiserver.api.remembering import remembered
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
 __all__ = ["encode"]
@@ -225,7 +225,7 @@ def _timestamp(text: str | None) -> bytes:
     return _moment(text) if text else b""
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def _moment(text: str) -> bytes:
     """Seconds and nanoseconds since 1970."""
     seconds, rest = divmod(datetime.fromisoformat(text) - _EPOCH, timedelta(seconds=1))

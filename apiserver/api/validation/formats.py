@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from apiserver.api import names
 from apiserver.api.fielderrors import FieldError, Named, Path, invalid, required, too_long
 from apiserver.api.networks import legacy_ip
+from apiserver.api.remembering import remembered
 
 __all__ = ["FORMATS", "Format", "driver_name", "no_backsteps"]
 
@@ -37,7 +37,7 @@ class Format(NamedTuple):
 def _format(errors: Callable[[Path, str], list[FieldError]], longest: int = 253) -> Format:
     """Objects repeat the same few names again and again: what was found is remembered."""
 
-    @lru_cache(maxsize=4096)
+    @remembered(4096)
     def fits(value: str) -> bool:
         return not errors(Path(), value)
 

@@ -6,9 +6,9 @@ Tables have no protobuf: a client that asks for one gets the next format that it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
+from apiserver.api.remembering import remembered
 from apiserver.api.status import StatusError
 from apiserver.messages import Request
 
@@ -51,6 +51,8 @@ _CACHE: Final[dict[str, ResponseFormat | None]] = {
     "application/json, */*": PLAIN,
 }
 _CACHED: Final = 512
+#: Characters of a header that is remembered for good; nobody sends a longer one twice.
+_SHORT: Final = 1024
 
 
 class Clause(NamedTuple):
@@ -79,7 +81,7 @@ def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True) 
         raise not_acceptable()
 
 
-@lru_cache(_CACHED)
+@remembered(_CACHED)
 def _is_listed(header: str, wanted: frozenset[str]) -> bool:
     return any(part.partition(";")[0].strip(" ") in wanted for part in header.split(","))
 
@@ -153,7 +155,7 @@ def _remember(accept: str) -> ResponseFormat | None:
         chosen = _first(accept)
     except StatusError:
         chosen = None
-    if len(_CACHE) < _CACHED:
+    if len(_CACHE) < _CACHED and len(accept) <= _SHORT:
         _CACHE[accept] = chosen
     return chosen
 

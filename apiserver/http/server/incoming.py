@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from urllib.parse import quote
 
 import httptools
 
+from apiserver.api.remembering import remembered
 from apiserver.messages import Request, Response
 
 
@@ -30,7 +30,7 @@ class Pending:
         self.keep_alive, self.http_1_0 = keep_alive, http_1_0
 
 
-@lru_cache(1024)
+@remembered(1024)
 def header_name(name: bytes) -> str:
     """The name of a header field in lower case: the same few over and over."""
     return name.decode("latin-1").lower()
