@@ -90,7 +90,9 @@ class Scope:
             text = f'composited variable "{name}" fails to compile: {expression.broken}'
         else:
             try:
-                value, cost = expression.compiled.evaluate(self.values(self._composition.declared), CALL_LIMIT)
+                value, cost = expression.compiled.evaluate(
+                    self.values(self._composition.declared), CALL_LIMIT, self._budget.meter
+                )
             except EvaluationError as error:
                 self._spent += error.cost
                 text = f'composited variable "{name}" fails to evaluate: {error}'

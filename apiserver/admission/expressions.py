@@ -25,6 +25,7 @@ from apiserver.api.cel.admission import (
 from apiserver.api.cel.engine import Compiled, Language, NotCompiled
 from apiserver.api.cel.errors import EvaluationError
 from apiserver.api.cel.library.authorization import Authorizer, ResourceCheck
+from apiserver.api.cel.meter import Meter
 from apiserver.messages import User
 from apiserver.registry.authority import Question
 
@@ -63,12 +64,12 @@ class OutOfBudget(ExpressionError):
 
 
 class Budget:
-    """What evaluating may still cost."""
+    """What evaluating may still cost, and the meter that it is under."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "meter")
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, left: int, meter: Meter) -> None:
+        self.left, self.meter = left, meter
 
     def spend(self, cost: int) -> None:
         """Raises OutOfBudget."""
@@ -96,7 +97,7 @@ class Expression:
         if self.compiled is None:
             raise ExpressionError(f"compilation error: {self.broken}")
         try:
-            value, cost = self.compiled.evaluate(list(variables), CALL_LIMIT)
+            value, cost = self.compiled.evaluate(list(variables), CALL_LIMIT, budget.meter)
         except EvaluationError as error:
             budget.spend(error.cost)
             raise ExpressionError(f"expression '{self.source}' resulted in error: {error}") from None
@@ -201,13 +202,13 @@ class MatchConditions:
     def __bool__(self) -> bool:
         return bool(self._conditions)
 
-    def hold(self, bindings: Bindings, params: Json | None = None) -> bool:
+    def hold(self, bindings: Bindings, meter: Meter, params: Json | None = None) -> bool:
         """Whether all are true. One that is false decides, whatever others say; raises ExpressionError where none is
         and some have no value.
         """
         if not self._conditions:
             return True
-        budget = Budget(CONDITIONS_BUDGET)
+        budget = Budget(CONDITIONS_BUDGET, meter)
         variables = bindings.values(self._declared, params=params, namespace=False)
         errors = []
         decided = False

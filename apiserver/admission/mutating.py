@@ -6,8 +6,10 @@ Facts: apiserver, pkg/admission/plugin/policy/mutating.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from apiserver.admission.aside import Meter, metered
 from apiserver.admission.changes import take_over
 from apiserver.admission.composition import Composition, Scope
 from apiserver.admission.expressions import (
@@ -59,11 +61,11 @@ class Evaluator:
         result = APPLY_RESULT if applies else PATCH_RESULT
         return applies, self._composition.expression(source, result, self._declared)
 
-    def value(self, expression: Expression, bindings: Bindings, params: Json | None) -> Any:
+    def value(self, expression: Expression, bindings: Bindings, params: Json | None, meter: Meter) -> Any:
         """What an expression makes of the object as it is now. Raises ExpressionError."""
         if expression.broken:
             raise ExpressionError(expression.broken)
-        scope = Scope(self._composition, bindings, params, Budget(POLICY_BUDGET))
+        scope = Scope(self._composition, bindings, params, Budget(POLICY_BUDGET, meter))
         return scope.value(expression, self._declared)
 
 
@@ -148,11 +150,12 @@ class _Dispatch:
         """The request as it is now."""
         return View(self._registry, self._attributes, place)
 
-    def invoke(self, one: _Invocation, rounds: _Rounds, reinvocation: Reinvocation) -> None:
+    async def invoke(self, one: _Invocation, rounds: _Rounds, reinvocation: Reinvocation) -> None:
         """Asks one policy for its changes. Raises StatusError."""
-        evaluator: Evaluator = one.policy.evaluator
+        evaluator: Evaluator = await metered(one.policy.compiled)
         try:
-            if not evaluator.conditions.hold(Bindings(self._view(one.place), self._registry), one.params):
+            bindings = Bindings(self._view(one.place), self._registry)
+            if not await metered(lambda meter: evaluator.conditions.hold(bindings, meter, one.params)):
                 return
         except ExpressionError as error:
             self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
@@ -161,9 +164,9 @@ class _Dispatch:
             return
         for applies, expression in evaluator.mutations:
             view = self._view(one.place)
+            asked = partial(evaluator.value, expression, Bindings(view, self._registry), one.params)
             try:
-                value = evaluator.value(expression, Bindings(view, self._registry), one.params)
-                self._change(view, value, applies=applies)
+                self._change(view, await metered(asked), applies=applies)
             except (ExpressionError, MutationError) as error:
                 self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
                 continue
@@ -191,7 +194,7 @@ class _Dispatch:
             raise internal_error(str(error)) from None
 
 
-def mutate(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> None:
+async def mutate(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> None:
     """Changes the object of a request in place. Raises StatusError where a policy that cannot be evaluated must be."""
     reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
     rounds: _Rounds = reinvocation.kept.setdefault(_NAME, _Rounds())
@@ -200,7 +203,7 @@ def mutate(registry: Registry, attributes: Attributes, active: tuple[Active, ...
     dispatch = _Dispatch(registry, attributes)
     invocations = list(dispatch.invocations(active))
     for one in invocations:
-        dispatch.invoke(one, rounds, reinvocation)
+        await dispatch.invoke(one, rounds, reinvocation)
     if reinvocation.asked:
         rounds.changed()
     if invocations:

@@ -5,6 +5,7 @@ Facts: apiserver, pkg/admission/plugin/policy/mutating.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.admission.policyindex import PolicyIndex, is_policy_kind
@@ -44,11 +45,12 @@ class MutatingAdmissionPolicy(Plugin):
     def wants(self, resource: Resource, operation: Operation) -> bool:
         return self._index is not None and super().wants(resource, operation) and not is_policy_kind(resource)
 
-    def admit(self, attributes: Attributes) -> None:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         if self._index is None or self._registry is None:
-            return
+            return None
         active = self._index.active(attributes)
-        if active:
-            from apiserver.admission.mutating import mutate
+        if not active:
+            return None
+        from apiserver.admission.mutating import mutate
 
-            mutate(self._registry, attributes, active)
+        return mutate(self._registry, attributes, active)

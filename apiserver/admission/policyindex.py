@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.admission.matching import Covered, Matcher, labels_of
 from apiserver.admission.requests import Place, equivalents, place_of
+from apiserver.api.nesting import dumps
 from apiserver.registry.resource import Resource
 from apiserver.storage.types import Expired
 from apiserver.turns import call_on_loop
 
 if TYPE_CHECKING:
+    from apiserver.api.cel.meter import Meter
     from apiserver.registry.admission import Attributes, Operation
     from apiserver.registry.store import Registry, Store
     from apiserver.storage.window import Cursor
 
-__all__ = ["Active", "Binding", "Policy", "PolicyIndex", "is_bound", "is_policy_kind"]
+__all__ = ["Active", "Binding", "Policy", "PolicyIndex", "is_bound", "is_long", "is_policy_kind"]
 
 Json = dict[str, Any]
 
@@ -31,7 +33,13 @@ GROUP: Final = "admissionregistration.k8s.io"
 _POLICY_KINDS: Final = frozenset(
     f"{kind}AdmissionPolicy{what}" for kind in ("Validating", "Mutating") for what in ("", "Binding")
 )
+_LONG: Final = 1024
 _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+
+def is_long(spec: Any) -> bool:
+    """Whether the expressions of a policy or webhook take long to compile: up to ten milliseconds a kilobyte."""
+    return len(dumps(spec)) > _LONG
 
 
 def is_policy_kind(resource: Resource) -> bool:
@@ -65,6 +73,14 @@ class Policy:
     @cached_property
     def evaluator(self) -> Any:
         return self._compile(self.obj)
+
+    def compiled(self, meter: Meter) -> Any:
+        """Its evaluator, which takes time to be made. Raises what the meter raises."""
+        if "evaluator" not in self.__dict__:
+            meter.look()
+            if is_long(self.spec):
+                meter.leave()
+        return self.evaluator
 
     @property
     def fails_closed(self) -> bool:

@@ -6,9 +6,10 @@ Facts: apiserver, pkg/admission/plugin/policy/validating.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from apiserver.admission.aside import Aside, Meter, aside, begin_here
 from apiserver.admission.composition import Composition, Scope
 from apiserver.admission.expressions import (
     POLICY_BUDGET,
@@ -77,9 +78,9 @@ class Evaluator:
         text = rule.get("messageExpression")
         return self._composition.expression(text, STRING_RESULT, self._spoken) if text else None
 
-    def decisions(self, bindings: Bindings, params: Json | None) -> list[Decision]:
+    def decisions(self, bindings: Bindings, params: Json | None, meter: Meter) -> list[Decision]:
         """What the rules say against a request. Raises ExpressionError where that cannot be told at all."""
-        budget = Budget(POLICY_BUDGET)
+        budget = Budget(POLICY_BUDGET, meter)
         scope = Scope(self._composition, bindings, params, budget)
         found: list[tuple[bool, str]] = []  # whether a rule holds, or why it has no value
         for rule in self._rules:
@@ -117,9 +118,9 @@ class Evaluator:
             messages.append(value if isinstance(value, str) else "")
         return messages, ""
 
-    def annotations(self, bindings: Bindings, params: Json | None) -> Iterator[tuple[str, str, str]]:
+    def annotations(self, bindings: Bindings, params: Json | None, meter: Meter) -> Iterator[tuple[str, str, str]]:
         """For each audit annotation that has one: key and value, or why it cannot be evaluated. Raises OutOfBudget."""
-        scope = Scope(self._composition, bindings, params, Budget(POLICY_BUDGET))
+        scope = Scope(self._composition, bindings, params, Budget(POLICY_BUDGET, meter))
         for key, expression in self._annotations:
             try:
                 value = scope.value(expression, self._composition.declared)
@@ -149,12 +150,16 @@ class _Refusal(NamedTuple):
 
 
 class _Judgement:
-    """What all policies say of one request."""
+    """What all policies say of one request. It changes nothing of the request until it is settled: it may be given up
+    and begun again elsewhere.
+    """
 
-    def __init__(self, registry: Registry, attributes: Attributes) -> None:
-        self._registry, self._attributes = registry, attributes
+    def __init__(self, registry: Registry, attributes: Attributes, meter: Meter) -> None:
+        self._registry, self._attributes, self._meter = registry, attributes, meter
         self._bindings: dict[Place, Bindings] = {}
-        self.refusals: list[_Refusal] = []
+        self._warnings: list[str] = []
+        self._annotations: dict[str, str] = {}
+        self._refusals: list[_Refusal] = []
 
     def ask(self, active: Active) -> None:
         """Asks one policy."""
@@ -185,7 +190,7 @@ class _Judgement:
             for params in found:
                 self._evaluate(policy, binding, self._bindings_in(place), params, noted)
         for key, values in noted.items():
-            attributes.ctx.annotations[f"{policy.name}/{key}"] = ", ".join(values)
+            self._annotations[f"{policy.name}/{key}"] = ", ".join(values)
 
     def _bindings_in(self, place: Place) -> Bindings:
         made = self._bindings.get(place)
@@ -197,12 +202,12 @@ class _Judgement:
     def _evaluate(
         self, policy: Policy, binding: Binding, bindings: Bindings, params: Json | None, noted: dict[str, list[str]]
     ) -> None:
-        evaluator: Evaluator = policy.evaluator
+        evaluator: Evaluator = policy.compiled(self._meter)
         try:
-            if not evaluator.conditions.hold(bindings, params):
+            if not evaluator.conditions.hold(bindings, self._meter, params):
                 return
-            decisions = evaluator.decisions(bindings, params)
-            annotations = list(evaluator.annotations(bindings, params))
+            decisions = evaluator.decisions(bindings, params, self._meter)
+            annotations = list(evaluator.annotations(bindings, params, self._meter))
         except ExpressionError as error:
             decisions, annotations = [Decision(0, str(error), broken=True)], []
         for decision in decisions:
@@ -215,15 +220,15 @@ class _Judgement:
                 if short not in values:
                     values.append(short)
             elif policy.fails_closed:
-                self.refusals.append(_Refusal(policy, binding, failure))
+                self._refusals.append(_Refusal(policy, binding, failure))
 
     def _act(self, policy: Policy, binding: Binding, decision: Decision) -> None:
         actions = binding.spec.get("validationActions") or ()
         for action in actions:
             if action == "Deny":
-                self.refusals.append(_Refusal(policy, binding, decision.message, decision.reason))
+                self._refusals.append(_Refusal(policy, binding, decision.message, decision.reason))
             elif action == "Warn":
-                self._attributes.ctx.warnings.append(
+                self._warnings.append(
                     f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}': "
                     f"{decision.message}"
                 )
@@ -236,26 +241,51 @@ class _Judgement:
                     "validationActions": list(actions),
                 }
                 text = json.dumps([failure], separators=(",", ":"), ensure_ascii=False)
-                self._attributes.ctx.annotations.setdefault(_FAILURE_KEY, text)
+                self._annotations.setdefault(_FAILURE_KEY, text)
 
     def _misconfigured(self, policy: Policy, binding: Binding | None, cause: str) -> None:
         if policy.fails_closed:
             what = "policy" if binding is None else "binding"
-            self.refusals.append(_Refusal(policy, binding, f"failed to configure {what}: {cause}"))
+            self._refusals.append(_Refusal(policy, binding, f"failed to configure {what}: {cause}"))
+
+    def settle(self) -> None:
+        """Warnings and annotations go into the request's context. Raises StatusError where a policy refuses it."""
+        ctx = self._attributes.ctx
+        ctx.warnings += self._warnings
+        failure = ctx.annotations.get(_FAILURE_KEY)
+        ctx.annotations.update(self._annotations)
+        if failure is not None:
+            ctx.annotations[_FAILURE_KEY] = failure
+        if not self._refusals:
+            return
+        policy, binding, message, reason = self._refusals[0]
+        bound = "" if binding is None else f" with binding '{binding.name}'"
+        text = f"ValidatingAdmissionPolicy '{policy.name}'{bound} denied request: {message}"
+        error = forbidden(self._attributes, text)
+        error.reason = reason or "Invalid"
+        error.code = _CODES.get(error.reason, 422)
+        error.details = {**(error.details or {}), "causes": [{"message": text}]}
+        raise error
 
 
-def judge(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> None:
-    """Raises StatusError where a policy refuses a request. Warnings and annotations go into its context."""
-    judgement = _Judgement(registry, attributes)
-    for one in active:
-        judgement.ask(one)
-    if not judgement.refusals:
-        return
-    policy, binding, message, reason = judgement.refusals[0]
-    bound = "" if binding is None else f" with binding '{binding.name}'"
-    text = f"ValidatingAdmissionPolicy '{policy.name}'{bound} denied request: {message}"
-    error = forbidden(attributes, text)
-    error.reason = reason or "Invalid"
-    error.code = _CODES.get(error.reason, 422)
-    error.details = {**(error.details or {}), "causes": [{"message": text}]}
-    raise error
+def judge(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> Awaitable[None] | None:
+    """Asks all policies; where that takes long there is something to wait for. Raises StatusError where one refuses the
+    request.
+    """
+
+    def ask(meter: Meter) -> _Judgement:
+        judgement = _Judgement(registry, attributes, meter)
+        for one in active:
+            judgement.ask(one)
+        return judgement
+
+    try:
+        judgement = ask(begin_here())
+    except Aside:
+        return _judge_aside(ask)
+    judgement.settle()
+    return None
+
+
+async def _judge_aside(ask: Callable[[Meter], _Judgement]) -> None:
+    (await aside(ask)).settle()

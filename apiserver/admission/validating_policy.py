@@ -5,6 +5,7 @@ Facts: apiserver, pkg/admission/plugin/policy/validating.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from apiserver.admission.policyindex import PolicyIndex, is_policy_kind
@@ -41,11 +42,12 @@ class ValidatingAdmissionPolicy(Plugin):
     def wants(self, resource: Resource, operation: Operation) -> bool:
         return super().wants(resource, operation) and not is_policy_kind(resource)
 
-    def validate(self, attributes: Attributes) -> None:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if self._index is None or self._registry is None:
-            return
+            return None
         active = self._index.active(attributes)
-        if active:
-            from apiserver.admission.validating import judge
+        if not active:
+            return None
+        from apiserver.admission.validating import judge
 
-            judge(self._registry, attributes, active)
+        return judge(self._registry, attributes, active)

@@ -92,16 +92,18 @@ class Caller:
         assert self.registry.webhooks is not None, "whoever wires the server sets it"
         return self.registry.webhooks
 
-    def place(self, concerned: Concerned, attributes: Attributes, view: Callable[[Place], View]) -> Place | None:
+    async def place(self, concerned: Concerned, attributes: Attributes, view: Callable[[Place], View]) -> Place | None:
         """Where a webhook sees a request, None where it does not concern it. Raises StatusError."""
         hook = concerned.hook
         place = hook.matcher.match(concerned.covered, attributes)
-        if place is None or hook.conditions is None:
+        if place is None or not hook.has_conditions:
             return place
+        from apiserver.admission.aside import metered
         from apiserver.admission.expressions import Bindings, ExpressionError
 
+        bindings = Bindings(view(place), self.registry)
         try:
-            if hook.conditions.hold(Bindings(view(place), self.registry)):
+            if await metered(lambda meter: hook.conditions(meter).hold(bindings, meter)):
                 return place
         except ExpressionError as error:
             if not hook.ignores_failure:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.admission.matching import Covered, Matcher
+from apiserver.admission.policyindex import is_long
 from apiserver.admission.requests import Place, equivalents, place_of
 from apiserver.turns import call_on_loop
 from apiserver.webhooks.client import Target, target_of
 
 if TYPE_CHECKING:
     from apiserver.admission.expressions import MatchConditions
+    from apiserver.api.cel.meter import Meter
     from apiserver.registry.admission import Attributes, Operation
     from apiserver.registry.resource import Resource
     from apiserver.registry.store import Registry
@@ -36,7 +38,9 @@ class Hook:
             object_selector=webhook.get("objectSelector"),
             equivalent=webhook.get("matchPolicy") == "Equivalent",
         )
-        self.conditions = _conditions(webhook.get("matchConditions") or [], release)
+        self._conditions: list[Json] = webhook.get("matchConditions") or []
+        self._release = release
+        self._compiled: MatchConditions | None = None
         self.target: Target = target_of(webhook["clientConfig"])
         #: Whether a request goes on where the webhook cannot be asked.
         self.ignores_failure = webhook.get("failurePolicy") == "Ignore"
@@ -47,17 +51,24 @@ class Hook:
         self.reinvocable = webhook.get("reinvocationPolicy") == "IfNeeded"
 
     @property
+    def has_conditions(self) -> bool:
+        return bool(self._conditions)
+
+    def conditions(self, meter: Meter) -> MatchConditions:
+        """Its match conditions, compiled when a request matches all else. Raises what the meter raises."""
+        if self._compiled is None:
+            # Conditions bring in CEL, which is loaded when it is needed.
+            from apiserver.admission.expressions import MatchConditions
+
+            meter.look()
+            if is_long(self._conditions):
+                meter.leave()
+            self._compiled = MatchConditions(self._conditions, self._release)
+        return self._compiled
+
+    @property
     def key(self) -> tuple[str, str]:
         return self.configuration, self.name
-
-
-def _conditions(conditions: list[Json], release: tuple[int, int]) -> MatchConditions | None:
-    if not conditions:
-        return None
-    # Conditions bring in CEL, which is loaded when it is needed.
-    from apiserver.admission.expressions import MatchConditions
-
-    return MatchConditions(conditions, release)
 
 
 class Concerned(NamedTuple):

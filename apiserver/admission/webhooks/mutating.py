@@ -88,7 +88,7 @@ class MutatingAdmissionWebhook(Plugin):
         def view(place: Place) -> View:
             return View(caller.registry, attributes, place)
 
-        place = caller.place(concerned, attributes, view)
+        place = await caller.place(concerned, attributes, view)
         if place is None or (reinvocation.again and hook.key not in rounds.again):
             return
         if await caller.call(hook, view(place), partial(self._change, hook, attributes, place)):

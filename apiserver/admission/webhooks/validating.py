@@ -47,7 +47,7 @@ class ValidatingAdmissionWebhook(Plugin):
         asked = [
             (one.hook, view(place))
             for one in concerned
-            if (place := self._caller.place(one, attributes, view)) is not None
+            if (place := await self._caller.place(one, attributes, view)) is not None
         ]
         if asked:
             for _, seen in asked:

@@ -32,6 +32,7 @@ from apiserver.api.cel.library import (
     urls,
 )
 from apiserver.api.cel.messages import Messages, well_known
+from apiserver.api.cel.meter import SLICE, Interrupted, Meter
 from apiserver.api.cel.parser import NotCel, Parser
 from apiserver.api.cel.planner import PlanError, Planner
 from apiserver.api.cel.plans import code_of
@@ -91,24 +92,32 @@ class Compiled:
     output: Type
     max_cost: int
 
-    def evaluate(self, variables: list[Any], limit: int) -> tuple[Any, int]:
-        """The value and its cost; EvaluationError if there is none."""
+    def evaluate(self, variables: list[Any], limit: int, meter: Meter | None = None) -> tuple[Any, int]:
+        """The value and its cost; EvaluationError if there is none. A meter may end it in its own way; it needs the
+        limit that the expression was compiled with.
+        """
         frame: Frame = [0, *variables]
-        frame.extend([None] * (self.width - len(frame)))
+        # Behind the slots: what earlier slices cost, and the meter.
+        frame.extend([None] * (self.width + 2 - len(frame)))
+        if meter is not None:
+            frame[0], frame[-2], frame[-1] = limit - SLICE, 0, meter
         try:
             value = self.run(frame)
         except CelError as error:
-            if frame[0] <= limit:
-                raise EvaluationError(str(error), frame[0]) from None
+            if (cost := _spent(frame, limit)) <= limit:
+                raise EvaluationError(str(error), cost) from None
         except CostExceeded:
             pass
+        except Interrupted:
+            raise EvaluationError("operation interrupted", _spent(frame, limit)) from None
         except RecursionError:
             if has_room():
                 raise
-            return continued(self.evaluate, variables, limit)
+            return continued(self.evaluate, variables, limit, meter)
         else:
-            if frame[0] <= limit:
-                return value, frame[0]
+            cost = frame[0] if meter is None else _spent(frame, limit)
+            if cost <= limit:
+                return value, cost
         raise EvaluationError(LIMIT_EXCEEDED, limit + 1)
 
     @staticmethod
@@ -117,6 +126,12 @@ class Compiled:
         name = type_name(value)
         reason = _NOT_BOOL.get(name, f"type conversion error from {name} to 'bool'")
         return EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}", cost)
+
+
+def _spent(frame: Frame, limit: int) -> int:
+    """What an evaluation has cost so far."""
+    cost: int = frame[0] if frame[-1] is None else frame[-2] + frame[0] - (limit - SLICE)
+    return cost
 
 
 def build_language(

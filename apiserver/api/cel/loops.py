@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.api.cel.attributes import Code, Frame
-from apiserver.api.cel.values import CelError, CostExceeded, go_type_name, no_such_overload
+from apiserver.api.cel.meter import passed_limit
+from apiserver.api.cel.values import CelError, go_type_name, no_such_overload
 
 UNSET: Final = object()
 
@@ -60,7 +61,7 @@ def binding(source: Code, slot: int, start: Any, result: Code, limit: int) -> Co
         frame[slot] = start
         value = result(frame)
         if frame[0] > limit:
-            raise CostExceeded
+            passed_limit(frame, limit)
         return value
 
     return bind
@@ -99,7 +100,7 @@ def fold(source: Code, slots: Slots, start: Any, condition: Code | None, step: C
             except CelError as error:
                 frame[accu] = _Failed(error)
             if frame[0] > limit:
-                raise CostExceeded
+                passed_limit(frame, limit)
         return result(frame)
 
     return loop
@@ -132,7 +133,7 @@ def quantifier(source: Code, slots: Slots, body: Code, decisive: bool, limit: in
                 elif value.__class__ is not bool:
                     failure = failure or no_such_overload()
             if frame[0] > limit:
-                raise CostExceeded
+                passed_limit(frame, limit)
         frame[0] += 1
         if decided:
             return decisive

@@ -49,13 +49,13 @@ from apiserver.api.cel.evaluation import (
 )
 from apiserver.api.cel.loops import UNSET, Slots, accumulator, binding, fold, quantifier
 from apiserver.api.cel.macros import ACCUMULATOR
+from apiserver.api.cel.meter import passed_limit
 from apiserver.api.cel.plans import Choice, Constant, Plan, code_of, prepared, variable, with_room
 from apiserver.api.cel.regex import compile_pattern
 from apiserver.api.cel.stack import OFTEN, continued, has_room
 from apiserver.api.cel.values import (
     ABSENT,
     CelError,
-    CostExceeded,
     Optional,
     Uint,
     equal,
@@ -236,7 +236,7 @@ class Planner:
         def charge(frame: Frame, args: Any, result: Any) -> None:
             frame[0] += rule(args, result)
             if frame[0] > limit:
-                raise CostExceeded
+                passed_limit(frame, limit)
 
         return charge
 

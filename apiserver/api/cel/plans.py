@@ -53,7 +53,7 @@ def with_room(code: Code) -> Code:
 
 def prepared(call: Code) -> Code:
     """A call whose result never changes."""
-    frame: Frame = [0]
+    frame: Frame = [0, 0, None]
     try:
         value = call(frame)
     except (CelError, CostExceeded):
