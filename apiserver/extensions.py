@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from apiserver.api.certificates import bundle_problem
 from apiserver.api.objects import Hub, Shared
 from apiserver.api.status import StatusError
 from apiserver.api.times import timestamp
@@ -26,6 +27,7 @@ from apiserver.registry.catalog import Catalog, CatalogError
 from apiserver.registry.store import Registry, Store
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.update import update_object
+from apiserver.resources.customresources.conversion_rules import conversion_bundle
 from apiserver.resources.customresources.definitions import CLEANUP
 from apiserver.resources.customresources.kinds import resource_of
 from apiserver.resources.customresources.names import (
@@ -50,6 +52,7 @@ _LOG: Final = logging.getLogger(__name__)
 #: How long a finalizer's look at what is left of a kind's objects waits for the next one.
 _POLL_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 1.0
+_WRONG_BUNDLE: Final = ("False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
 
 
 class _Served(NamedTuple):
@@ -180,8 +183,12 @@ class CustomResources:
         return await self._write(name, change)
 
     async def _establish(self, name: str, definition: Hub) -> None:
-        await self._serve(definition)
-        await self._write(name, _establish)
+        """Says that a definition is served; one whose webhook nobody could trust is not."""
+        if not bundle_problem(conversion_bundle(definition["spec"])):
+            await self._serve(definition)
+            await self._write(name, _establish)
+        elif (condition(definition, "Established") or {}).get("reason") != _WRONG_BUNDLE[1]:
+            await self._write(name, lambda obj, now: set_condition(obj, "Established", *_WRONG_BUNDLE, now))
 
     async def _approve(self, name: str, definition: Hub) -> None:
         wanted = approval(definition)

@@ -10,7 +10,14 @@ from apiserver.api.pem import blocks
 if TYPE_CHECKING:
     from cryptography import x509
 
-__all__ = ["RequestError", "authority_problem", "certificates_problem", "organizations", "read_request"]
+__all__ = [
+    "RequestError",
+    "authority_problem",
+    "bundle_problem",
+    "certificates_problem",
+    "organizations",
+    "read_request",
+]
 
 
 class RequestError(ValueError):
@@ -58,6 +65,27 @@ def certificates_problem(encoded: str) -> str:
         except Exception as error:  # noqa: BLE001 - as above
             return f"x509: malformed certificate: {error}"
     return "" if found else "must contain at least one CERTIFICATE PEM block"
+
+
+def bundle_problem(encoded: str) -> str:
+    """Why certificates in base64 are nobody's whom a client of webhooks could trust (client-go/transport); "" where one
+    of them is.
+    """
+    if not encoded:
+        return ""
+    from cryptography import x509
+
+    problem, found = "", blocks(b64decode(encoded))
+    for block in found:
+        if block.kind != "CERTIFICATE" or block.headers:
+            continue
+        try:
+            x509.load_der_x509_certificate(block.data)
+        except Exception as error:  # noqa: BLE001 - as above
+            problem = problem or f"failed to parse certificate: {error}"
+        else:
+            return ""
+    return f"unable to load root certificates: {problem or 'unable to parse bytes as PEM block'}"
 
 
 def authority_problem(data: bytes) -> str:

@@ -22,14 +22,15 @@ from apiserver.api.codec import DecodeError, decode
 from apiserver.api.fielderrors import Path, invalid
 from apiserver.api.types.meta import ObjectMeta
 
-__all__ = ["Coercion", "TooLarge", "plain"]
+__all__ = ["IDENTITY", "Coercion", "TooLarge", "plain"]
 
 Json = dict[str, Any]
 
 #: Floats below are exact integers; above the other one no JSON encoder writes integers.
 _EXACT: Final = 2.0**53
 _LARGEST: Final = 2.0**64
-_IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata"})
+#: What every object has, an embedded one too.
+IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class TooLarge(ValueError):
@@ -94,6 +95,16 @@ class Coercion:
         self._root = _Node(schema or {})
         self._root.embedded = True
         self._keeps_all = keeps_all
+        #: Whether a default may bring unknown fields into the metadata of an embedded object.
+        self._cuts_defaults = self._root.has_defaults and _embeds(schema or {})
+
+    def unknown(self, obj: Json) -> list[str]:
+        """The paths of unknown fields, those in metadata of embedded objects aside, which are dropped without a word.
+        Raises DecodeError as `pruned`.
+        """
+        run = _Pruning()
+        run.prune(self._root, obj, "")
+        return sorted(run.unknown)
 
     def pruned(self, obj: Json) -> tuple[Json, list[str]]:
         """The object in the schema's form, and the paths of what was dropped, in order. Its own metadata is left alone.
@@ -113,6 +124,19 @@ class Coercion:
         """Fills in what the schema has defaults for, in place."""
         if self._root.has_defaults:
             _default(self._root, obj)
+        if self._cuts_defaults:
+            made, _ = self.pruned(obj)
+            obj.clear()
+            obj.update(made)
+
+
+def _embeds(schema: Any) -> bool:
+    """Whether some part of a schema is an embedded object."""
+    if isinstance(schema, list):
+        return any(map(_embeds, schema))
+    return isinstance(schema, dict) and (
+        schema.get("x-kubernetes-embedded-resource") is True or any(map(_embeds, schema.values()))
+    )
 
 
 class _Pruning:
@@ -151,7 +175,7 @@ class _Pruning:
         prefix = f"{path}." if path else ""
         for name in sorted(value):
             item = value[name]
-            if node.embedded and name in _IDENTITY:
+            if node.embedded and name in IDENTITY:
                 made[name] = item if not path else self._identity(name, item, prefix + name)
                 continue
             below = node.properties.get(name)
@@ -160,7 +184,7 @@ class _Pruning:
             if below is None:
                 if keeps:
                     made[name] = plain(item)
-                elif path or name not in _IDENTITY:
+                elif path or name not in IDENTITY:
                     self.unknown.append(prefix + name)
                 continue
             if item is None and not below.nullable and below.default is None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, not_supported, required
+from apiserver.api.certificates import bundle_problem
+from apiserver.api.fielderrors import FieldError, Named, Path, forbidden, invalid, not_supported, required
 from apiserver.resources.webhookclients import client_errors, review_version_errors
 
-__all__ = ["conversion_errors"]
+__all__ = ["bundle_errors", "conversion_bundle", "conversion_errors"]
 
 Json = dict[str, Any]
 
@@ -45,3 +46,19 @@ def _client(client: Json | None, at: Path) -> list[FieldError]:
     if client is None:
         return [required(at, "required when strategy is set to Webhook")]
     return client_errors(client, at)
+
+
+def conversion_bundle(spec: Json) -> str:
+    """The authorities of the webhook that converts, in base64; "" where none are given."""
+    webhook = (spec.get("conversion") or {}).get("webhook") or {}
+    found: str = (webhook.get("clientConfig") or {}).get("caBundle") or ""
+    return found
+
+
+def bundle_errors(spec: Json, before: Json, at: Path) -> list[FieldError]:
+    """What is wrong with the authorities of an established definition. Those that were wrong before may be."""
+    bundle, known = conversion_bundle(spec), conversion_bundle(before)
+    if not bundle or spec["conversion"].get("strategy") != "Webhook" or (known and bundle_problem(known)):
+        return []
+    problem = bundle_problem(bundle)
+    return [invalid(at / "webhookClientConfig" / "caBundle", Named(bundle), problem)] if problem else []

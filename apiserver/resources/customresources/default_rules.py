@@ -10,7 +10,7 @@ from typing import Any
 from apiserver.api.codec import DecodeError
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.validation.structural import ABSENT, Structural
-from apiserver.resources.customresources.coercion import Coercion, plain
+from apiserver.resources.customresources.coercion import IDENTITY, Coercion
 from apiserver.resources.customresources.rulechecks import Budget, RuleChecks
 
 __all__ = ["default_errors"]
@@ -23,30 +23,38 @@ def default_errors(at: Path, schema: Json) -> list[FieldError]:
     return _errors(at, {**schema, "x-kubernetes-embedded-resource": True}, Budget(), root=True)
 
 
-def _errors(at: Path, schema: Json, budget: Budget, *, root: bool = False) -> list[FieldError]:
+def _errors(
+    at: Path, schema: Json, budget: Budget, place: tuple[str, ...] = (), *, root: bool = False
+) -> list[FieldError]:
+    """`place` is where in an embedded object's metadata, kind or apiVersion the schema stands; empty elsewhere."""
     errors: list[FieldError] = []
     default = schema.get("default")
     if default is not None:
-        errors += _default(at / "default", schema, default, budget)
+        errors += _default(at / "default", schema, default, budget, place)
     items = schema.get("items")
     if isinstance(items, dict):
         errors += _errors(at / "items", items, budget)
+    embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     for name, part in (schema.get("properties") or {}).items():
         # Metadata has no defaults of its own at the root, which is another rule.
-        if not (root and name in ("metadata", "kind", "apiVersion")):
-            errors += _errors((at / "properties").key(name), part, budget)
+        if root and name in IDENTITY:
+            continue
+        inside = (*place, name) if place or (embedded and name in IDENTITY) else ()
+        errors += _errors((at / "properties").key(name), part, budget, inside)
     return errors
 
 
-def _default(at: Path, schema: Json, default: Any, budget: Budget) -> list[FieldError]:
+def _default(at: Path, schema: Json, default: Any, budget: Budget, place: tuple[str, ...]) -> list[FieldError]:
     errors: list[FieldError] = []
-    embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-    try:
-        pruned = Coercion({"properties": {"default": schema}}).pruned({"default": default})[0]
-    except DecodeError as error:
-        return [invalid(at, default, str(error))]
-    if pruned.get("default") != plain(default) and not embedded:
-        errors.append(invalid(at, default, "must not have unknown fields"))
+    if place:
+        if problem := _metadata_problem(place, default):
+            return [invalid(at, default, f"must result in valid metadata: {problem}")]
+    else:
+        try:
+            if Coercion({"properties": {"default": schema}}).unknown({"default": default}):
+                errors.append(invalid(at, default, "must not have unknown fields"))
+        except DecodeError as error:
+            return [invalid(at, default, str(error))]
     structural = Structural(schema)
     found = structural.embedded(default, None, at) or structural.limits(default, ABSENT, at)
     if found:
@@ -54,3 +62,15 @@ def _default(at: Path, schema: Json, default: Any, budget: Budget) -> list[Field
     checks = RuleChecks(schema)
     found = checks.errors(at, default, default, budget=budget)
     return errors + (found or checks.errors(at, default, ABSENT, budget=budget))
+
+
+def _metadata_problem(place: tuple[str, ...], default: Any) -> str:
+    """What is wrong with an embedded object that has this at a place in its metadata, kind or apiVersion."""
+    value: Any = default
+    for name in reversed(place):
+        value = {name: value}
+    try:
+        Coercion({"properties": {"in": {"x-kubernetes-embedded-resource": True}}}).unknown({"in": value})
+    except DecodeError as error:
+        return str(error)
+    return ""

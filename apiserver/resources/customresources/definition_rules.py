@@ -19,7 +19,7 @@ from apiserver.api.fielderrors import (
     too_many,
 )
 from apiserver.api.names import dns1035_label, dns_subdomain
-from apiserver.resources.customresources.conversion_rules import conversion_errors
+from apiserver.resources.customresources.conversion_rules import bundle_errors, conversion_errors
 from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
 from apiserver.resources.customresources.names import APPROVED, approval, is_protected, is_true
 
@@ -51,6 +51,7 @@ def update_errors(obj: Json, old: Json, features: Features) -> list[FieldError]:
     spec, before = obj["spec"], old["spec"]
     errors = _spec(spec, before)
     if is_true(old, "Established"):
+        errors += bundle_errors(spec, before, _SPEC / "conversion")
         errors += _fixed(_SPEC / "scope", spec.get("scope", ""), before.get("scope", ""))
         errors += _fixed(_SPEC / "names" / "kind", spec["names"]["kind"], before["names"]["kind"])
     errors += _fixed(_SPEC / "group", spec["group"], before["group"])

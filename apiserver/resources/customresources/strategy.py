@@ -150,9 +150,11 @@ class CustomStrategy(Strategy):
         return _finalizer_warnings(obj["metadata"].get("finalizers"), old["metadata"].get("finalizers"))
 
     def before_storing(self, ctx: Context, obj: Json) -> None:
-        """What the storage version does not have is not stored."""
+        """What the storage version does not have is not stored; what it has by default is there from now on."""
         if self._differs(ctx):
-            kept, _ = self._rules[self._storage].coercion.pruned(obj)
+            coercion = self._rules[self._storage].coercion
+            kept, _ = coercion.pruned(obj)
+            coercion.default(kept)
             obj.clear()
             obj.update(kept)
 
