@@ -29,7 +29,8 @@ class Context:
     asks the authorizer about the user; `resource_of(group, version, kind)` gives what is served of a kind, or None;
     `rewrite(group, plural, namespace, name, func)` stores what a function makes of another object; `options` are those
     of a write or deletion; `warnings` become Warning headers, `annotations` go into the record of the request,
-    `dropped` is what disabled feature gates took from the object. `namespace` is empty for a cluster-wide kind."""
+    `dropped` is what disabled feature gates took from the object; `deadline` is when the client gives up, by
+    `time.monotonic`, where it said that. `namespace` is empty for a cluster-wide kind."""
 
     now: datetime
     user: User
@@ -51,6 +52,7 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
     dropped: list[DroppedField] = field(default_factory=list)
+    deadline: float | None = None
 
     def report_dropped(self, memory: DroppedFields, name: str) -> None:
         """Remembers what a write of the object lost, whether it succeeded or not, and warns the writer."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from uuid import uuid4
 
@@ -155,10 +155,15 @@ class Caller:
             reason = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
             raise CallFailed(hook.name, f"could not create admission objects: {reason}", 400)
         uid = str(uuid4())
+        seconds = hook.seconds if ctx.deadline is None else min(hook.seconds, ctx.deadline - monotonic())
+        if seconds <= 0:
+            raise _too_late()
         try:
-            answer = await self._webhooks.post(hook.target, review_of(view, version, uid), seconds=hook.seconds)
+            answer = await self._webhooks.post(hook.target, review_of(view, version, uid), seconds=seconds)
             verdict = verdict_of(answer, version, uid, mutating=self.type == "admit")
         except WebhookError as error:
+            if ctx.deadline is not None and monotonic() >= ctx.deadline:
+                raise _too_late() from None
             raise CallFailed(hook.name, unreadable(error), error.code) from None
         except ValueError as error:
             raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
@@ -168,6 +173,12 @@ class Caller:
         if not verdict.allowed:
             raise Rejected(_refusal(hook.name, verdict.status))
         return verdict
+
+
+def _too_late() -> StatusError:
+    """What nobody reads any more: the client gave the request so long, and webhooks took it all."""
+    text = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+    return StatusError(504, "Timeout", text, {})
 
 
 def _refusal(name: str, status: Json | None) -> StatusError:

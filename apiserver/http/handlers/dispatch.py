@@ -7,8 +7,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime
+from time import monotonic
 from typing import Any, Final, TypeVar
 
+from apiserver.api.durations import parse_duration
 from apiserver.api.status import StatusError
 from apiserver.http.documents.index import Documents
 from apiserver.http.formats.answers import json_response, list_response, object_response
@@ -37,6 +39,9 @@ from apiserver.registry.verbs.watch import watch
 from apiserver.turns import LONG, WAITING, in_thread, is_on_loop
 
 T = TypeVar("T")
+
+#: How long a request may take, whatever its client says.
+_LONGEST_SECONDS: Final = 60.0
 
 _WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
     "create": create,
@@ -92,6 +97,8 @@ class Dispatch:
             subresource=info.subresource,
         )
         request.time = ctx.now
+        if "timeout" in request.query:
+            ctx.deadline = _deadline(request)
         ctx.warnings += request.warnings
         request.warnings, request.annotations = ctx.warnings, ctx.annotations
         if endpoint.connect is not None:
@@ -140,6 +147,17 @@ class Dispatch:
         self.streams[stream] = request
         stream.when_ended.append(lambda: self.streams.pop(stream, None))
         return stream
+
+
+def _deadline(request: Request) -> float | None:
+    """When the client gives up, by `time.monotonic`, where it says that in a parameter, which authentication has
+    checked. (apiserver, pkg/endpoints/filters/request_deadline.go)
+    """
+    try:
+        seconds = parse_duration(request.params.get("timeout", ("0",))[0]).total_seconds()
+    except ValueError:  # nanoseconds, or a time before now: nobody waits for that
+        return None
+    return monotonic() + min(seconds, _LONGEST_SECONDS) if seconds > 0 else None
 
 
 def _written(
