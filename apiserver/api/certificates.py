@@ -33,12 +33,33 @@ def read_request(encoded: str) -> x509.CertificateSigningRequest:
         raise RequestError("PEM block type must be CERTIFICATE REQUEST")
     try:
         request = x509.load_der_x509_csr(found[0].data)
-        valid = request.is_signature_valid
+        valid = request.is_signature_valid or _signed_by_sha1(request)
     except Exception as error:  # noqa: BLE001 - the library raises many kinds for what is malformed or unknown
         raise RequestError(f"x509: malformed certificate request: {error}") from None
     if not valid:
         raise RequestError("x509: signature of the certificate request is not valid")
     return request
+
+
+def _signed_by_sha1(request: x509.CertificateSigningRequest) -> bool:
+    """Whether a signature is right that the library does not look at, as it takes no SHA-1; in requests Go does."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+    made_with, key = request.signature_hash_algorithm, request.public_key()
+    if not isinstance(made_with, hashes.SHA1):
+        return False
+    try:
+        if isinstance(key, rsa.RSAPublicKey):
+            key.verify(request.signature, request.tbs_certrequest_bytes, padding.PKCS1v15(), made_with)
+            return True
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(request.signature, request.tbs_certrequest_bytes, ec.ECDSA(made_with))
+            return True
+    except InvalidSignature:
+        pass
+    return False
 
 
 def organizations(request: x509.CertificateSigningRequest) -> list[str]:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+import yaml
+
 __all__ = ["encode_document", "entries", "field"]
 
 Json = dict[str, Any]
@@ -46,8 +48,17 @@ def _named(name: str, value: bytes) -> bytes:
     return field(1, name) + field(2, value)
 
 
+class _Blocks(yaml.SafeDumper):
+    """Writes what occurs twice twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def _any(value: Any) -> bytes:
-    """An Any: its YAML. JSON is YAML."""
+    """An Any: its YAML, in blocks as upstream's encoder writes lists and maps."""
+    if isinstance(value, list | dict) and value:
+        return field(2, yaml.dump(value, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=1 << 20))
     return field(2, json.dumps(value) + "\n")
 
 

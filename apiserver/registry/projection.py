@@ -11,6 +11,7 @@ managers have no time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.api.status import conflict, invalid
 from apiserver.registry.body.convert import api_version, copy_of, forms_of, read
 from apiserver.registry.fields.managers import FieldTracker, Manager, Managers, Owned, decode_strictly, encode
-from apiserver.registry.fields.set import contains, difference, of_paths
+from apiserver.registry.fields.set import contains, difference, of_elements, of_paths
 from apiserver.registry.results import Unsaved
 
 if TYPE_CHECKING:
@@ -34,15 +35,20 @@ Json = dict[str, Any]
 class Projector:
     """Reads and writes objects as one of their projections. `forms` are the versions that its managers may speak."""
 
-    def __init__(self, projection: Projection) -> None:
+    def __init__(self, projection: Projection, fields: Mapping[str, str | None]) -> None:
+        """`fields` is the field by apiVersion of the object, None in versions that have no such projection: managers
+        write in any of them."""
         self.kind, self.version = projection.kind, projection.version
         self.show, self.validate, self._there = projection.show, projection.validate, projection.there
         self.forms = forms_of((projection.kind,))
         within = projection.within or projection.field
         self._steps, self._shown = tuple(projection.field.split(".")), tuple(within.split("."))
-        self._elements = tuple(f"f:{step}" for step in self._steps)
         self._shown_elements = tuple(f"f:{step}" for step in self._shown)
         self._field, self._shown_field = of_paths(projection.field), of_paths(within)
+        self._fields = {
+            version: None if field is None else tuple(f"f:{step}" for step in field.split("."))
+            for version, field in fields.items()
+        }
         self._tracker = FieldTracker(self.forms.get, lambda _: ())
 
     @property
@@ -57,7 +63,7 @@ class Projector:
         """The projection of an object of a version, with the managers of what it shows; the one without a time wrote
         it at `written`."""
         made = self.show(Hub(obj))
-        managers = self._of_projection(decode_strictly(obj["metadata"].get("managedFields")), version)
+        managers = self._of_projection(decode_strictly(obj["metadata"].get("managedFields")))
         entries = encode({key: owned._replace(time=owned.time or written) for key, owned in managers.items()})
         if entries:
             made["metadata"]["managedFields"] = entries
@@ -82,7 +88,7 @@ class Projector:
             metadata, version = obj["metadata"], api_version(ctx.resource.group, ctx.version)
             managers = decode_strictly(metadata.get("managedFields"))
             shown = self.show(obj)
-            shown["metadata"]["managedFields"] = encode(self._of_projection(managers, version))
+            shown["metadata"]["managedFields"] = encode(self._of_projection(managers))
             new = func(Hub(copy_of(shown)))
             if not tracked:
                 writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)
@@ -119,23 +125,27 @@ class Projector:
         if version := new["metadata"].get("resourceVersion"):
             obj["metadata"]["resourceVersion"] = version
 
-    def _of_projection(self, managers: Managers, version: str) -> Managers:
+    def _of_projection(self, managers: Managers) -> Managers:
         """Those who manage the field, as managers of the projection."""
         return {
             key: Owned(self._shown_field, self.api_version, owned.time)
-            for key, owned in managers.items() if owned.version == version and contains(owned.fields, *self._elements)
-        }  # fmt: skip
+            for key, owned in managers.items()
+            if (field := self._fields.get(owned.version)) is not None and contains(owned.fields, *field)
+        }
 
     def _of_parent(self, managers: Managers, shown: Managers, version: str) -> Managers:
         """The object's managers after those of the projection changed. Keys of update managers hold the version they
-        wrote in, so that only managers by apply are found again."""
+        wrote in, so that only managers by apply are found again. Whoever wrote in a version that is not there any more
+        is forgotten.
+        """
         result: Managers = {}
         for key, owned in managers.items():
-            if owned.version != version:
+            if owned.version not in self._fields:
                 continue
-            if not contains(owned.fields, *self._elements) or shown.pop(key, None) is not None:
+            field = self._fields[owned.version]
+            if field is None or not contains(owned.fields, *field) or shown.pop(key, None) is not None:
                 result[key] = owned
-            elif rest := difference(owned.fields, self._field):
+            elif rest := difference(owned.fields, of_elements(field)):
                 result[key] = owned._replace(fields=rest)
         for key, owned in shown.items():
             if contains(owned.fields, *self._shown_elements):

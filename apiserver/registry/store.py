@@ -195,7 +195,7 @@ class Store:
         self.variants = {version.name: resource.of_version(version) for version in resource.versions}
         #: by version and subresource.
         self.projectors = {
-            (name, sub.name): Projector(sub.projection)
+            (name, sub.name): Projector(sub.projection, self._fields_of(sub.name))
             for name, variant in self.variants.items()
             for sub in variant.subresources
             if sub.projection is not None
@@ -207,6 +207,16 @@ class Store:
             )
             for version in resource.versions
             for subresource in (None, *self.variants[version.name].subresources)
+        }
+
+    def _fields_of(self, subresource: str) -> dict[str, str | None]:
+        """The field that a projection shows, by apiVersion; None where a version has no such subresource."""
+        return {
+            api_version(self.resource.group, name): next(
+                (sub.projection.field for sub in variant.subresources if sub.name == subresource and sub.projection),
+                None,
+            )
+            for name, variant in self.variants.items()
         }
 
     def context(

@@ -5,7 +5,7 @@ Cells that do not depend on the time are made once per entry and shared by all r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -36,10 +36,14 @@ def row_of(resource: Resource, obj: Json, now: datetime) -> Json:
     return _row(resource, obj, cells)
 
 
-def row_of_entry(resource: Resource, entry: Entry, now: datetime) -> Json:
-    """As `row_of`, with the untimed cells kept at the entry."""
-    obj = entry.obj
-    key = (_KEY, resource.group, resource.plural)
+def row_of_entry(
+    resource: Resource, entry: Entry, now: datetime, version: str = "", shown: Callable[[Json], Json] | None = None
+) -> Json:
+    """As `row_of`, with the untimed cells kept at the entry. Each `version` has columns of its own, about what it
+    shows of the stored object where that is something else.
+    """
+    obj = entry.obj if shown is None else shown(entry.obj)
+    key = (_KEY, resource.group, resource.plural, version)
     kept: list[Any] | None = entry.encodings.get(key)
     if kept is None:
         kept = entry.encodings[key] = [None if column.timed else column.cell(obj) for column in resource.columns]

@@ -93,10 +93,13 @@ _KIND: Final = Resource(
 
 
 def scale_subresource(
-    field: str, show: Callable[[Json], Json], there: Callable[[Json], None] | None = None
+    field: str,
+    show: Callable[[Json], Json],
+    there: Callable[[Json], None] | None = None,
+    validate: Callable[[Json], list[FieldError]] = _validate,
 ) -> Subresource:
     """The subresource of a kind that has its number of replicas in `field` (dotted); `show` makes a Scale of an
-    object, `there` raises where it has no such number.
+    object, `there` raises where it has no such number, `validate` says what is wrong with a changed Scale.
     """
     return Subresource(
         name="scale",
@@ -104,7 +107,7 @@ def scale_subresource(
         group="autoscaling",
         version="v1",
         schema=Scale,
-        projection=Projection(_KIND, field, show, _validate, there, "spec.replicas"),
+        projection=Projection(_KIND, field, show, validate, there, "spec.replicas"),
     )
 
 

@@ -54,7 +54,7 @@ def _service(service: Json, at: Path) -> list[FieldError]:
     if not 1 <= port <= 65535:
         errors.append(invalid(at / "port", port, "port is not valid: must be between 1 and 65535, inclusive"))
     path = service.get("path")
-    if path is None or path == "/":
+    if path in (None, "", "/"):
         return errors
     if not path.startswith("/"):
         errors.append(invalid(at / "path", path, "must start with a '/'"))

@@ -36,7 +36,7 @@ from apiserver.webhooks.services import HTTPS, Service, Services, resolve
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "Target", "Webhooks", "target_of"]
+__all__ = ["Answer", "Target", "Webhooks", "target_of", "trust_of"]
 
 Json = dict[str, Any]
 
@@ -156,7 +156,7 @@ class Webhooks:
         pool = self._pools.get(key)
         if pool is None:
             pool = self._pools[key] = httpx.AsyncClient(
-                verify=_trust(target.authority, target.credentials),
+                verify=trust_of(target.authority, target.credentials),
                 timeout=None,  # noqa: S113 - `post` bounds the whole call
                 trust_env=False,
                 follow_redirects=False,
@@ -169,7 +169,7 @@ class Webhooks:
         return pool
 
 
-def _trust(authority: bytes, credentials: Credentials) -> ssl.SSLContext:
+def trust_of(authority: bytes, credentials: Credentials) -> ssl.SSLContext:
     """Trusts an authority, or those of the system. As in Go, any certificate in a bundle may be the one that is
     shown, and names count only where they are alternative names.
     """

@@ -309,6 +309,25 @@ def test_the_plugin_can_be_left_out_and_configurations_are_nobodys_concern(flags
     run(scenario())
 
 
+def test_a_webhook_has_the_time_that_the_client_gives_the_request() -> None:
+    """Of that, what is left; when nothing is, the request fails, whatever the webhook's failure policy says."""
+
+    async def scenario() -> None:
+        async with asked() as hooks:
+            more: Json = {"timeoutSeconds": 20, "failurePolicy": "Ignore"}
+            await hooks.configure("validating", {"name": "v", **more})
+            hooks.script(v=[ALLOW])
+            await created(hooks.client, MAPS + "?timeout=3s", config_map("a"))
+            assert [call["path"] for call in hooks.webhook.calls()] == ["/v?timeout=3s"]
+            hooks.script(v=[{"delay": 0.3, **ALLOW}])
+            late = await hooks.client.post(MAPS + "?timeout=50ms", json=config_map("b"))
+            assert (late.status_code, late.headers["content-type"]) == (504, "text/plain; charset=utf-8")
+            assert "request did not complete within the allotted timeout" in late.text
+            assert (await hooks.client.get(f"{MAPS}/b")).status_code == 404
+
+    run(scenario())
+
+
 def test_nobody_waits_for_somebody_elses_webhook() -> None:
     async def scenario() -> None:
         async with asked() as hooks:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import NameOID
 
 from apiserver.admission.certificates import (
@@ -50,6 +50,25 @@ def authority(name: str = "ca", *, ca: bool = True) -> str:
     return builder.sign(KEY, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
 
 
+def der(tag: int, content: bytes) -> bytes:
+    size = len(content)
+    more = (size.bit_length() + 7) // 8 if size > 127 else 0
+    length = bytes([0x80 | more]) + size.to_bytes(more, "big") if more else bytes([size])
+    return bytes([tag]) + length + content
+
+
+def request_with_sha1(wrong: bytes = b"") -> str:
+    """A request that the library does not make any more."""
+    key = rsa.generate_private_key(65537, 1024)
+    made = x509.CertificateSigningRequestBuilder().subject_name(named("o")).sign(key, hashes.SHA256())
+    signature = key.sign(made.tbs_certrequest_bytes + wrong, padding.PKCS1v15(), hashes.SHA1())
+    algorithm = der(0x30, bytes.fromhex("06092a864886f70d0101050500"))
+    whole = der(0x30, made.tbs_certrequest_bytes + algorithm + der(0x03, b"\0" + signature))
+    return encoded(
+        f"-----BEGIN CERTIFICATE REQUEST-----\n{b64encode(whole).decode()}\n-----END CERTIFICATE REQUEST-----\n"
+    )
+
+
 def encoded(text: str) -> str:
     return b64encode(text.encode()).decode()
 
@@ -69,6 +88,12 @@ def test_a_request_is_signed_by_its_own_key_and_made_by_who_made_it(judge: Judge
     forged = encoded(f"-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n")
     (error,) = judge.create(KIND, request(request=forged))[1]
     assert error.startswith("spec.request: Invalid value: ")
+
+
+def test_a_request_may_be_signed_with_sha_1_and_has_to_be_right_all_the_same(judge: Judge) -> None:
+    assert judge.create(KIND, request(request=request_with_sha1()))[1] == []
+    (error,) = judge.create(KIND, request(request=request_with_sha1(b"x")))[1]
+    assert error.endswith("x509: signature of the certificate request is not valid")
 
 
 def decide(

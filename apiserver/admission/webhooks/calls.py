@@ -13,12 +13,14 @@ from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from uuid import uuid4
 
+import orjson
+
 from apiserver.admission.requests import Place, View
 from apiserver.admission.webhooks.hooks import Concerned, Hook
 from apiserver.admission.webhooks.reviews import Verdict, review_of, unreadable, verdict_of, version_for
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.metrics import Counter, Family, Histogram
-from apiserver.api.status import StatusError, bad_request, internal_error
+from apiserver.api.status import PlainError, StatusError, bad_request, internal_error
 from apiserver.registry.admission import forbidden
 from apiserver.webhooks.failures import WebhookError
 
@@ -123,7 +125,7 @@ class Caller:
         except Rejected as error:
             self._count(hook, view, began, error.status.code, "no_error")
             raise error.status from None
-        except StatusError:
+        except (PlainError, StatusError):
             self._count(hook, view, began, 0, "apiserver_internal_error")
             raise
         self._count(hook, view, began, 200, "")
@@ -175,10 +177,19 @@ class Caller:
         return verdict
 
 
-def _too_late() -> StatusError:
-    """What nobody reads any more: the client gave the request so long, and webhooks took it all."""
-    text = "Timeout: request did not complete within requested timeout - context deadline exceeded"
-    return StatusError(504, "Timeout", text, {})
+def _too_late() -> PlainError:
+    """The answer to a request that has taken as long as its client gave it: a Status without its kind, as plain text.
+    (apiserver, pkg/server/filters/timeout.go)
+    """
+    status = {
+        "metadata": {},
+        "status": "Failure",
+        "message": "Timeout: request did not complete within the allotted timeout",
+        "reason": "Timeout",
+        "details": {},
+        "code": 504,
+    }
+    return PlainError(504, orjson.dumps(status).decode())
 
 
 def _refusal(name: str, status: Json | None) -> StatusError:

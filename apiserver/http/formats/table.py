@@ -27,7 +27,10 @@ def included(request: Request, chosen: ResponseFormat) -> str:
 
 def row(view: View, chosen: ResponseFormat, entry: Entry, now: datetime, include: str) -> dict[str, Any]:
     """An entry as a row of a Table."""
-    return row_of_entry(view.resource, entry, now) | {"object": _row_object(view, chosen, entry, include)}
+    resource, version = view.resource, view.version
+    shown = version.from_hub if resource.custom and not view.stored else None
+    made = row_of_entry(resource, entry, now, version.name, shown)
+    return made | {"object": _row_object(view, chosen, entry, include)}
 
 
 def table(

@@ -95,7 +95,9 @@ class Routes:
             raise unknown_resource()
         elif (verb in _COLLECTION_VERBS) is bool(name) and verb != "watch":
             raise method_not_allowed()
-        if verb not in endpoint.verbs or (request.method == "HEAD" and endpoint.connect is None):
+        if (verb not in endpoint.verbs and not _asks_proxy(request, endpoint)) or (
+            request.method == "HEAD" and endpoint.connect is None
+        ):
             raise method_not_allowed()
         return endpoint
 
@@ -114,6 +116,12 @@ class Routes:
 
     def __iter__(self) -> Iterator[Endpoint]:
         return iter(self._endpoints.values())
+
+
+def _asks_proxy(request: Request, endpoint: Endpoint) -> bool:
+    """What stands behind a proxy is asked for its options, too, which is no verb."""
+    subresource = endpoint.subresource
+    return request.method == "OPTIONS" and subresource is not None and subresource.name == "proxy"
 
 
 def _check_custom(endpoint: Endpoint, info: RequestInfo) -> None:

@@ -140,6 +140,14 @@ def of_paths(*dotted: str) -> FieldSet:
     return out
 
 
+def of_elements(elements: Sequence[str]) -> FieldSet:
+    """A set of one path, given by its elements (`f:spec`, `f:replicas`)."""
+    node: FieldSet = {}
+    for element in reversed(elements):
+        node = {element: node}
+    return node
+
+
 def paths(node: FieldSet, prefix: str = "") -> list[str]:
     """All paths as upstream prints them (`.data.a`, `.spec.containers[name="c"].image`) and in its order: the members
     of a level first, then what lies below them."""

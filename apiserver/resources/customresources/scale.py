@@ -36,4 +36,5 @@ def scale_of(paths: Json) -> Subresource:
         except Misplaced as error:
             raise bad_request(str(error)) from None
 
-    return scale_subresource(wanted.removeprefix("."), show, there)
+    # What a changed scale says is judged by the object's own rules, which have an object of any scope.
+    return scale_subresource(wanted.removeprefix("."), show, there, lambda _: [])

@@ -1,0 +1,164 @@
+"""Custom objects over a socket: what each version of a definition adds to them, shows of them and owns in them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from tests.http.test_custom_resources import APPLY, DEFINITIONS, MERGE, define, until
+from tests.http.test_live_catalog import created, run, running
+from tests.http.widgets import V2_PROTOBUF
+
+Json = dict[str, Any]
+TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+THINGS = "/apis/example.com/{}/things"
+
+
+def version(name: str, spec: Json, **more: Any) -> Json:
+    parts = {name: {"type": "object", "properties": part} for name, part in (("spec", spec), ("status", {}))}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": parts}}
+    return {"name": name, "served": True, "storage": name == "v1", "schema": schema, **more}
+
+
+def things(*versions: Json, **spec: Any) -> Json:
+    """A cluster-wide kind."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": list(versions),
+            **spec,
+        },
+    }
+
+
+def thing(name: str, of: str = "v1", **spec: Any) -> Json:
+    return {"apiVersion": f"example.com/{of}", "kind": "Thing", "metadata": {"name": name}, "spec": spec}
+
+
+def text(**more: Any) -> Json:
+    return {"type": "string", **more}
+
+
+def columns(*names: str) -> list[Json]:
+    return [{"name": name.title(), "type": "string", "jsonPath": f".spec.{name}"} for name in names]
+
+
+def scale(field: str) -> Json:
+    return {"scale": {"specReplicasPath": f".spec.{field}", "statusReplicasPath": ".status.replicas"}}
+
+
+def test_custom_objects_name_their_kind_and_version() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            await define(client, things(version("v1", {}), version("v2", {})))
+            path = THINGS.format("v1")
+            wrong: list[tuple[str, Json, str]] = [
+                ("", {}, "Object 'Kind' is missing in 'object has no kind field '"),
+                ("?fieldValidation=Ignore", {}, "Thing in version \"v1\" cannot be handled as a Thing: Object 'Kind'"),
+                ("", {"kind": "Thing"}, "the API version in the data () does not match the expected API version ("),
+                ("", thing("a", "v2"), "the API version in the data (example.com/v2) does not match"),
+            ]
+            for query, body, said in wrong:
+                answer = await client.post(path + query, json=body)
+                assert (answer.status_code, answer.json()["message"][: len(said)]) == (400, said)
+            await created(client, path, thing("a"))
+
+    run(scenario())
+
+
+def test_defaults_of_the_request_s_and_of_the_stored_version_are_there_at_once() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            v1 = version("v1", {"a": text(default="1"), "b": text()})
+            await define(client, things(v1, version("v2", {"a": text(), "b": text(default="2")})))
+            made = await created(client, THINGS.format("v2"), thing("x", "v2"))
+            assert made["spec"] == {"a": "1", "b": "2"}
+
+    run(scenario())
+
+
+def test_defaults_leave_nothing_unknown_in_the_metadata_of_embedded_objects() -> None:
+    inner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n", "unknown": "u"}}
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            await define(client, things(version("v1", {"in": {**embedded, "default": inner}})))
+            made = await created(client, THINGS.format("v1"), thing("x"))
+            assert made["spec"]["in"]["metadata"] == {"name": "n"}
+            wrong = things(version("v1", {"in": {"type": "object", "properties": {}, "default": {"no": 1}}}))
+            wrong["metadata"]["name"], wrong["spec"]["names"] = "o.example.com", {"plural": "o", "kind": "O"}
+            refused = await client.post(DEFINITIONS, json=wrong)
+            assert "must not have unknown fields" in refused.json()["message"]
+
+    run(scenario())
+
+
+def test_each_version_has_its_own_columns_about_what_it_shows() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            one = version("v1", {"a": text(), "b": text()}, additionalPrinterColumns=columns("a", "b"))
+            await define(client, things(one, version("v2", {"a": text()}, additionalPrinterColumns=columns("b"))))
+            await created(client, THINGS.format("v1"), thing("x", a="A", b="B"))
+            for name, cells in (("v2", ["x", None]), ("v1", ["x", "A", "B"]), ("v2", ["x", None])):
+                shown = (await client.get(THINGS.format(name), headers=TABLE)).json()
+                assert shown["rows"][0]["cells"] == cells
+
+    run(scenario())
+
+
+def test_a_scale_takes_over_its_field_and_leaves_managers_of_other_versions_what_else_they_have() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            number = {"type": "integer"}
+            spec = {"size": number, "many": number, "c": text()}
+            await define(
+                client,
+                things(
+                    version("v1", spec, subresources=scale("size")), version("v2", spec, subresources=scale("many"))
+                ),
+            )
+            one = THINGS.format("v1") + "/x"
+            await created(client, THINGS.format("v2") + "?fieldManager=m", thing("x", "v2", many=1, size=1, c="c"))
+            await client.patch(one + "?fieldManager=a&force=true", json=thing("x", size=2), headers=APPLY)
+            scaled = await client.patch(one + "/scale?fieldManager=s", json={"spec": {"replicas": 3}}, headers=MERGE)
+            assert (scaled.status_code, scaled.json()["spec"]) == (200, {"replicas": 3})
+            managers = (await client.get(one)).json()["metadata"]["managedFields"]
+            owned = {item["manager"]: sorted(item["fieldsV1"]["f:spec"]) for item in managers}
+            assert owned == {"m": [".", "f:c"], "s": ["f:size"]}
+
+    run(scenario())
+
+
+def test_a_definition_whose_webhook_nobody_could_trust_is_not_established() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            client_config = {"url": "https://127.0.0.1:1/c", "caBundle": b64encode(b"\n").decode()}
+            webhook = {"conversionReviewVersions": ["v1"], "clientConfig": client_config}
+            conversion = {"strategy": "Webhook", "webhook": webhook}
+            path = f"{DEFINITIONS}/things.example.com"
+            await created(client, DEFINITIONS, things(version("v1", {}), version("v2", {}), conversion=conversion))
+
+            def settled(answer: Any) -> bool:
+                conditions = answer.json()["status"].get("conditions") or []
+                return any(item["reason"] == "InvalidCABundle" for item in conditions)
+
+            found = await until(client, path, settled)
+            assert [c["status"] for c in found["status"]["conditions"] if c["type"] == "Established"] == ["False"]
+
+    run(scenario())
+
+
+def test_extensions_in_the_protobuf_form_of_openapi_2_are_yaml_in_blocks() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            await define(client, things(version("v1", {"a": text()}, selectableFields=[{"jsonPath": ".spec.a"}])))
+            body = (await client.get("/openapi/v2", headers=V2_PROTOBUF)).content
+            assert b"- fieldPath: spec.a\n" in body
+
+    run(scenario())
