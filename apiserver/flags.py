@@ -89,6 +89,13 @@ def parser() -> argparse.ArgumentParser:
     kube.add_argument(
         "--audit-log-path", default="", metavar="FILE|-", help="append the audit log to a file; - is standard output"
     )
+    kube.add_argument(
+        "--audit-log-version", choices=("audit.k8s.io/v1",), default="audit.k8s.io/v1", help="the form of its events"
+    )
+    kube.add_argument(
+        "--audit-log-mode", choices=("blocking", "blocking-strict"), default="blocking",
+        help="events are written before requests are answered",
+    )  # fmt: skip
     kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
     kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
     kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")
