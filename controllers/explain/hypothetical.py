@@ -28,14 +28,23 @@ class ManifestError(ValueError):
 
 
 def _schemas() -> dict[tuple[str, str], Struct]:
-    from apiserver.api.types import apps, batch
-    from apiserver.api.types.core import nodes, pods, replication
+    from apiserver.api.types import apps, batch, policy, scheduling, storage
+    from apiserver.api.types.core import nodes, persistentvolumes, pods, replication
     from apiserver.api.types.resource import v1
 
     return {
         ("v1", "Pod"): pods.Pod,
         ("v1", "Node"): nodes.Node,
         ("v1", "ReplicationController"): replication.ReplicationController,
+        ("v1", "PersistentVolume"): persistentvolumes.PersistentVolume,
+        ("v1", "PersistentVolumeClaim"): persistentvolumes.PersistentVolumeClaim,
+        ("storage.k8s.io/v1", "StorageClass"): storage.StorageClass,
+        ("storage.k8s.io/v1", "CSINode"): storage.CSINode,
+        ("storage.k8s.io/v1", "CSIDriver"): storage.CSIDriver,
+        ("storage.k8s.io/v1", "CSIStorageCapacity"): storage.CSIStorageCapacity,
+        ("scheduling.k8s.io/v1", "PriorityClass"): scheduling.PriorityClass,
+        ("scheduling.k8s.io/v1alpha2", "PodGroup"): scheduling.PodGroup,
+        ("policy/v1", "PodDisruptionBudget"): policy.PodDisruptionBudget,
         ("apps/v1", "Deployment"): apps.Deployment,
         ("apps/v1", "StatefulSet"): apps.StatefulSet,
         ("apps/v1", "ReplicaSet"): apps.ReplicaSet,
@@ -103,7 +112,7 @@ class Hypothetical:
 
 _NAMESPACED: Final = frozenset(
     ("Pod", "ReplicationController", "Deployment", "StatefulSet", "ReplicaSet", "Job", "ResourceClaim",
-     "ResourceClaimTemplate")
+     "ResourceClaimTemplate", "PersistentVolumeClaim", "CSIStorageCapacity", "PodGroup", "PodDisruptionBudget")
 )  # fmt: skip
 
 
@@ -148,9 +157,21 @@ def pod_of(workload: Json) -> Json:
             "labels": labels,
             "ownerReferences": [{**owner, "controller": True}],
         },
-        "spec": deepcopy(template["spec"]),
+        "spec": _with_own_volumes(deepcopy(template["spec"]), workload),
         "status": {"phase": "Pending"},
     }
+
+
+def _with_own_volumes(spec: Json, workload: Json) -> Json:
+    """Each pod of a StatefulSet has claims of its own: here they are ephemeral volumes, which comes to the same."""
+    templates = workload["spec"].get("volumeClaimTemplates") or ()
+    own = [
+        {"name": template["metadata"]["name"], "ephemeral": {"volumeClaimTemplate": template}} for template in templates
+    ]
+    if own:
+        names = {volume["name"] for volume in own}
+        spec["volumes"] = [*(v for v in spec.get("volumes") or () if v["name"] not in names), *own]
+    return spec
 
 
 def _count(workload: Json) -> int:

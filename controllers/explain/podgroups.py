@@ -24,12 +24,13 @@ from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.queue import QueuedPod
 from controllers.scheduler.status import SchedulingError
 
-__all__ = ["GroupFindings", "explain_group", "group_of"]
+__all__ = ["LONG_AGO", "GroupFindings", "explain_group", "group_of"]
 
 _PATIENCE: Final = 5.0
 _MOST_NODES: Final = 8
 _HIGHEST: Final = 2**31
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: When pods came of which that does not matter.
+LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -158,7 +159,7 @@ class _Explaining:
 
     def _waiting(self) -> list[QueuedPod]:
         pods = (pod for pod in self._gangs.members(self._key) if self._gangs.node_of(pod) is None)
-        return in_order(QueuedPod(PodInfo(pod), _LONG_AGO) for pod in pods if self._world.is_ours(pod))
+        return in_order(QueuedPod(PodInfo(pod), LONG_AGO) for pod in pods if self._world.is_ours(pod))
 
     def _decide(self, waiting: Sequence[QueuedPod]) -> Outcome:
         claims = self._world.scheduler.claims
@@ -241,7 +242,7 @@ class _Explaining:
         spec = {k: v for k, v in self._group["spec"].items() if k != "schedulingConstraints"}
         anybody = {**self._group, "spec": {**spec, "priority": _HIGHEST}}
         scheduler = self._world.scheduler
-        willing = [QueuedPod(PodInfo(_may_preempt(member.info.pod)), _LONG_AGO) for member in waiting]
+        willing = [QueuedPod(PodInfo(_may_preempt(member.info.pod)), LONG_AGO) for member in waiting]
         budgets = scheduler.workloads.disruption_budgets
         room = self._plan(GroupPreemption(self._gangs, scheduler.cache, budgets, None), anybody, willing)
         if room.victims:

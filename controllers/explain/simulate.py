@@ -18,15 +18,25 @@ from apiserver.api.features import RELEASES
 from apiserver.api.status import StatusError
 from controllers.explain.__main__ import add_scheduler, options_of, read_world
 from controllers.explain.hypothetical import UNLIMITED, Hypothetical, bare_node, numbered
+from controllers.explain.podgroups import group_of
 from controllers.explain.simulation import Simulated, Simulation, has_node, nodes_named, plot, table
 from controllers.explain.world import World
 from controllers.flags import FlagError, OneLineParser, add_cluster, release
 from controllers.runtime.kinds import (
+    CSI_DRIVERS,
+    CSI_NODES,
     DEVICE_CLASSES,
+    DISRUPTION_BUDGETS,
     NODES,
+    POD_GROUPS,
+    PRIORITY_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    STORAGE_CAPACITIES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
     Json,
     key_of,
 )
@@ -34,6 +44,11 @@ from controllers.runtime.kubeconfig import KubeconfigError
 from controllers.runtime.transport import TransportError
 from kubedra import profiles
 
+#: What files may add to the world beside pods, in this order.
+_KINDS: Final = (
+    NODES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, PRIORITY_CLASSES, STORAGE_CLASSES, CSI_DRIVERS,
+    CSI_NODES, STORAGE_CAPACITIES, VOLUMES, VOLUME_CLAIMS, DISRUPTION_BUDGETS, POD_GROUPS,
+)  # fmt: skip
 #: Pods after which `--fill` ends although more would fit.
 _MOST: Final = 10_000
 
@@ -48,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     files = (
-        "pods and workloads, with their claims, templates and classes; nodes, too: YAML or JSON, a file or a directory;"
-        " may be repeated"
+        "pods and workloads, with their claims, templates, classes, groups and volumes; nodes, too: YAML or JSON, a"
+        " file or a directory; may be repeated"
     )
     add("-f", "--filename", action="append", required=True, metavar="FILE", help=files)
     slices = "ResourceSlices, as `kubectl get resourceslices -o yaml` writes them"
@@ -58,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--more-nodes", type=int, default=0, metavar="N", help="so many nodes more with the hardware of --profile")
     add("--replicas", type=int, metavar="N", help="so many of each pod and workload, whatever it says itself")
     add("--fill", action="store_true", help="how many more fit: all of them again and again until one does not")
+    add("--preempt", action="store_true", help="pods of lower priority end for those that fit nowhere")
     add("-o", "--output", choices=("table", "plot", "json"), default="table")
     add_cluster(parser, required=False)
     add_scheduler(parser)
@@ -66,18 +82,15 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _world(given: argparse.Namespace) -> World:
     if given.server or given.kubeconfig:
-        return await read_world(given, also=(RESOURCE_CLAIM_TEMPLATES,))
+        return await read_world(given, also=(RESOURCE_CLAIM_TEMPLATES, PRIORITY_CLASSES))
     version = release(given.emulated_version) if given.emulated_version else RELEASES[-1]
     return World.empty(options_of(given, version))
 
 
 def _imagine(world: World, wanted: Hypothetical, slices: Sequence[Json]) -> None:
     """Nodes, slices, classes, claims and templates come into the world."""
-    for kind, name in (
-        (NODES, "Node"), (DEVICE_CLASSES, "DeviceClass"), (RESOURCE_CLAIMS, "ResourceClaim"),
-        (RESOURCE_CLAIM_TEMPLATES, "ResourceClaimTemplate"),
-    ):  # fmt: skip
-        for obj in wanted.of(name):
+    for kind in _KINDS:
+        for obj in wanted.of(kind.kind):
             world.set(kind, key_of(obj), obj)
     for name in nodes_named(slices):
         if not has_node(world, name):
@@ -95,15 +108,26 @@ async def _simulate(given: argparse.Namespace) -> Simulated:
     world = await _world(given)
     _imagine(world, wanted, [*wanted.of("ResourceSlice"), *captured.of("ResourceSlice")])
     _more_nodes(world, given)
-    simulation = Simulation(world)
+    simulation = Simulation(world, preempt=given.preempt)
     if not given.fill:
         simulation.place_all(pods)
         return simulation.result(wanted.left_out)
     one_of_each = [pod for pod, _ in wanted.each()]
     for round_ in range(_MOST // len(one_of_each)):
-        if not all(simulation.place(numbered(pod, round_)) for pod in one_of_each):
+        if not simulation.place_all([_numbered(world, pod, round_) for pod in one_of_each]):
             break
     return simulation.result(wanted.left_out, filled=True)
+
+
+def _numbered(world: World, pod: Json, number: int) -> Json:
+    """The pod of a round; its group has one for each round as well."""
+    made = numbered(pod, number)
+    group = group_of(world, pod)
+    if group is not None:
+        copy = numbered(group, number)
+        world.set(POD_GROUPS, key_of(copy), {**group, "metadata": copy["metadata"]})
+        made["spec"] = {**made["spec"], "schedulingGroup": {"podGroupName": copy["metadata"]["name"]}}
+    return made
 
 
 def _more_nodes(world: World, given: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
 """Would these pods fit, where, and how full do the nodes get?
 
-Pods are tried one after the other in a world; what each gets is taken in as if it had been bound. Nobody is preempted,
-and nothing ends.
+Pods are tried one after the other in a world, groups of them together; what each gets is taken in as if it had been
+bound. Nothing ends but the pods that are preempted, where that is wanted.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import count
 
+from controllers.claims.pods import group_key
 from controllers.explain.findings import PodFindings, columns, plural
 from controllers.explain.hypothetical import UNLIMITED, stored
+from controllers.explain.imagined import Imagined
+from controllers.explain.podgroups import LONG_AGO, GroupFindings, explain_group, group_of
 from controllers.explain.pods import explain_pod
-from controllers.explain.world import Trial, World
+from controllers.explain.world import Trial, World, finish
 from controllers.generatedclaims import generated_claim
 from controllers.runtime.kinds import (
     NODES,
@@ -27,9 +30,15 @@ from controllers.runtime.kinds import (
 )
 from controllers.scheduler.claimstate import results_of
 from controllers.scheduler.dynamic import NAME as DYNAMIC_RESOURCES
+from controllers.scheduler.dynamic import DynamicState
 from controllers.scheduler.extended import IN_MEMORY
+from controllers.scheduler.framework import Cycle
+from controllers.scheduler.groupcycle import Fate, Outcome, in_order
 from controllers.scheduler.nodes import NodeInfo
+from controllers.scheduler.plugins.volumebinding import NAME as VOLUME_BINDING
+from controllers.scheduler.plugins.volumebinding import VolumeState
 from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.queue import QueuedPod
 
 __all__ = ["NodeUse", "Placed", "Simulated", "Simulation"]
 
@@ -45,6 +54,14 @@ class Placed:
     node: str
     devices: list[str] = field(default_factory=list)
     reason: str = ""
+    ended: list[str] = field(default_factory=list)
+    """Pods that end for it."""
+
+    @property
+    def said(self) -> str:
+        """Its devices, or why it has no node; and who ends for it."""
+        ends = [f"ends {', '.join(self.ended)}"] if self.ended else []
+        return "; ".join([*([", ".join(self.devices) or self.reason] if self.devices or self.reason else []), *ends])
 
 
 @dataclass(slots=True)
@@ -71,8 +88,8 @@ class Simulated:
     pods: list[Placed]
     nodes: list[NodeUse]
     fitting: int
-    why: PodFindings | None
-    """The first pod that does not fit, explained in the world as it is then."""
+    why: PodFindings | GroupFindings | None
+    """The first pod or group that does not fit, explained in the world as it is then."""
     left_out: list[str]
     filled: bool
     """Whether more and more were tried until one did not fit."""
@@ -83,35 +100,90 @@ class Simulated:
 
 
 class Simulation:
-    """Pods come into a world one by one."""
+    """Pods come into a world one by one, those of a group together. `preempt`: others end for pods that fit nowhere."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: World, *, preempt: bool = False) -> None:
+        self._world, self._preempt = world, preempt
+        self._imagined = Imagined(world)
+        self._imagined.groups()
+        self._imagined.settle()
         self._numbers = count(1)
         self._before = self._used()
         self._placed: list[Placed] = []
-        self._why: PodFindings | None = None
+        self._why: PodFindings | GroupFindings | None = None
 
-    def place(self, pod: Json) -> bool:
-        """Whether it fits; then it is there."""
-        pod = self._with_claims(pod)
+    def place_all(self, pods: Iterable[Json]) -> bool:
+        """Whether all of them fit; those that do are there."""
+        together: dict[str, list[Json]] = {}
+        for pod in pods:
+            key = group_key(pod) if self._world.scheduler.gangs is not None else ""
+            together.setdefault(key or f"pod {key_of(pod)} {len(together)}", []).append(pod)
+        fit = [
+            self._place(members[0]) if key.startswith("pod ") else self._place_group(key, members)
+            for key, members in together.items()
+        ]
+        return all(fit)
+
+    def _arrived(self, pod: Json) -> Json:
+        """A pod as the server and its controllers leave it before it is scheduled."""
+        pod = {**pod, "spec": self._imagined.with_priority(pod["spec"])}
+        self._imagined.volumes_of(pod)
+        return self._with_claims(pod)
+
+    def _place(self, pod: Json) -> bool:
+        pod = self._arrived(pod)
         trial = self._world.try_pod(pod)
+        ended: list[str] = []
+        if not trial.fitting and self._preempt:
+            chosen = self._world.preemption(trial).chosen
+            ended = [victim.key for victim in chosen.victims] if chosen is not None else []
+            for key in ended:
+                self._world.set(PODS, key, None)
+            if chosen is not None:
+                trial = self._world.try_pod(pod)
+                trial.fitting.sort(key=lambda node: node.name != chosen.node)
         if trial.fitting:
-            node = trial.fitting[0]
-            devices = self._take(trial, node)
-            bound = {**pod, "spec": {**pod["spec"], "nodeName": node.name}}
-            self._world.set(PODS, key_of(pod), bound)
-            self._placed.append(Placed(key_of(pod), node.name, devices))
+            self._reserve(trial, trial.fitting[0])
+            self._settle(pod, trial.cycle, trial.fitting[0], ended)
             return True
-        self._placed.append(Placed(key_of(pod), "", reason=trial.text))
+        self._placed.append(Placed(key_of(pod), "", reason=trial.text, ended=ended))
         if self._why is None:
             self._why = explain_pod(self._world, pod)
         return False
 
-    def place_all(self, pods: Iterable[Json]) -> None:
-        """All of them, whether they fit or not."""
+    def _place_group(self, key: str, pods: list[Json]) -> bool:
+        """As many of a group as it needs, or none."""
+        world, scheduler = self._world, self._world.scheduler
+        pods = [self._arrived(pod) for pod in pods]
         for pod in pods:
-            self.place(pod)
+            world.set(PODS, key_of(pod), pod)
+        members = in_order(QueuedPod(PodInfo(pod), LONG_AGO) for pod in pods)
+        outcome = Outcome([], text=self._incomplete(members[0].info))
+        if not outcome.text:
+            scheduler.claims.begin_group()
+            try:
+                outcome = finish(scheduler.group_cycle.decide(key, members))
+            finally:
+                scheduler.claims.end_group()
+        fits = outcome.fate is Fate.FITS
+        if not fits and self._why is None:
+            group = group_of(world, pods[0])
+            self._why = explain_group(world, group) if group is not None else explain_pod(world, pods[0])
+        attempts = {attempt.queued.info.uid: attempt for attempt in outcome.attempts}
+        for pod in pods:
+            attempt = attempts.get(pod["metadata"]["uid"])
+            if fits and attempt is not None and attempt.node is not None:
+                self._settle(pod, attempt.cycle, attempt.node, [])
+                continue
+            why = attempt.text if attempt is not None and attempt.text else outcome.text
+            self._placed.append(Placed(key_of(pod), "", reason=why))
+            world.set(PODS, key_of(pod), None)
+        return fits and all(attempt.node is not None for attempt in outcome.attempts)
+
+    def _incomplete(self, member: PodInfo) -> str:
+        """Why the group is not tried."""
+        gangs = self._world.scheduler.gangs
+        return (gangs.problem(member) or "") if gangs is not None else ""
 
     def _with_claims(self, pod: Json) -> Json:
         """The pod with the claims that its templates give."""
@@ -128,21 +200,34 @@ class Simulation:
         status = {"phase": "Pending", **(pod.get("status") or {})}
         return {**pod, "status": {**status, "resourceClaimStatuses": statuses}} if statuses else pod
 
-    def _take(self, trial: Trial, node: NodeInfo) -> list[str]:
-        """Reserve devices on the node as the scheduler does, and make the claims say so; the devices."""
-        state = trial.state
-        if state is None:
-            return []
-        plugin = next(plugin for plugin in self._world.scheduler.plugins if plugin.name == DYNAMIC_RESOURCES)
-        assert plugin.reserve is not None
-        refused = plugin.reserve(trial.pod, state, node)
-        assert refused is None, f"{node.name} was found to fit: {refused}"
+    def _reserve(self, trial: Trial, node: NodeInfo) -> None:
+        """Devices and volumes on the node, as the scheduler does."""
+        for plugin in self._world.scheduler.profile_of(trial.pod).plugins:
+            state = trial.cycle.active(plugin.name)
+            if plugin.reserve is not None and state is not None:
+                refused = plugin.reserve(trial.pod, state, node)
+                assert refused is None, f"{node.name} was found to fit: {refused}"
+
+    def _settle(self, pod: Json, cycle: Cycle, node: NodeInfo, ended: list[str]) -> None:
+        """What was reserved is written, and the pod is bound."""
+        devices = self._allocated(cycle)
+        volumes = cycle.active(VOLUME_BINDING)
+        if isinstance(volumes, VolumeState):
+            self._imagined.decided(volumes)
+        self._world.set(PODS, key_of(pod), {**pod, "spec": {**pod["spec"], "nodeName": node.name}})
+        self._placed.append(Placed(key_of(pod), node.name, devices, ended=ended))
+
+    def _allocated(self, cycle: Cycle) -> list[str]:
+        """Makes the claims say what was reserved; the devices."""
+        state = cycle.active(DYNAMIC_RESOURCES)
         taken: list[str] = []
-        for claim, allocation in state.reserved.values():
+        for claim, allocation in state.reserved.values() if isinstance(state, DynamicState) else ():
             self._world.scheduler.claims.confirm(claim)
-            made = claim if claim["metadata"]["name"] != IN_MEMORY else self._named(claim, trial.pod)
-            users = [{"resource": "pods", "name": trial.pod.name, "uid": trial.pod.uid}]
-            status = {**(claim.get("status") or {}), "allocation": allocation, "reservedFor": users}
+            made = claim if claim["metadata"]["name"] != IN_MEMORY else self._named(claim, cycle.pod)
+            known = self._world.of(RESOURCE_CLAIMS).get(key_of(made)) or made
+            user = {"resource": "pods", "name": cycle.pod.name, "uid": cycle.pod.uid}
+            users = [*((known.get("status") or {}).get("reservedFor") or ()), user]
+            status = {**(made.get("status") or {}), "allocation": allocation, "reservedFor": users}
             self._world.set(RESOURCE_CLAIMS, key_of(made), {**made, "status": status})
             taken += [f"{r['driver']}/{r['pool']}/{r['device']}" for r in results_of(allocation)]
         return taken
@@ -196,7 +281,7 @@ class Simulation:
 def table(found: Simulated) -> str:
     """For people: the pods, the nodes, the verdict."""
     pods = [("POD", "NODE", "DEVICES")]
-    pods += [(each.pod, each.node or "-", ", ".join(each.devices) or each.reason or "-") for each in found.pods]
+    pods += [(each.pod, each.node or "-", each.said or "-") for each in found.pods]
     nodes = [("NODE", "DEVICES", "BEFORE", "PODS", "CPU", "MEMORY")]
     nodes += [
         (

@@ -83,6 +83,7 @@ DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", n
 RESOURCE_POOL_STATUS_REQUESTS = Kind(
     "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", namespaced=False
 )
+PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 POD_GROUPS = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
 VALIDATING_ADMISSION_POLICIES = Kind(
     "admissionregistration.k8s.io",

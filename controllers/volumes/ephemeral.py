@@ -49,7 +49,7 @@ class EphemeralVolumes(ControllerComponent):
             await self._ensure(pod, volume)
 
     async def _ensure(self, pod: Json, volume: Json) -> None:
-        wanted = _claim(pod, volume)
+        wanted = ephemeral_claim(pod, volume)
         known = self._claims.get(key_of(wanted))
         if known is None:
             try:
@@ -68,7 +68,8 @@ def _volumes(pod: Json) -> list[Json]:
     return [volume for volume in pod["spec"].get("volumes") or () if volume.get("ephemeral")]
 
 
-def _claim(pod: Json, volume: Json) -> Json:
+def ephemeral_claim(pod: Json, volume: Json) -> Json:
+    """The claim that is made for an ephemeral volume of a pod."""
     template, owner = volume["ephemeral"]["volumeClaimTemplate"], pod["metadata"]
     given = template.get("metadata") or {}
     reference = {"apiVersion": "v1", "kind": "Pod", "name": owner["name"], "uid": owner["uid"], "controller": True,

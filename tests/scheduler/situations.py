@@ -12,6 +12,7 @@ from controllers.runtime.kinds import (
     DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
+    PRIORITY_CLASSES,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICES,
@@ -20,13 +21,11 @@ from controllers.runtime.kinds import (
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
-    Kind,
 )
 from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
 
 Json = dict[str, Any]
 GPU, NIC = "example.com/gpu", "example.com/nic"
-PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 OTHERS = (
     PRIORITY_CLASSES, POD_GROUPS, PODS, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, SERVICES,
     STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, STORAGE_CAPACITIES, VOLUMES, VOLUME_CLAIMS,
