@@ -136,6 +136,7 @@ class Server:
         self._accounts.audiences = identity.accounts.audiences
         self._authenticator.longest = identity.accounts.longest
         self._authenticator.audiences = identity.accounts.audiences or self._accounts.issuers
+        self._identify_others()
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
         self.metrics = Metrics(
             self._objects,
@@ -263,6 +264,26 @@ class Server:
             server._upkeep.append(asyncio.create_task(expiry.run()))
         return server
 
+    def _identify_others(self) -> None:
+        """Whose tokens are known to others. Raises KubeconfigError."""
+        others, authenticator = self.settings.others, self._authenticator
+        if others.authenticators is not None:
+            authenticator.take(others.authenticators)
+        if others.webhook is None and not others.bootstrap:
+            return
+        from apiserver.http.handlers.othertokens import BootstrapTokens, WebhookTokens
+
+        if others.bootstrap:
+            authenticator.bootstrap = BootstrapTokens(self.registry.lookup)
+        if others.webhook is not None:
+            from apiserver.api.types.authentication import TokenReview
+            from apiserver.webhooks.credentials import read_kubeconfig
+            from apiserver.webhooks.reviewers import Reviewer
+
+            where = read_kubeconfig(others.webhook.kubeconfig)
+            reviewer = Reviewer(self.webhooks, where, "authentication.k8s.io", TokenReview)
+            authenticator.webhook = WebhookTokens(reviewer, others.webhook.version, others.webhook.lasts)
+
     def _follow_files(self) -> None:
         """Configurations are read again when they change."""
         file, types = self.settings.access.file, self.settings.access.modes
@@ -272,6 +293,14 @@ class Server:
                 self._authorizer.replace(read_authorizers(text, self.settings.features, types))
 
             self._follow_file(Reloaded("authorization", file, server_id(), load))
+        issuers, own = self.settings.others.file, self._accounts.issuers
+        if issuers is not None:
+            from apiserver.oidc.configuration import read_authenticators
+
+            def take(text: bytes) -> None:
+                self._authenticator.take(read_authenticators(text, self.settings.features, own))
+
+            self._follow_file(Reloaded("authentication", issuers, server_id(), take))
 
     def _follow_file(self, reloaded: Reloaded) -> None:
         self.metrics.include(reloaded.families)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from apiserver import accessflags, identityflags, networkflags
+from apiserver import accessflags, identityflags, networkflags, tokenflags
 from apiserver.admission.plugins import BUILT
 from apiserver.logs import FORMATS
 
@@ -76,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
         help='lines of token,user,uid,"groups"; without it access is open, on loopback only',
     )
     identityflags.add_flags(kube)
+    tokenflags.add_flags(kube)
     networkflags.add_flags(kube)
     accessflags.add_flags(kube)
     kube.add_argument(

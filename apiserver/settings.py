@@ -20,11 +20,13 @@ from apiserver.api.durations import parse_duration
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.times import parse_time
 from apiserver.flags import SettingsError, parser
+from apiserver.http.handlers.accounttokens import ISSUER
 from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
 from apiserver.identityflags import IdentitySettings, read_identity
 from apiserver.messages import User
 from apiserver.networkflags import NetworkSettings, read_network
 from apiserver.serving import parse_runtime_config
+from apiserver.tokenflags import TokenSettings, read_token_settings
 from apiserver.virtualloop import START
 from apiserver.webhooks.services import Services, parse_service_addresses
 from kubedra import profiles
@@ -45,6 +47,7 @@ class Settings:
     runtime_config: Mapping[str, str]
     tokens: Mapping[str, User] | None
     identity: IdentitySettings
+    others: TokenSettings
     network: NetworkSettings
     access: AccessSettings
     enable_plugins: tuple[str, ...]
@@ -136,10 +139,11 @@ def read(arguments: Sequence[str]) -> Settings:
         identity = read_identity(given, tls=given.tls or given.tls_cert_file is not None)
         network = read_network(given)
         access = read_access(given, features)
+        others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    if tokens is None and identity.certificates:
-        tokens = {}  # who shows no certificate is nobody
+    if tokens is None and (identity.certificates or others.any):
+        tokens = {}  # who shows nothing of what counts is nobody
     try:
         service_addresses = parse_service_addresses(given.service_address)
     except ValueError as error:
@@ -155,6 +159,7 @@ def read(arguments: Sequence[str]) -> Settings:
         runtime_config=parse_runtime_config(",".join(given.runtime_config)),
         tokens=tokens,
         identity=identity,
+        others=others,
         network=network,
         access=access,
         enable_plugins=enable,

@@ -9,7 +9,7 @@ credentials is anonymous, and one with a token that nobody has is refused, as up
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,10 @@ from apiserver.messages import Peer, Request, User
 from apiserver.registry.authority import Identified
 
 if TYPE_CHECKING:
+    from apiserver.http.handlers.othertokens import BootstrapTokens, WebhookTokens
     from apiserver.identityflags import ProxySettings
+    from apiserver.oidc.authenticator import JwtAuthenticator
+    from apiserver.oidc.configuration import Authenticators
 
 Json = dict[str, Any]
 
@@ -54,6 +57,13 @@ def read_tokens(path: Path) -> dict[str, User]:
     return users
 
 
+def _authenticated(user: User) -> User:
+    """A user with the group of all whom the server knows."""
+    if user.name == ANONYMOUS.name or {"system:authenticated", "system:unauthenticated"} & set(user.groups):
+        return user
+    return User(user.name, user.uid, (*user.groups, "system:authenticated"), user.extra)
+
+
 class Authenticator:
     """Names the user of a request. `tokens` None: open access. `anonymous`: whether a request may come without
     credentials. `accounts` knows the tokens of service accounts, once it is set. `nobody` is who sends no credentials,
@@ -63,6 +73,12 @@ class Authenticator:
     audiences: tuple[str, ...] = (ISSUER,)
     #: Seconds that tokens of service accounts last at most; 0 for any time.
     longest: int = 0
+    #: Who else knows tokens, asked in this order.
+    bootstrap: BootstrapTokens | None = None
+    issuers: Sequence[JwtAuthenticator] = ()
+    webhook: WebhookTokens | None = None
+    #: Paths that may be asked for without credentials where that is not allowed for all.
+    open_paths: frozenset[str] = frozenset()
 
     def __init__(
         self, tokens: Mapping[str, User] | None, *, anonymous: bool = True, proxy: ProxySettings | None = None
@@ -91,6 +107,8 @@ class Authenticator:
             user = ADMIN if user is None and self._tokens is None else user
         else:
             user = self.nobody if peer is None else None
+            if user is None and request.path in self.open_paths:
+                user = ANONYMOUS
         if user is None:
             raise unauthorized()
         return user
@@ -107,11 +125,55 @@ class Authenticator:
         if user is not None:
             good_for = tuple(audience for audience in wanted if audience in self.audiences)
             return Identified(user, good_for) if good_for else Identified(None, (), "invalid bearer token")
+        errors: list[str] = []
+        for look in (self._of_account, self._of_bootstrap, self._of_issuer, self._of_webhook):
+            found = look(token, wanted)
+            if found is None:
+                continue
+            if found.user is not None:
+                return found
+            errors += [found.error] if found.error else []
+        text = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
+        return Identified(None, (), text or "invalid bearer token")
+
+    def _of_account(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
         try:
-            found = self.accounts.identify(token, wanted) if self.accounts is not None else None
+            return self.accounts.identify(token, wanted) if self.accounts is not None else None
         except TokenError as error:
             return Identified(None, (), str(error))
-        return found if found is not None else Identified(None, (), "invalid bearer token")
+
+    def _of_bootstrap(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+        user = self.bootstrap.identify(token) if self.bootstrap is not None else None
+        return None if user is None else self._for_us(user, wanted)
+
+    def _of_issuer(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+        for issuer in self.issuers:
+            try:
+                user = issuer.identify(token)
+            except ValueError as error:
+                return Identified(None, (), str(error))
+            if user is not None:
+                return self._for_us(user, wanted)
+        return None
+
+    def _of_webhook(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+        if self.webhook is None:
+            return None
+        found = self.webhook.identify(token, wanted, self.audiences)
+        return found if found.user is None else Identified(_authenticated(found.user), found.audiences)
+
+    def _for_us(self, user: User, wanted: tuple[str, ...]) -> Identified:
+        """A user whose token says nothing of audiences that count here: it is for this server."""
+        good_for = tuple(audience for audience in wanted if audience in self.audiences)
+        return Identified(_authenticated(user), good_for) if good_for else Identified(None)
+
+    def take(self, found: Authenticators) -> None:
+        """Takes over what a configuration says."""
+        self.issuers = found.issuers
+        if found.anonymous is not None and self._tokens is not None:
+            everywhere = found.anonymous.enabled and not found.anonymous.paths
+            self.nobody = ANONYMOUS if everywhere else None
+            self.open_paths = found.anonymous.paths if found.anonymous.enabled else frozenset()
 
     def issue(self, claims: Json) -> str:
         assert self.accounts is not None, "a server has a key"

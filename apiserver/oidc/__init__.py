@@ -1,0 +1,1 @@
+"""Users from tokens of OpenID Connect providers."""

@@ -1,0 +1,93 @@
+"""Signatures of JSON web tokens (RFC 7515, 7518) and the public keys that made them (RFC 7517)."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from typing import Any, Final
+
+import orjson
+
+__all__ = ["ALGORITHMS", "Jwt", "NotJwt", "parse_jwt", "verified"]
+
+Json = dict[str, Any]
+
+ALGORITHMS: Final = ("ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512")
+_CURVES: Final = {"P-256": "SECP256R1", "P-384": "SECP384R1", "P-521": "SECP521R1"}
+_CURVE_OF: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+
+
+class NotJwt(ValueError):
+    """A text that is no signed token; the text says why."""
+
+
+class Jwt:
+    """A token, taken apart. Nothing of it is verified."""
+
+    __slots__ = ("claims", "header", "signature", "signed")
+
+    def __init__(self, header: Json, claims: Json, signed: bytes, signature: bytes) -> None:
+        self.header, self.claims, self.signed, self.signature = header, claims, signed, signature
+
+
+def decode(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def parse_jwt(token: str) -> Jwt:
+    """Raises NotJwt."""
+    parts = token.split(".")
+    if len(parts) != 3 or not token.isascii():
+        raise NotJwt("malformed token")
+    try:
+        header, claims = (orjson.loads(decode(part)) for part in parts[:2])
+        signature = decode(parts[2])
+    except ValueError as error:
+        raise NotJwt(f"error decoding token: {error}") from None
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise NotJwt("malformed token")
+    return Jwt(header, claims, f"{parts[0]}.{parts[1]}".encode(), signature)
+
+
+def verified(token: Jwt, keys: list[Json]) -> bool:
+    """Whether one of the keys made the token's signature: the one that it names, or any where it names none."""
+    algorithm, name = token.header.get("alg"), token.header.get("kid")
+    candidates = [key for key in keys if not name or key.get("kid") == name]
+    return any(_made_by(key, str(algorithm), token) for key in candidates)
+
+
+def _made_by(key: Json, algorithm: str, token: Jwt) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, padding
+    from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+    digest: Any = getattr(hashes, f"SHA{algorithm[2:]}")()
+    try:
+        if algorithm.startswith("ES"):
+            if key.get("kty") != "EC" or key.get("crv") != _CURVE_OF[algorithm]:
+                return False
+            curve = getattr(ec, _CURVES[key["crv"]])()
+            half = (curve.key_size + 7) // 8
+            if len(token.signature) != 2 * half:
+                return False
+            r, s = (int.from_bytes(part, "big") for part in (token.signature[:half], token.signature[half:]))
+            point = ec.EllipticCurvePublicNumbers(_number(key["x"]), _number(key["y"]), curve)
+            point.public_key().verify(encode_dss_signature(r, s), token.signed, ec.ECDSA(digest))
+            return True
+        if key.get("kty") != "RSA":
+            return False
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
+
+        public = RSAPublicNumbers(_number(key["e"]), _number(key["n"])).public_key()
+        if algorithm.startswith("PS"):
+            salted = padding.PSS(padding.MGF1(digest), padding.PSS.AUTO)
+            public.verify(token.signature, token.signed, salted, digest)
+        else:
+            public.verify(token.signature, token.signed, padding.PKCS1v15(), digest)
+    except (InvalidSignature, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(decode(text), "big")

@@ -1,0 +1,282 @@
+"""Tokens that others issue or know: OpenID Connect providers, webhooks, secrets that let nodes join."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+from apiserver.api.features import Features
+from apiserver.configurations import ConfigurationError
+from apiserver.flags import SettingsError
+from apiserver.http.handlers.accountkeys import encode
+from apiserver.oidc.configuration import read_authenticators
+from apiserver.settings import read
+from tests.conformance.webhook import _certificate
+from tests.support.reviewers import decider
+from tests.support.server import HeldTime, serve
+from tests.support.wire import Wire
+
+Json = dict[str, Any]
+SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+VERSION = "apiserver.config.k8s.io/v1"
+
+
+class Issuer:
+    """An OpenID Connect provider on loopback. `fetched` counts what it was asked for by path."""
+
+    def __init__(self) -> None:
+        certificate, context = _certificate(())
+        self.authority = certificate.decode()
+        self.keys: dict[str, Any] = {"k": rsa.generate_private_key(65537, 2048)}
+        self.fetched: list[str] = []
+        issuer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_: Any) -> None:
+                """Quiet."""
+
+            def do_GET(self) -> None:
+                issuer.fetched.append(self.path)
+                body = json.dumps(issuer.document() if self.path.startswith("/.well") else issuer.published()).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"https://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def document(self) -> Json:
+        return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+
+    def published(self) -> Json:
+        return {"keys": [shown(name, key.public_key()) for name, key in self.keys.items()]}
+
+    def token(self, key: str = "k", **claims: Any) -> str:
+        """A token for the audience `us`, an hour long."""
+        algorithm = "RS256" if isinstance(self.keys[key], rsa.RSAPrivateKey) else "ES256"
+        whole = {"iss": self.url, "aud": "us", "sub": "jane", "exp": time.time() + 3600, **claims}
+        parts = ({"alg": algorithm, "kid": key}, whole)
+        signed = ".".join(encode(json.dumps(part).encode()) for part in parts).encode()
+        if algorithm == "RS256":
+            made = self.keys[key].sign(signed, padding.PKCS1v15(), hashes.SHA256())
+        else:
+            pair = decode_dss_signature(self.keys[key].sign(signed, ec.ECDSA(hashes.SHA256())))
+            made = b"".join(number.to_bytes(32, "big") for number in pair)
+        return f"{signed.decode()}.{encode(made)}"
+
+
+def shown(name: str, key: Any) -> Json:
+    def text(number: int) -> str:
+        return encode(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+
+    numbers = key.public_numbers()
+    if isinstance(key, rsa.RSAPublicKey):
+        return {"kid": name, "kty": "RSA", "use": "sig", "n": text(numbers.n), "e": text(numbers.e)}
+    return {"kid": name, "kty": "EC", "crv": "P-256", "x": text(numbers.x), "y": text(numbers.y)}
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    found = Issuer()
+    yield found
+    found.close()
+
+
+def flags(tmp_path: Path, *more: str) -> tuple[str, ...]:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('root,root,1,"system:masters"\n')
+    return (f"--token-auth-file={tokens}", "--authorization-mode=RBAC", *more)
+
+
+def configured(tmp_path: Path, issuer: Issuer, **said: Any) -> tuple[str, ...]:
+    where = {"url": issuer.url, "audiences": ["us"], "certificateAuthority": issuer.authority}
+    jwt = {"issuer": where, "claimMappings": {"username": {"claim": "sub", "prefix": "oidc:"}}, **said}
+    (tmp_path / "authn").write_text(
+        json.dumps({"apiVersion": VERSION, "kind": "AuthenticationConfiguration", "jwt": [jwt]})
+    )
+    return flags(tmp_path, f"--authentication-config={tmp_path / 'authn'}")
+
+
+def who(wire: Wire) -> Json:
+    answer = wire.post(SELF, {})
+    return dict(answer.json["status"]["userInfo"]) if answer.status == 201 else {"status": answer.status}
+
+
+def why(root: Wire, token: str) -> str:
+    return str(root.post(REVIEWS, {"spec": {"token": token}}).json["status"].get("error", ""))
+
+
+def test_claims_make_a_user(tmp_path: Path, issuer: Issuer) -> None:
+    mappings = {
+        "username": {"expression": "'oidc:' + claims.sub"},
+        "groups": {"expression": "claims.roles.split(',')"},
+        "uid": {"claim": "id"},
+        "extra": [{"key": "example.com/team", "valueExpression": "claims.team.name"}],
+    }
+    rules = [{"expression": "claims.exp > 0"}, {"claim": "hd", "requiredValue": "example.com"}]
+    users = [{"expression": "!user.username.startsWith('oidc:system')", "message": "no system users"}]
+    given = {"claimMappings": mappings, "claimValidationRules": rules, "userValidationRules": users}
+    with serve(*configured(tmp_path, issuer, **given)) as running:
+        root = running.wire("root")
+        claims: Json = {"roles": "a,b", "id": "7", "team": {"name": "infra"}, "hd": "example.com", "jti": "j"}
+        assert who(running.wire(issuer.token(**claims))) == {
+            "username": "oidc:jane", "uid": "7", "groups": ["a", "b", "system:authenticated"],
+            "extra": {"authentication.kubernetes.io/credential-id": ["JTI=j"], "example.com/team": ["infra"]},
+        }  # fmt: skip
+        wrong = {**claims, "hd": "other"}
+        assert why(root, issuer.token(**wrong)) == (
+            "oidc: required claim hd value does not match. Got = other, want = example.com"
+        )
+        assert why(root, issuer.token(**{**claims, "sub": "system:x"})) == (
+            "oidc: error evaluating user info validation rule: validation expression"
+            " '!user.username.startsWith('oidc:system')' failed: no system users"
+        )
+        assert why(root, issuer.token(sub="j")).startswith("oidc: error evaluating group claim expression: ")
+        assert who(running.wire(issuer.token(**wrong))) == {"status": 401}
+
+
+def test_a_token_has_to_be_signed_in_time_and_for_this_server(tmp_path: Path, issuer: Issuer) -> None:
+    with serve(*configured(tmp_path, issuer)) as running:
+        root = running.wire("root")
+        good = issuer.token()
+        head, body, signature = good.split(".")
+        assert who(running.wire(good))["username"] == "oidc:jane"
+        start = "oidc: verify token: "
+        assert why(root, f"{head}.{body}.{signature[:-8]}AAAAAAAA").startswith(f"{start}failed to verify signature")
+        assert why(root, issuer.token(exp=time.time() - 10)) == f"{start}oidc: token is expired"
+        assert why(root, issuer.token(aud=["them"])) == f'{start}oidc: expected audience "us" got ["them"]'
+        none = encode(json.dumps({"alg": "none"}).encode())
+        assert "unsupported algorithm" in why(root, f"{none}.{body}.")
+        assert why(root, issuer.token(iss="https://other")) == "invalid bearer token"
+
+
+def test_keys_are_fetched_once_and_again_for_a_name_that_is_new(tmp_path: Path, issuer: Issuer) -> None:
+    with serve(*configured(tmp_path, issuer)) as running:
+        issuer.fetched.clear()
+        for _ in range(3):
+            assert who(running.wire(issuer.token()))["username"] == "oidc:jane"
+        assert issuer.fetched == ["/.well-known/openid-configuration", "/keys"]
+        issuer.keys["new"] = ec.generate_private_key(ec.SECP256R1())
+        assert who(running.wire(issuer.token("new")))["username"] == "oidc:jane"
+        assert issuer.fetched[2:] == ["/keys"]
+        del issuer.keys["new"]
+
+
+def test_flags_name_one_issuer(tmp_path: Path, issuer: Issuer) -> None:
+    (tmp_path / "ca").write_text(issuer.authority)
+    given = (
+        f"--oidc-issuer-url={issuer.url}", "--oidc-client-id=us", f"--oidc-ca-file={tmp_path / 'ca'}",
+        "--oidc-groups-claim=groups", "--oidc-groups-prefix=g:", "--oidc-required-claim=hd=x",
+    )  # fmt: skip
+    with serve(*flags(tmp_path, *given)) as running:
+        found = who(running.wire(issuer.token(groups="one", hd="x")))
+        assert (found["username"], found["groups"]) == (f"{issuer.url}#jane", ["g:one", "system:authenticated"])
+        assert who(running.wire(issuer.token(groups="one"))) == {"status": 401}
+    with pytest.raises(SettingsError, match="oidc-issuer-url and oidc-client-id must be specified together"):
+        read(["--oidc-issuer-url=https://a"])
+
+
+def test_some_paths_are_open_to_anybody(tmp_path: Path) -> None:
+    said = {"enabled": True, "conditions": [{"path": "/livez"}]}
+    text = json.dumps({"apiVersion": VERSION, "kind": "AuthenticationConfiguration", "anonymous": said})
+    (tmp_path / "authn").write_text(text)
+    with serve(*flags(tmp_path, f"--authentication-config={tmp_path / 'authn'}")) as running:
+        nobody = running.wire()
+        assert [nobody.get(path).status for path in ("/livez", "/healthz", "/api/v1/pods")] == [200, 401, 401]
+
+
+ISSUER: Json = {"url": "https://a", "audiences": ["x"]}
+NAME: Json = {"username": {"claim": "sub", "prefix": ""}}
+
+
+@pytest.mark.parametrize(
+    ("jwt", "says"),
+    [
+        ({"issuer": {"url": "http://a"}, "claimMappings": NAME},
+         ['jwt[0].issuer.url: Invalid value: "http://a": URL scheme must be https',
+          "jwt[0].issuer.audiences: Required value: at least one jwt[0].issuer.audiences is required"]),
+        ({"issuer": ISSUER, "claimMappings": {"username": {"claim": "sub"}}},
+         ["jwt[0].claimMappings.username.prefix: Required value: prefix is required when claim is set."]),
+        ({"issuer": ISSUER, "claimMappings": {**NAME, "groups": {"expression": "1 +"}}},
+         ['jwt[0].claimMappings.groups.expression: Invalid value: "1 +": compilation failed: ERROR: <input>:1:4:']),
+        ({"issuer": ISSUER, "claimMappings": {"username": {"expression": "claims.email"}}},
+         ["claims.email_verified must be used in claimMappings.username.expression"]),
+        ({"issuer": ISSUER, "claimMappings": NAME, "userValidationRules": [{"expression": "1"}]},
+         ['jwt[0].userValidationRules[0].expression: Invalid value: "1": must evaluate to bool']),
+        ({"issuer": {**ISSUER, "url": "https://own"}, "claimMappings": NAME},
+         ["URL must not overlap with disallowed issuers: [https://own]"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_an_issuer_is_told(jwt: Json, says: list[str]) -> None:
+    text = json.dumps({"apiVersion": VERSION, "kind": "AuthenticationConfiguration", "jwt": [jwt]})
+    with pytest.raises(ConfigurationError) as error:
+        read_authenticators(text.encode(), Features(), ("https://own",))
+    for each in says:
+        assert each in str(error.value)
+
+
+def test_a_webhook_knows_tokens_for_a_while(tmp_path: Path) -> None:
+    with decider(tmp_path, "TokenReview", "authentication.k8s.io/v1") as webhook:
+        more = (f"--authentication-token-webhook-config-file={webhook.kubeconfig}",
+                "--authentication-token-webhook-version=v1", "--authentication-token-webhook-cache-ttl=10s")  # fmt: skip
+        with serve(*flags(tmp_path, *more), time=HeldTime()) as running:
+            webhook.says({"authenticated": True, "user": {"username": "kim", "groups": ["g"]}})
+            kim = running.wire("a-token")
+            for _ in range(2):
+                assert who(kim) == {"username": "kim", "groups": ["g", "system:authenticated"]}
+            assert [call["spec"]["token"] for call in webhook.calls] == ["a-token"]
+            running.time.advance(11)
+            webhook.says({"authenticated": False, "error": "gone"})
+            assert who(kim) == {"status": 401}
+            assert why(running.wire("root"), "a-token") == "gone"
+            webhook.fails()
+            assert "rejected our request" in why(running.wire("root"), "another")
+
+
+def test_a_secret_lets_a_node_join(tmp_path: Path) -> None:
+    with serve(*flags(tmp_path, "--enable-bootstrap-token-auth"), time=HeldTime()) as running:
+        root, joins = running.wire("root"), running.wire("abcdef.0123456789abcdef")
+        assert who(joins) == {"status": 401}
+        data = {
+            "token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": "system:bootstrappers:foo", "expiration": "2100-01-01T00:00:00Z",
+        }  # fmt: skip
+        secrets = "/api/v1/namespaces/kube-system/secrets"
+
+        def store(**changed: str) -> None:
+            root.request("DELETE", f"{secrets}/bootstrap-token-abcdef")
+            coded = {key: base64.b64encode(value.encode()).decode() for key, value in {**data, **changed}.items()}
+            body = {"metadata": {"name": "bootstrap-token-abcdef"}, "type": "bootstrap.kubernetes.io/token"}
+            assert root.post(secrets, {**body, "data": coded}).status == 201
+
+        store()
+        assert who(joins) == {
+            "username": "system:bootstrap:abcdef",
+            "groups": ["system:bootstrappers", "system:bootstrappers:foo", "system:authenticated"],
+        }
+        for wrong in (
+            {"token-secret": "0123456789abcdee"}, {"expiration": "2000-01-01T00:00:00Z"},
+            {"usage-bootstrap-authentication": "false"}, {"auth-extra-groups": "system:masters"},
+        ):  # fmt: skip
+            store(**wrong)
+            assert who(joins) == {"status": 401}
