@@ -50,8 +50,13 @@ class VirtualTime(Protocol):
     def outside_ended(self) -> None: ...
 
 
-#: In a thread that takes the steps of a loop's coroutines (`apiserver.turns`): that `loop`.
-served = threading.local()
+class _Served(threading.local):
+    """In a thread that takes the steps of a loop's coroutines (`apiserver.turns`): that loop."""
+
+    loop: Any = None
+
+
+served = _Served()
 #: The virtual loops of this process; almost always empty, so that `now` need not ask which loop runs.
 virtual_loops: dict[object, VirtualTime] = {}
 _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
@@ -60,7 +65,7 @@ _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
 def now() -> datetime:
     """The time in UTC: of the virtual loop that runs, else the system's."""
     if virtual_loops:
-        loop = virtual_loops.get(_get_running_loop() or getattr(served, "loop", None))
+        loop = virtual_loops.get(_get_running_loop() or served.loop)
         if loop is not None:
             return loop.now()
     return datetime.now(UTC)

@@ -70,7 +70,7 @@ def on_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaita
 
 def call_on_loop(function: Callable[[], T]) -> T:
     """What a function gives on the event loop: at once where the caller is on it, else when its turn comes."""
-    loop: asyncio.AbstractEventLoop | None = getattr(served, "loop", None)
+    loop: asyncio.AbstractEventLoop | None = served.loop
     if loop is None:
         return function()
     done: Future[T] = Future()
@@ -93,7 +93,7 @@ def is_on_loop() -> bool:
 def waited_for(work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine gives on the event loop, for a function in a thread that takes steps for it: the thread waits.
     Raises RuntimeError on the loop itself, which would wait for ever."""
-    loop: asyncio.AbstractEventLoop | None = getattr(served, "loop", None)
+    loop: asyncio.AbstractEventLoop | None = served.loop
     if loop is None:
         work.close()
         raise RuntimeError("only a thread may wait for what happens on the event loop")

@@ -38,13 +38,13 @@ class ResourceQuota(Plugin):
         return operation == "CREATE" or (operation == "UPDATE" and (resource.group, resource.plural) in _CHANGING)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        obj, old, ctx = attributes.obj, attributes.old, attributes.ctx
+        obj, ctx = attributes.obj, attributes.ctx
         if obj is None or (attributes.subresource and attributes.operation == "CREATE"):
             return None
         quotas = [quota for quota in ctx.all_of(*_QUOTAS) if quota["metadata"]["namespace"] == attributes.namespace]
         if not quotas:
             return None
-        key = (attributes.resource.group, attributes.resource.plural)
+        key, old = (attributes.resource.group, attributes.resource.plural), attributes.old
         if old is not None and not changes_usage(key, attributes.subresource, obj, old):
             return None
         used, before = usage(key, obj), {} if old is None else usage(key, old)

@@ -53,7 +53,8 @@ def loads(body: bytes, content_type: str = "application/json") -> Body:
         return Body(bounded(value), b"", problems)
     try:
         value = orjson.loads(body)
-        return Body(value, body, [], again=orjson.dumps(value) if may_be_deep(body) else None)
+        # Whoever decodes it looks at both texts; and what is too deep to be written again is found out here.
+        return Body(value, body, [], again=orjson.dumps(value))
     except (orjson.JSONDecodeError, TypeError):
         return _loads_carefully(body)
 

@@ -173,6 +173,8 @@ def _lacks_below(tree: dict[str, Any]) -> Test:
     disjoint = frozenset(name for name, place in leaves.items() if place.field.omit).isdisjoint
     always = [name for name, place in leaves.items() if not place.field.omit]
     deeper = [(name, _lacks_below(node)) for name, node in tree.items() if name not in leaves]
+    if not always and not deeper:
+        return disjoint
 
     def lacks(value: Json) -> bool:
         if not disjoint(value):

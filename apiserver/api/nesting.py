@@ -10,7 +10,7 @@ parts without a schema can be that deep, above all the parameters of drivers.
     fold, unfold        a value of any depth as one with folded parts, and back
     rebuilt             a changed copy of a value of any depth, made without recursion
 
-A stored object with folded parts ends with a tab (`is_deep`), which no other does: readers find out without looking.
+A stored object with folded parts ends with a tab (`MARK`), which no other does: readers find out without looking.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ __all__ = [
     "dumps_folded",
     "fold",
     "folded",
-    "is_deep",
     "loads",
     "loads_stored",
     "may_be_deep",
@@ -96,12 +95,7 @@ class Folded:
 
 def may_be_deep(text: bytes) -> bool:
     """Whether a text has brackets enough for folded parts."""
-    return text.count(b"{") + text.count(b"[") > LEVELS
-
-
-def is_deep(stored: bytes) -> bool:
-    """Whether a stored object has folded parts."""
-    return stored[-1:] == MARK
+    return len(text) > LEVELS and text.count(b"{") + text.count(b"[") > LEVELS
 
 
 class Cut:

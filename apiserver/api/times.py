@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.api.fielderrors import go_quote
@@ -55,8 +56,13 @@ def time(text: str) -> str | None:
 
 def timestamp(moment: datetime) -> str:
     """A metav1.Time: whole seconds in UTC."""
-    at = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return at.isoformat()[:19] + "Z"
+    return _written(moment.timestamp() // 1)
+
+
+@lru_cache(maxsize=64)
+def _written(seconds: float) -> str:
+    """Seconds since 1970. Remembered: every write has a time, and most have that of the write before."""
+    return _plain(datetime.fromtimestamp(seconds, UTC)) + "Z"
 
 
 @remembered(8192)

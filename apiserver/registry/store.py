@@ -21,7 +21,7 @@ from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.chance import Chance
 from apiserver.registry.context import Context, Rewrite
-from apiserver.registry.conversion import marked
+from apiserver.registry.conversion import marked, shown, stored
 from apiserver.registry.dropped import DroppedFields
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.projection import Projector
@@ -115,7 +115,9 @@ class Registry:
     def all_of(self, group: str, plural: str) -> list[Shared]:
         """All stored objects of a kind."""
         store = self.stores.get((group, plural))
-        return [] if store is None else [entry.obj for entry in call_on_loop(store.cache.list).entries]
+        if store is None or not len(store.cache):
+            return []
+        return [entry.obj for entry in call_on_loop(store.cache.list).entries]
 
     def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
         """The resource that serves a kind in a version."""
@@ -253,6 +255,19 @@ class Store:
         """The bytes of an object, of whatever size."""
         encoded = encode_stored(obj)
         return Stored(marked(encoded, self.resource.stored_mark)) if self.resource.stored_mark else encoded
+
+    async def put(
+        self, ctx: Context, key: str, obj: Hub, expected: int, *, keep_managers: bool = False, frees: bool = False
+    ) -> Entry:
+        """Appends what a request made of an object, in the version of that request, which the new state has as well.
+        `expected` is the revision that the key must be at. Raises as `append`, and StatusError where it is too large.
+        """
+        converted = self.resource.conversion is not None
+        if converted:
+            obj = await stored(self, ctx, obj)
+        value = self.encode(key, obj, keep_managers=keep_managers)
+        entry = await self.append(Write(key, value, expected, frees=frees))
+        return await shown(self, ctx, entry) if converted else entry
 
     @on_loop
     async def append(self, write: Write) -> Entry:

@@ -23,8 +23,9 @@ def content_checksum(key: str, value: bytes) -> int:
 def row_of(record: Record) -> tuple[Any, ...]:
     """A record as the columns `queries.COLUMNS`."""
     revision, key, create_revision, prev_revision, deleted, value = record
-    checksum = content_checksum(key, value) + revision + create_revision + prev_revision + deleted
-    return (revision, key, create_revision, prev_revision, deleted, value, checksum)
+    gone = int(deleted)  # SQLite takes a number as it is, and asks around who might adapt a bool
+    checksum = content_checksum(key, value) + revision + create_revision + prev_revision + gone
+    return (revision, key, create_revision, prev_revision, gone, value, checksum)
 
 
 def record_of(columns: Sequence[Any]) -> Record:

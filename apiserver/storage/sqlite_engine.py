@@ -97,12 +97,13 @@ def in_transaction(connection: Connection, base: int, revision: int, write: Call
 
     def attempt() -> None:
         nonlocal result
+        cursor = connection.cursor()
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            cursor.execute("BEGIN IMMEDIATE")
             result = write()
-            if connection.execute(ADVANCE, (revision, base)).rowcount != 1:
+            if cursor.execute(ADVANCE, (revision, base)).rowcount != 1:
                 raise StorageUnavailable("the database was changed by somebody else; restart the server")
-            connection.execute("COMMIT")
+            cursor.execute("COMMIT")
         except (sqlite3.Error, StorageUnavailable):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -49,7 +49,7 @@ class Progress:
         #: Bytes of the events of all windows.
         self.held = 0
         self.max_total = max_total
-        self._warm: deque[Event] = deque()
+        self._warm: deque[tuple[Event, int]] = deque()
         self._warm_bytes = 0
 
     def join(self, window: Window) -> None:
@@ -63,13 +63,13 @@ class Progress:
             self.held -= window.held
             window.held = 0
 
-    def warm(self, event: Event) -> None:
-        """The newest event of all. Old ones let go of what can be made again."""
-        self._warm.append(event)
-        self._warm_bytes += _size(event)
+    def warm(self, event: Event, size: int) -> None:
+        """The newest event of all, and its bytes. Old ones let go of what can be made again."""
+        self._warm.append((event, size))
+        self._warm_bytes += size
         while len(self._warm) > WARM_EVENTS or self._warm_bytes > WARM_BYTES:
-            old = self._warm.popleft()
-            self._warm_bytes -= _size(old)
+            old, its = self._warm.popleft()
+            self._warm_bytes -= its
             old.forget()
 
     def make_room(self, spared: Window | None = None) -> None:
@@ -110,8 +110,8 @@ class Window:
         "_max_bytes",
         "_max_events",
         "closed",
+        "end",
         "events",
-        "first",
         "floor",
         "held",
         "progress",
@@ -120,7 +120,7 @@ class Window:
 
     def __init__(self, progress: Progress, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self.events: list[Event] = []
-        self.first = 0  # the place of events[0]
+        self.end = 0  # the place after the newest event: every write asks for it, several times
         self.floor = progress.revision
         self.progress = progress
         self.closed = False
@@ -134,20 +134,21 @@ class Window:
         self._max_bytes = max_bytes
 
     @property
-    def end(self) -> int:
-        """The place after the newest event."""
-        return self.first + len(self.events)
+    def first(self) -> int:
+        """The place of events[0]."""
+        return self.end - len(self.events)
 
     def add(self, event: Event) -> None:
         """Takes the newest event; where there are too many the oldest go. One that has ended takes none."""
         if self.closed:
             return
         self.events.append(event)
+        self.end += 1
         size = _size(event)
         self.held += size
         progress = self.progress
         progress.held += size
-        progress.warm(event)
+        progress.warm(event, size)
         # An eighth more than is needed goes, so that most additions drop nothing.
         if len(self.events) > self._max_events or self.held > self._max_bytes:
             self._drop(self._max_events * 7 // 8, self._max_bytes * 7 // 8)
@@ -168,7 +169,6 @@ class Window:
             return False
         self.progress.held -= before - self.held
         self.floor = self.events[count - 1].revision
-        self.first += count
         del self.events[:count]
         self._latest = None
         return True
@@ -183,7 +183,6 @@ class Window:
         if len(events) > self.room() or self.held + size > self._max_bytes:
             return False
         self.events[:0] = events
-        self.first -= len(events)
         self._latest = None
         self.held += size
         self.progress.held += size
@@ -195,7 +194,7 @@ class Window:
         """Removes all events; those up to `floor` are lost. Every cursor expires, even one at the end, and
         whatever is put back.
         """
-        self.first = self.end + self._max_events + 1
+        self.end += self._max_events + 1
         self.events.clear()
         self._latest = None
         self.progress.held -= self.held

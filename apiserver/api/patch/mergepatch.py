@@ -65,7 +65,7 @@ def _without_nulls(value: Any) -> Any:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
         text = b""  # too deep
-    if text and b"null" not in text:
+    if text and text.find(b"null") < 0:
         return orjson.loads(text)
     made = _pruned(value)
     todo = [made] if isinstance(made, dict | list) else []

@@ -77,14 +77,11 @@ class At:
         return [error for index, item in enumerate(items) for error in check(at[index], item)] + found
 
 
-def _nothing_fits(env: Any) -> None:
-    """Of most types nothing is known without looking."""
-
-
 Rule = Callable[[At], Errors]
 Step = str | Rule | tuple[str, Rule]
 
-#: For what the caller knows, what tells quickly that nothing is wrong with a value; None where nothing does.
+#: For what the caller knows, what tells quickly that nothing is wrong with a value; None where nothing does. Of most
+#: types nothing is known without looking: they have none.
 Fits = Callable[[Any], Callable[[Any], bool] | None]
 
 
@@ -93,7 +90,9 @@ class Checks:
 
     __slots__ = ("_steps", "_steps_of", "fields", "fits", "struct")
 
-    def __init__(self, struct: Struct, fields: Mapping[str, FieldCheck], steps: tuple[Step, ...], fits: Fits) -> None:
+    def __init__(
+        self, struct: Struct, fields: Mapping[str, FieldCheck], steps: tuple[Step, ...], fits: Fits | None
+    ) -> None:
         self.struct, self.fields, self.fits = struct, fields, fits
         self._steps = tuple(map(self._step, steps))
         #: The steps for values with these fields: most values of a type have the same few.
@@ -179,7 +178,7 @@ class Rules:
             if forgotten:
                 raise ValueError(f"{struct.kind}: nothing checks {', '.join(sorted(forgotten))}")
             fields = _Fields(lambda name: self._field(name, struct.fields[name]))
-            made = self._made[struct] = Checks(struct, fields, steps, self._fits.get(struct, _nothing_fits))
+            made = self._made[struct] = Checks(struct, fields, steps, self._fits.get(struct))
         return made
 
     def _limited(self, item: Field) -> bool:
@@ -246,9 +245,10 @@ class Rules:
             if limits.whole:
                 _add_duplicates(kind, limits, path / name, items, errors)
             if below is not None:
-                fits = below.fits(env)
+                fits = None if below.fits is None else below.fits(env)
                 if fits is None or not all(map(fits, items)):
-                    _add_items(below, path / name, items, _stored_items(limits, name, old), env, errors)
+                    stored = _stored_items(limits, name, old) if old and limits.unique else {}
+                    _add_items(below, path / name, items, stored, env, errors)
             elif form is not None and not all(map(form.fits, items)):
                 at = path / name
                 for index, item in enumerate(items):
@@ -283,7 +283,7 @@ class Rules:
             if limits.items is not None and len(items) > limits.items:
                 errors.append(too_many(path / name, len(items), limits.items))
                 return
-            fits = None if below is None else below.fits(env)
+            fits = None if below is None or below.fits is None else below.fits(env)
             if (
                 (form is None or all(map(form.fits, items)))
                 and (values is None or all(map(values.fits, items.values())))
@@ -302,10 +302,10 @@ class Rules:
         return check
 
 
-def _stored_items(limits: Limits, name: str, old: Json | None) -> dict[Any, Any]:
+def _stored_items(limits: Limits, name: str, old: Json) -> dict[Any, Any]:
     """Stored items by what makes them unique; of several the first."""
     found: dict[Any, Any] = {}
-    if old and limits.unique and limits.unique != "*":
+    if limits.unique != "*":
         for item in old.get(name) or ():
             found.setdefault(limits.key(item), item)
     return found

@@ -113,7 +113,10 @@ class Dispatch:
         write = _WRITES.get(ctx.verb)
         if write is None:
             return await _READS[ctx.verb](request, chosen, endpoint, ctx)
-        result = await _written(write, endpoint.store, ctx, request)
+        if endpoint.store.resource.conversion is None:
+            result = await write(endpoint.store, ctx, request)
+        else:
+            result = await _written(write, endpoint.store, ctx, request)
         code = 201 if result.created else 200
         if result.created:
             self._warn(request, ctx, result)

@@ -18,7 +18,6 @@ from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import exact_copy
 from apiserver.registry.body.decode import check_media_type, decode_body
 from apiserver.registry.body.options import write_options
-from apiserver.registry.conversion import shown, stored
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import (
     deduplicate_owners,
@@ -31,7 +30,7 @@ from apiserver.registry.metadata import (
     wipe_system_fields,
 )
 from apiserver.registry.results import Result, Unsaved
-from apiserver.storage.types import KeyExists, Write
+from apiserver.storage.types import KeyExists
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
@@ -145,9 +144,8 @@ async def _insert_named(store: Store, ctx: Context, obj: Hub, options: WriteOpti
     version = metadata.pop("resourceVersion", "")
     if version.strip("0") and version.isascii() and version.isdigit():
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-    obj = await stored(store, ctx, obj)
     try:
-        return await shown(store, ctx, await store.append(Write(key, store.encode(key, obj), 0)))
+        return await store.put(ctx, key, obj, 0)
     except KeyExists as refused:
         await registry.catch_up(refused)
         raise _exists(store, key, name, generated) from None

@@ -97,7 +97,8 @@ async def delete_object(store: Store, ctx: Context, options: DeleteOptions, *, a
         entry = store.cache.get(key)
         if entry is None:
             raise not_found(resource.plural, resource.group, ctx.name)
-        entry = await shown(store, ctx, entry)
+        if resource.conversion is not None:
+            entry = await shown(store, ctx, entry)
         obj = read(entry)
         _check_preconditions(resource, obj["metadata"], options.preconditions)
         if strategy.starts_deletion(ctx, obj, options):

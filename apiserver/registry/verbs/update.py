@@ -20,7 +20,7 @@ from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import read, read_compact
 from apiserver.registry.body.decode import decode_body
 from apiserver.registry.body.options import parse_uint64, write_options
-from apiserver.registry.conversion import shown, stored
+from apiserver.registry.conversion import shown
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import (
     deduplicate_owners,
@@ -134,7 +134,8 @@ async def _update(
             if made is None:
                 continue
             return Result(made, created=True)
-        entry = await shown(store, ctx, entry)
+        if resource.conversion is not None:
+            entry = await shown(store, ctx, entry)
         old = read(entry)
         if uid and uid != old["metadata"]["uid"]:
             raise _precondition(store, ctx, key, "UID", uid, old["metadata"]["uid"])
@@ -248,10 +249,8 @@ async def _create_reserved(
     metadata.pop("resourceVersion", None)
     if options.dry_run:
         return Unsaved(key, obj, 0)
-    obj = await stored(store, ctx, obj)
     try:
-        made = await store.append(Write(key, store.encode(key, obj, keep_managers=keep_managers), 0))
-        return await shown(store, ctx, made)
+        return await store.put(ctx, key, obj, 0, keep_managers=keep_managers)
     except KeyExists as refused:
         await store.registry.catch_up(refused)
         return None
@@ -384,10 +383,9 @@ async def _write(
         return entry
     if dry_run:
         return Unsaved(key, new, entry.revision)
-    encoded = store.encode(key, await stored(store, ctx, new), keep_managers=keep_managers)
     frees = "deletionTimestamp" in old["metadata"]  # finalizers and kubelets do their part of a deletion
     try:
-        return await shown(store, ctx, await store.append(Write(key, encoded, entry.revision, frees=frees)))
+        return await store.put(ctx, key, new, entry.revision, keep_managers=keep_managers, frees=frees)
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None
@@ -412,7 +410,8 @@ async def replace_object(
         entry = store.cache.get(key)
         if entry is None:
             raise not_found(resource.plural, resource.group, ctx.name)
-        entry = await shown(store, ctx, entry)
+        if resource.conversion is not None:
+            entry = await shown(store, ctx, entry)
         old = read(entry)
         metadata = old["metadata"]
         if uid and uid != metadata["uid"]:
@@ -426,8 +425,7 @@ async def replace_object(
             return entry
         if dry_run:
             return Unsaved(key, new, entry.revision)
-        new = await stored(store, ctx, new)
         try:
-            return await shown(store, ctx, await store.append(Write(key, store.encode(key, new), entry.revision)))
+            return await store.put(ctx, key, new, entry.revision)
         except (RevisionConflict, KeyMissing) as refused:
             await store.registry.catch_up(refused)
