@@ -35,6 +35,7 @@ from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Json, key_of
+from controllers.runtime.newest import Newest
 
 if TYPE_CHECKING:
     from controllers.node.grpc.host import PluginHost
@@ -57,6 +58,7 @@ class NodeAgent(ControllerComponent):
             self._pods = informers.of(PODS, field_selector=f"spec.nodeName={options.node}")
         else:
             self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
+        self._newest = Newest(self._pods)
         self._pods_of_node = self._pods.index(
             "node", lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ()
         )
@@ -160,7 +162,7 @@ class NodeAgent(ControllerComponent):
         return await (self._release(name) if kind == "gone" else self._sync(name))
 
     async def _sync(self, name: str) -> timedelta | None:
-        pod = self._pods.get(name)
+        pod = self._newest.get(name)
         node = self._nodes.get(pod["spec"]["nodeName"]) if pod is not None else None
         if pod is None or node is None or not self._is_mine(node):
             return None
@@ -196,7 +198,7 @@ class NodeAgent(ControllerComponent):
             recorder = CoreEventRecorder(self._client, "kubelet", node)
             frequency = self._options.sync_frequency
             timings = Timings(frequency, min(Timings().backoff, frequency))
-            host = Host(self._client, self._addresses, timings, self._choice.random)
+            host = Host(self._client, self._addresses, timings, self._choice.random, self._newest.wrote)
             assert self._group is not None
             tasks = [self._group.create_task(recorder.run())]
             plugins = self._plugins if node == self._options.plugin_node else None

@@ -42,12 +42,15 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the kubelets of one process share."""
+    """What the kubelets of one process share. `wrote` takes a pod as the server answered to a report: the next step
+    begins there, also when the informer still shows an earlier one.
+    """
 
     client: Client
     addresses: PodAddresses
     timings: Timings = Timings()
     jitter: Callable[[], float] = random.random
+    wrote: Callable[[Json], Json] = lambda pod: pod
 
 
 class Kubelet:
@@ -200,7 +203,8 @@ class Kubelet:
     async def _report(self, pod: Json, status: Json) -> Json:
         meta = pod["metadata"]
         body = {"metadata": {"uid": meta["uid"]}, "status": status}
-        return await self._host.client.patch(PODS, meta["name"], body, meta["namespace"], subresource="status")
+        client = self._host.client
+        return self._host.wrote(await client.patch(PODS, meta["name"], body, meta["namespace"], subresource="status"))
 
     def _later(self, least: timedelta) -> Resync:
         """Up to half as long again, so that not all pods come at once."""

@@ -23,7 +23,7 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import LEASES, NODES, PODS, RESOURCE_CLAIMS, Json
 from tests.scheduler.objects import a_claim, a_pod
 from tests.scheduler.world import World
-from tests.support.virtual import run
+from tests.support.virtual import passes, run
 
 EMULATED = {
     "apiVersion": "v1",
@@ -233,5 +233,25 @@ def test_a_deleted_pod_stays_until_its_containers_have_ended_or_its_grace_is_ove
             assert seconds <= asyncio.get_running_loop().time() - began - 0.5 + 1 <= seconds + 2
             ends = last["status"]["containerStatuses"]
             assert {status["state"]["terminated"]["exitCode"] for status in ends} == codes
+
+    run(scenario)
+
+
+def test_a_container_that_ended_stays_so_while_the_watch_of_pods_is_late() -> None:
+    """Its informers show the pod as it was bound, and nothing after that."""
+
+    async def scenario() -> None:
+        async with World() as world, asyncio.TaskGroup() as group:
+            informers = Informers(world.client)
+            agent = NodeAgent(world.client, informers, Options())
+            await world.create(NODES, EMULATED)
+            pod, ends = a_pod("p", nodeName="worker", restartPolicy="Never"), {"kubedra.dev/exit-after": "3s"}
+            await world.create(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": ends}})
+            await informers.read()
+            running = group.create_task(agent.run())
+            await passes(60)
+            status = (await world.client.get(PODS, "p", "ns"))["status"]
+            running.cancel()
+            assert status["phase"] == "Succeeded"
 
     run(scenario)
