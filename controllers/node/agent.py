@@ -211,7 +211,9 @@ class NodeAgent(ControllerComponent):
                 manager, health = plugins.claims, plugins.with_health
                 tasks.append(self._group.create_task(plugins.run()))
             containers = self._containers(node, manager)
-            kubelet = Kubelet(host, manager, recorder, health, containers or EMULATED)
+            kubelet = Kubelet(
+                host, manager, recorder, health, containers or EMULATED, lambda: self._pods_of_node.get(node)
+            )
             running = self._kubelets[node] = _Running(kubelet, tasks, containers)
         return running.kubelet
 

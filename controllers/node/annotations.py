@@ -27,6 +27,8 @@ MISSING_DRIVERS = "kubedra.dev/missing-drivers"
 PREPARE_ERROR = "kubedra.dev/prepare-error"
 PREPARE_ERROR_DEVICES = "kubedra.dev/prepare-error-devices"
 UNPREPARE_ERROR = "kubedra.dev/unprepare-error"
+#: On a Node: images that it cannot pull, as "web:2, db:1"; their containers wait.
+MISSING_IMAGES = "kubedra.dev/missing-images"
 #: How long a driver takes to prepare, as "5s".
 PREPARE_TAKES = "kubedra.dev/prepare-takes"
 #: On a Pod: its containers end by themselves after so many seconds, as "2" or "0.5s". This and the following may be
@@ -63,6 +65,12 @@ def devices_of(node: Json) -> tuple[str, int] | None:
         return None
     driver, _, count = value.rpartition("=")
     return (driver or EXAMPLE_DRIVER, int(count)) if count.isdigit() and int(count) else None
+
+
+def missing_images(node: Json) -> frozenset[str]:
+    """The images that a node cannot pull."""
+    value = annotation(node, MISSING_IMAGES)
+    return frozenset(filter(None, (name.strip() for name in value.split(",")))) if value else frozenset()
 
 
 def exit_after(pod: Json, container: str, default: timedelta | None = None) -> timedelta | None:

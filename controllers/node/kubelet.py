@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from apiserver import clock
 from controllers.node import lifecycle, podstatus
 from controllers.node.addresses import PodAddresses
+from controllers.node.admission import Refusal, Room
+from controllers.node.annotations import missing_images
 from controllers.node.containers import EMULATED, Containers
 from controllers.node.dra.manager import DraError, DraManager
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.events import CoreEventRecorder
-from controllers.runtime.kinds import PODS, Json
+from controllers.runtime.kinds import NODES, PODS, Json
 from controllers.runtime.times import go_time, parse_time
 from controllers.runtime.workqueue import Resync
 
 log = logging.getLogger(__name__)
 #: A pod and its container statuses → these with the health of their devices.
 WithHealth = Callable[[Json, Sequence[Json]], list[Json]]
-_OS = "kubernetes.io/os"
 TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
@@ -63,8 +64,12 @@ class Kubelet:
         recorder: CoreEventRecorder,
         with_health: WithHealth | None = None,
         containers: Containers = EMULATED,
+        pods: Callable[[], Iterable[Json]] = tuple,
     ) -> None:
-        """`with_health` adds the health of devices to container statuses; None where nobody reports it."""
+        """`with_health` adds the health of devices to container statuses; None where nobody reports it. `pods` gives
+        those that name the node.
+        """
+        self._room = Room(pods)
         self._host, self._recorder, self._with_health = host, recorder, with_health
         self.claims, self._containers = claims, containers
         #: Pods (uids) whose containers were told to end.
@@ -77,9 +82,10 @@ class Kubelet:
             return await self._terminate(pod, phase)
         if phase in TERMINAL:
             self._host.addresses.forget(pod)
+            self._room.leave(pod)
             return None
         new = phase == "Pending" and not pod.get("status", {}).get("podIP")
-        if new and (refusal := _refusal(pod, node)):
+        if new and (refusal := await self._refusal(pod, node)):
             self._recorder.record(pod, "Warning", *refusal)
             await self._report(pod, podstatus.rejected(pod, *refusal))
             return None
@@ -88,12 +94,13 @@ class Kubelet:
             self._recorder.record(pod, "Normal", "DeadlineExceeded", podstatus.DEADLINE_EXCEEDED)
             self._containers.kill(pod, [status["name"] for status in _running(pod)])
             return await self._end(pod, podstatus.overdue(pod, self._now()), phase)
-        again = await (self._start(pod, node) if new else self._advance(pod, {}))
+        again = await (self._start(pod, node) if new else self._advance(pod, node, {}))
         return again if left is None else left if again is None else min(again, left)
 
     def forget(self, pod: Json) -> None:
         """The pod is gone from the API: its containers are killed."""
         self._host.addresses.forget(pod)
+        self._room.leave(pod)
         self._containers.forget(pod)
         self._told.discard(pod["metadata"]["uid"])
 
@@ -101,6 +108,18 @@ class Kubelet:
         """The claims of a pod that is gone from the API."""
         self.forget(pod)
         return None if await self._unprepare(pod) else self._later(self._host.timings.backoff)
+
+    async def _refusal(self, pod: Json, node: Json) -> Refusal | None:
+        """Why the node does not take the pod, also as the node is now."""
+        refusal = self._room.take(pod, node)
+        if refusal is None:
+            return None
+        try:
+            node = await self._host.client.get(NODES, node["metadata"]["name"])
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+        return self._room.take(pod, node)
 
     async def _start(self, pod: Json, node: Json) -> timedelta | None:
         if not pod.get("status", {}).get("startTime"):
@@ -112,12 +131,12 @@ class Kubelet:
             self._recorder.record(pod, "Warning", "FailedPrepareDynamicResources", message)
             return self._later(self._host.timings.resync)
         address = node_address(node) if pod["spec"].get("hostNetwork") else self._host.addresses.assign(pod)
-        return await self._advance(pod, {"podIP": address, "podIPs": [{"ip": address}]})
+        return await self._advance(pod, node, {"podIP": address, "podIPs": [{"ip": address}]})
 
-    async def _advance(self, pod: Json, more: Json) -> timedelta | None:
+    async def _advance(self, pod: Json, node: Json, more: Json) -> timedelta | None:
         """What is due of the pod's containers; `more` belongs to the status as well."""
         await self._containers.prepare(pod)
-        step = lifecycle.step(pod, clock.now(), self._containers)
+        step = lifecycle.step(pod, clock.now(), self._containers, missing_images(node))
         for kind, reason, message in step.events:
             self._recorder.record(pod, kind, reason, message)
         if step.over:
@@ -226,18 +245,6 @@ def _time_left(pod: Json) -> timedelta | None:
     if seconds is None or not began:
         return None
     return parse_time(began) + timedelta(seconds=seconds) - clock.now()
-
-
-def _refusal(pod: Json, node: Json) -> tuple[str, str] | None:
-    """Why a node, which runs Linux, does not take a pod: reason and message."""
-    wanted = (pod["spec"].get("nodeSelector") or {}).get(_OS)
-    system = (node["metadata"].get("labels") or {}).get(_OS, "linux")
-    if wanted and wanted != system:
-        message = f"Failed to admit pod as the `{_OS}` label doesn't match node label"
-        return "PodOSSelectorNodeLabelDoesNotMatch", message
-    if (pod["spec"].get("os") or {}).get("name", "linux") != "linux":
-        return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
-    return None
 
 
 def node_address(node: Json) -> str:

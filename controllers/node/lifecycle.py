@@ -7,12 +7,12 @@ each time, up to 5 min; the first one does not).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from controllers.node import podstatus
-from controllers.node.annotations import ready_after
+from controllers.node.annotations import MISSING_IMAGES, ready_after
 from controllers.node.containers import EMULATED, KILLED, ContainerError, Containers
 from controllers.node.probes import findings
 from controllers.runtime.events import EventType
@@ -20,6 +20,9 @@ from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = timedelta(seconds=10), timedelta(minutes=5)
+#: After a pull has failed, before its status says that it waits for the next one.
+_FIRST_PAUSE = timedelta(seconds=1)
+_PULLING = ("ErrImagePull", "ImagePullBackOff")
 #: (type, reason, message)
 Event = tuple[EventType, str, str]
 
@@ -31,6 +34,8 @@ class Step:
     status: Json
     containers: Containers
     now: datetime
+    #: Images that cannot be pulled.
+    missing: Collection[str] = ()
     events: list[Event] = field(default_factory=list)
     again: timedelta | None = None
     over: bool = False
@@ -39,9 +44,9 @@ class Step:
         self.again = delay if self.again is None else min(self.again, delay)
 
 
-def step(pod: Json, now: datetime, containers: Containers = EMULATED) -> Step:
-    """Everything that is due by now, for a pod whose sandbox stands."""
-    made = Step({}, containers, now)
+def step(pod: Json, now: datetime, containers: Containers = EMULATED, missing: Collection[str] = ()) -> Step:
+    """Everything that is due by now, for a pod whose sandbox stands. `missing`: images that cannot be pulled."""
+    made = Step({}, containers, now, missing)
     spec, initial = pod["spec"], _states(pod, "initContainerStatuses")
     init, ready_to_run, failed = [], True, False
     for container in spec.get("initContainers") or ():
@@ -124,6 +129,8 @@ def _ended_by_now(made: Step, pod: Json, container: Json, state: Json, *, init: 
 def _started(made: Step, pod: Json, container: Json, before: Json, restarts: int, last: Json) -> tuple[Json, bool]:
     """The status of a container that is started, and whether it goes on from there."""
     image = container.get("image", "")
+    if image in made.missing:
+        return _not_pulled(made, pod, container, before), False
     present = f'Container image "{image}" already present on machine and can be accessed by the pod'
     made.events.append(("Normal", "Pulled", present))
     try:
@@ -134,6 +141,25 @@ def _started(made: Step, pod: Json, container: Json, before: Json, restarts: int
         return podstatus.not_started(pod, container, before, error.reason, str(error)), False
     made.events += [("Normal", "Created", "Container created"), ("Normal", "Started", "Container started")]
     return podstatus.running(pod, container, go_time(made.now), restarts, last), True
+
+
+def _not_pulled(made: Step, pod: Json, container: Json, before: Json) -> Json:
+    """Its image cannot be pulled: said at once, and from then on it waits. It is tried again when the node changes."""
+    image, why = container["image"], f"the annotation {MISSING_IMAGES} of the node names it"
+    reason = (before["state"].get("waiting") or {}).get("reason")
+    if reason not in _PULLING:
+        made.due(_FIRST_PAUSE)
+        failed = f'Failed to pull image "{image}": {why}'
+        made.events += [
+            ("Normal", "Pulling", f'Pulling image "{image}"'),
+            ("Warning", "Failed", failed),
+            ("Warning", "Failed", "Error: ErrImagePull"),
+        ]
+        return podstatus.not_started(pod, container, before, "ErrImagePull", why)
+    waits = f'Back-off pulling image "{image}"'
+    if reason == "ErrImagePull":
+        made.events += [("Normal", "BackOff", waits), ("Warning", "Failed", "Error: ImagePullBackOff")]
+    return podstatus.not_started(pod, container, before, "ImagePullBackOff", f"{waits}: ErrImagePull: {why}")
 
 
 def _probed(made: Step, pod: Json, container: Json, state: Json, *, init: bool) -> Json:

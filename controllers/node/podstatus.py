@@ -50,7 +50,11 @@ def alive(
         _initialized(pod, now, incomplete),
         *_readiness(pod, now, unready),
     ]
-    phase = "Pending" if incomplete else "Running"
+    # As long as one has never started the pod has not begun to run.
+    waits = any(
+        "waiting" in state["state"] and not (state.get("lastState") or {}).get("terminated") for state in regular
+    )
+    phase = "Pending" if incomplete or waits else "Running"
     return {"phase": phase, "conditions": conditions, **_containers(init, regular)} | _observed(pod)
 
 

@@ -210,3 +210,32 @@ def test_addresses_are_given_once_and_again_after_their_owner_is_gone():
 )
 def test_a_nodes_devices_are_read_from_its_annotation(value, wanted):
     assert devices_of({"metadata": {"annotations": {"kubedra.dev/devices": value}}}) == wanted
+
+
+def test_a_pod_that_names_a_node_whose_port_is_taken_is_rejected(kube):
+    kube.add_node("worker")
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    containers = [{"name": "c", "image": "i", "ports": ports}]
+    kube.apply(pod("first", nodeName="worker", containers=containers))
+    kube.wait("pod/first", "phase=Running")
+    kube.apply(pod("second", nodeName="worker", containers=containers))
+    failed = kube.wait("pod/second", "phase=Failed")["status"]
+    assert failed["reason"] == "NodePorts"
+    kube.delete("pod/first")
+    kube.wait("pod/first", "delete")
+    kube.apply(pod("third", nodeName="worker", containers=containers))
+    kube.wait("pod/third", "phase=Running")
+
+
+def test_a_pod_waits_for_its_image_as_long_as_its_node_says_that_it_is_missing(kube):
+    kube.add_node("worker")
+    kube.client().patch("node/worker", {"metadata": {"annotations": {"kubedra.dev/missing-images": "web:2, web:3"}}})
+    kube.apply(pod(nodeName="worker", containers=[{"name": "c", "image": "web:3"}]))
+
+    def waiting(obj):
+        states = [status["state"].get("waiting") or {} for status in obj["status"].get("containerStatuses") or ()]
+        return any(state.get("reason") == "ImagePullBackOff" for state in states)
+
+    assert kube.wait("pod/p", waiting)["status"]["phase"] == "Pending"
+    kube.client().patch("node/worker", {"metadata": {"annotations": {"kubedra.dev/missing-images": None}}})
+    kube.wait("pod/p", "phase=Running")

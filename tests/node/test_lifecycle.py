@@ -26,12 +26,13 @@ class Life:
 
     def __init__(self, pod: Json) -> None:
         self.pod, self.now, self.events = pod, START, list[str]()
+        self.missing: set[str] = set()
         self.pod["status"] = podstatus.starting(pod, "2026-01-01T00:00:00Z", "172.18.0.2")
         self.over, self.again = False, None
 
     def at(self, seconds: float) -> Json:
         self.now = START + timedelta(seconds=seconds)
-        made = step(self.pod, self.now)
+        made = step(self.pod, self.now, missing=self.missing)
         self.pod["status"] = {**self.pod["status"], **made.status}
         self.events = [reason for _, reason, _ in made.events]
         self.over, self.again = made.over, made.again
@@ -254,3 +255,28 @@ def test_a_pod_that_is_killed_has_ended_containers_alone() -> None:
     status = podstatus.killed(life.pod, "2026-01-01T00:00:09Z")
     assert status["phase"] == "Succeeded"
     assert all("terminated" in s["state"] for s in (*status["containerStatuses"], *status["initContainerStatuses"]))
+
+
+def test_a_container_whose_image_cannot_be_pulled_waits_until_it_can() -> None:
+    life = Life(a_pod(names=("c", "d")))
+    life.pod["spec"]["containers"][0]["image"] = "web:2"
+    life.missing = {"web:2"}
+    assert life.at(0)["phase"] == "Pending"
+    assert (life.state()["state"]["waiting"]["reason"], life.kind("d")) == ("ErrImagePull", "running")
+    assert life.events[:3] == ["Pulling", "Failed", "Failed"]
+    life.at(1)
+    assert (life.state()["state"]["waiting"]["reason"], life.events) == ("ImagePullBackOff", ["BackOff", "Failed"])
+    life.at(2)
+    assert (life.events, life.again, life.conditions()["Ready"]) == ([], None, "False")
+    life.missing = set()
+    assert life.at(3)["phase"] == "Running"
+    assert life.kind() == "running"
+
+
+def test_a_pod_goes_on_running_while_one_of_its_containers_cannot_be_started_again() -> None:
+    life = Life(a_pod(exit_after="2", exit_code="1"))
+    life.at(0)
+    life.missing = {"i"}
+    assert life.at(2)["phase"] == "Running"
+    assert life.state()["state"]["waiting"]["reason"] == "ErrImagePull"
+    assert life.state()["lastState"]["terminated"]["exitCode"] == 1

@@ -1,0 +1,91 @@
+"""What a node refuses, although a pod names it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.node.admission import Room
+from tests.scheduler.objects import a_node, a_pod
+
+Json = dict[str, Any]
+WEB = [{"containerPort": 80, "hostPort": 80}]
+
+
+def ended(pod: Json) -> Json:
+    return {**pod, "status": {**pod["status"], "phase": "Succeeded"}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason", "message"),
+    [
+        ({"requests": {"cpu": "3"}}, {"requests": {"cpu": "1500m"}}, "OutOfcpu",
+         "Node didn't have enough resource: cpu, requested: 1500, used: 3000, capacity: 4000"),
+        ({"requests": {"cpu": "4", "memory": "8Gi"}}, {"requests": {"memory": "1", "cpu": "1"}}, "OutOfcpu", None),
+        ({"requests": {"memory": "8Gi"}}, {"requests": {"memory": "1"}}, "OutOfmemory", None),
+        ({"requests": {"example.com/gpu": "1"}}, {"requests": {"example.com/gpu": "1"}}, "OutOfexample.com/gpu", None),
+        ({"ports": WEB}, {"ports": WEB}, "NodePorts",
+         "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"),
+    ],
+)  # fmt: skip
+def test_what_one_pod_uses_another_is_refused_until_the_first_has_ended(
+    first: Json, second: Json, reason: str, message: str | None
+) -> None:
+    room, node = Room(), a_node("worker", extra={"example.com/gpu": "1"})
+    one, other = a_pod(**first), a_pod(**second)
+    assert room.take(one, node) is None
+    refusal = room.take(other, node)
+    assert refusal is not None
+    assert (refusal[0], refusal[1] if message else None) == (reason, message)
+    assert room.take(one, node) is None
+    room.leave(one)
+    assert room.take(other, node) is None
+
+
+def test_no_more_pods_than_the_node_has_room_for() -> None:
+    room, node = Room(), a_node("worker", pods="1")
+    assert room.take(a_pod(), node) is None
+    refusal = room.take(a_pod(), node)
+    assert refusal == ("OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1")
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "reason"),
+    [
+        ({"nodeSelector": {"disk": "ssd"}}, {}, "NodeAffinity"),
+        ({"nodeSelector": {"disk": "ssd"}}, {"labels": {"disk": "ssd"}}, None),
+        ({}, {"taints": [{"key": "k", "effect": "NoExecute"}]}, "TaintToleration"),
+        ({"tolerations": [{"operator": "Exists"}]}, {"taints": [{"key": "k", "effect": "NoExecute"}]}, None),
+        ({}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}, None),
+        ({"requests": {"example.com/unknown": "1"}}, {}, None),
+        ({"os": {"name": "windows"}}, {}, "PodOSNotSupported"),
+    ],
+)
+def test_what_a_node_is_decides_which_pods_it_takes(pod: Json, node: Json, reason: str | None) -> None:
+    refusal = Room().take(a_pod(**pod), a_node("worker", **node))
+    assert (refusal[0] if refusal else None) == reason
+
+
+def test_pods_that_had_begun_before_a_kubelet_came_count_and_those_that_have_ended_do_not() -> None:
+    begun = {"startTime": "2026-01-01T00:00:00Z", "phase": "Running"}
+    running, waiting = a_pod(ports=WEB, status=begun), a_pod(ports=WEB)
+    assert Room(lambda: [running]).take(waiting, a_node("worker")) is not None
+    assert Room(lambda: [ended(running)]).take(waiting, a_node("worker")) is None
+    assert Room(lambda: [waiting, a_pod(ports=WEB)]).take(waiting, a_node("worker")) is None
+
+
+def test_a_node_of_which_nothing_is_known_yet_refuses_nobody() -> None:
+    node = a_node("worker")
+    del node["status"]["allocatable"]
+    assert Room().take(a_pod(requests={"cpu": "900"}, nodeSelector={"disk": "ssd"}), node) is None
+
+
+def test_a_pod_that_was_resized_counts_as_it_is_now() -> None:
+    room, node = Room(), a_node("worker")
+    pod = a_pod(requests={"cpu": "1"})
+    room.take(pod, node)
+    larger = a_pod(requests={"cpu": "4"}, uid=pod["metadata"]["uid"])
+    larger["metadata"]["generation"] = 2
+    assert room.take(larger, node) is None
+    assert room.take(a_pod(requests={"cpu": "1"}), node) is not None
