@@ -50,6 +50,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "podgroup-protection-controller": "controllers.podgroupprotection",
         "persistentvolumeclaim-protection-controller": "controllers.volumeclaimprotection",
         "persistentvolume-protection-controller": "controllers.volumeprotection",
+        "volumeattributesclass-protection-controller": "controllers.volumeattributesclassprotection",
         "persistentvolume-binder-controller": "controllers.volumes.binder",
         "ephemeral-volume-controller": "controllers.volumes.ephemeral",
         "volume-provisioner": "controllers.volumes.provisioner",

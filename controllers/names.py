@@ -80,6 +80,5 @@ UNBUILT = frozenset(
         "storageversion-garbage-collector",
         "token-cleaner",
         "ttl",
-        "volumeattributesclass-protection",
     )
 )

@@ -28,8 +28,10 @@ class Protection(ControllerComponent):
         *,
         queue: str,
         enabled: bool = True,
+        adds: bool = False,
     ) -> None:
-        self.name, self._enabled = name, enabled
+        """`adds`: objects that came without the finalizer get it."""
+        self.name, self._enabled, self._adds = name, enabled, adds
         self._client, self._kind, self._finalizer = client.named(name), kind, finalizer
         self._controller = Controller(name, self.reconcile, queue=queue)
         if enabled:
@@ -50,12 +52,13 @@ class Protection(ControllerComponent):
         obj = self._objects.get(key)
         metadata = obj["metadata"] if obj is not None else {}
         finalizers = metadata.get("finalizers") or ()
-        if (
-            obj is None
-            or not metadata.get("deletionTimestamp")
-            or self._finalizer not in finalizers
-            or await self.in_use(key, obj)
-        ):
+        has, deleted = self._finalizer in finalizers, bool(metadata.get("deletionTimestamp"))
+        if obj is None:
             return
-        rest = [name for name in finalizers if name != self._finalizer]
-        await self._client.update(self._kind, {**obj, "metadata": {**metadata, "finalizers": rest}})
+        if self._adds and not has and not deleted:
+            wanted = [*finalizers, self._finalizer]
+        elif deleted and has and not await self.in_use(key, obj):
+            wanted = [name for name in finalizers if name != self._finalizer]
+        else:
+            return
+        await self._client.update(self._kind, {**obj, "metadata": {**metadata, "finalizers": wanted}})

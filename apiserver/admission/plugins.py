@@ -17,6 +17,7 @@ from apiserver.admission.certificates import (
 )
 from apiserver.admission.default_ingress_class import DefaultIngressClass
 from apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.jobs import JobValidation
 from apiserver.admission.limit_ranger import LimitRanger
 from apiserver.admission.mutating_policy import MutatingAdmissionPolicy
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -138,6 +139,7 @@ BUILT: Final[dict[str, Callable[[], Plugin]]] = {
     "PodTopologyLabels": PodTopologyLabels,
     "PodGroupWorkloadExists": PodGroupWorkloadExists,
     "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
+    "JobValidation": JobValidation,
     "PodResizeValidator": PodResizeValidator,
     "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
     "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,

@@ -9,6 +9,7 @@ from typing import Final
 from apiserver import clock
 from apiserver.api.metrics import Family
 from controllers.jobs.backoff import Record
+from controllers.jobs.gangs import GATE, Gangs
 from controllers.jobs.look import OURSELVES, Gates, Look
 from controllers.jobs.manager import Pods
 from controllers.jobs.metrics import JobMetrics
@@ -57,6 +58,11 @@ class Jobs(Workload):
         self._tracker = Tracker(
             self.client, self.recorder, self._job_metrics, self._records, self._removing, self.wrote
         )
+        self._gangs: Gangs | None = None
+        if options.features.enabled(GATE):
+            self._gangs = Gangs(self.client, self.recorder, informers, self.wrote)
+            for informer in (self._gangs.workloads, self._gangs.groups):
+                self.follow(informer)
         self._controller.alongside(self._orphans.controller.run)
         self._pods = Owned(self.owners, pods, self._soon, self._expectations)
         pods.on(self._orphans.check, lambda _, pod: self._pod_updated(pod), self._pod_gone)
@@ -128,7 +134,9 @@ class Jobs(Workload):
         # As of now, like the pods: an event that comes meanwhile must not make a pod count that was counted before.
         removing = frozenset(self._removing)
         pods = await self._claimed(owner)
+        group = await self._gangs.group_of(owner, pods) if self._gangs is not None else None
         look = Look.at(owner, pods, removing, self._gates, clock.now(), self._records.get(key, Record()))
+        look.group = group
         try:
             action, failure, again = await self._look(look, satisfied)
             if failure is not None:

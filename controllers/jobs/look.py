@@ -61,6 +61,8 @@ class Look:
     now: datetime
     record: Record
     status: Json
+    #: The PodGroup that new pods belong to.
+    group: Json | None = None
     active_pods: list[Json] = field(default_factory=list)
     active: int = 0
     ready: int = 0

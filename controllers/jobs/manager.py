@@ -135,7 +135,7 @@ class Pods:
                 counts = match(look.failure_policy, last).counts
                 counted, ignored = failures(last) + counts, ignored_failures(last) + (not counts)
             annotations = failure_annotations(counted, ignored)
-        return new_pod(look.job, index, annotations)
+        return new_pod(look.job, index, annotations, look.group)
 
     def _tell(self, look: Look, made: int, *, failed: bool) -> None:
         reason = "new"

@@ -20,8 +20,10 @@ def has_finalizer(pod: Json) -> bool:
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
-def new_pod(job: Json, index: int | None, annotations: dict[str, str]) -> Json:
-    """A pod of the Job's template, with these annotations besides; `index` is its completion index."""
+def new_pod(job: Json, index: int | None, annotations: dict[str, str], group: Json | None = None) -> Json:
+    """A pod of the Job's template, with these annotations besides; `index` is its completion index, `group` the
+    PodGroup that it belongs to.
+    """
     pod = pod_of(job["spec"]["template"], job, controller_reference(job, JOBS))
     metadata, spec = pod["metadata"], dict(pod["spec"])
     finalizers = metadata.get("finalizers") or []
@@ -34,6 +36,8 @@ def new_pod(job: Json, index: int | None, annotations: dict[str, str]) -> Json:
         for field in ("initContainers", "containers"):
             if spec.get(field):
                 spec[field] = [_with_index(container) for container in spec[field]]
+    if group is not None:
+        spec["schedulingGroup"] = {"podGroupName": group["metadata"]["name"]}
     if annotations:
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
     return {**pod, "spec": spec}

@@ -256,5 +256,6 @@ def node_address(node: Json) -> str:
 def _running(pod: Json) -> list[Json]:
     """The statuses of containers that run."""
     status = pod.get("status", {})
-    statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
-    return [status for status in statuses if "running" in status.get("state", {})]
+    fields = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    statuses = [each for field in fields for each in status.get(field) or ()]
+    return [each for each in statuses if "running" in each.get("state", {})]

@@ -15,6 +15,7 @@ from controllers.node import podstatus
 from controllers.node.annotations import MISSING_IMAGES, ready_after
 from controllers.node.containers import EMULATED, KILLED, ContainerError, Containers
 from controllers.node.probes import findings
+from controllers.node.subpaths import check as check_sub_paths
 from controllers.runtime.events import EventType
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import go_time, parse_time
@@ -64,19 +65,33 @@ def step(pod: Json, now: datetime, containers: Containers = EMULATED, missing: C
         state = present.get(container["name"]) or podstatus.waiting(pod, container, reason)
         regular.append(_run(made, pod, container, state) if ready_to_run else state)
     made.over = failed or (ready_to_run and all(map(_ended, regular)))
+    debugging = _debugging(made, pod) if ready_to_run else []
     if made.over:
-        containers.kill(pod, [state["name"] for state in init if "running" in state["state"]])
+        containers.kill(pod, [state["name"] for state in (*init, *debugging) if "running" in state["state"]])
+        debugging = [podstatus.stop(pod, state, go_time(now), KILLED) for state in debugging]
     made.status = _status(pod, now, init, regular, made.over, failed)
+    if debugging:
+        made.status["ephemeralContainerStatuses"] = debugging
     return made
 
 
-def _run(made: Step, pod: Json, container: Json, state: Json, *, init: bool = False) -> Json:
-    """One container, brought to what it is now."""
+def _debugging(made: Step, pod: Json) -> list[Json]:
+    """The ephemeral containers: each runs once, and the pod depends on none of them."""
+    present = _states(pod, "ephemeralContainerStatuses")
+    states = []
+    for container in pod["spec"].get("ephemeralContainers") or ():
+        state = present.get(container["name"]) or podstatus.waiting(pod, container, "ContainerCreating")
+        states.append({**_run(made, pod, container, state, once=True), "ready": False})
+    return states
+
+
+def _run(made: Step, pod: Json, container: Json, state: Json, *, init: bool = False, once: bool = False) -> Json:
+    """One container, brought to what it is now; `once`: it is not started again."""
     now = made.now
     while True:
         current = state["state"]
         if "terminated" in current:
-            if not _restarts(pod, container, _code(state), init):
+            if once or not _restarts(pod, container, _code(state), init):
                 return state
             left = _backoff(state, current["terminated"], now)
             if left > timedelta():
@@ -134,6 +149,7 @@ def _started(made: Step, pod: Json, container: Json, before: Json, restarts: int
     present = f'Container image "{image}" already present on machine and can be accessed by the pod'
     made.events.append(("Normal", "Pulled", present))
     try:
+        check_sub_paths(pod, container)
         made.containers.start(pod, container, restarts)
     except ContainerError as error:
         made.events.append(("Warning", "Failed", f"Error: {error}"))
@@ -209,12 +225,12 @@ def _back_off(pod: Json, container: Json) -> Event:
 
 def _status(pod: Json, now: datetime, init: list[Json], regular: list[Json], over: bool, failed: bool) -> Json:
     time = go_time(now)
-    if over:
-        codes = [*map(_code, init), *map(_code, regular)] if failed else map(_code, regular)
-        return podstatus.finished(pod, time, init, regular, succeeded=not any(codes))
     incomplete = [
         c["name"] for c, state in zip(pod["spec"].get("initContainers") or (), init, strict=True) if not _done(c, state)
     ]
+    if over:
+        codes = [*map(_code, init), *map(_code, regular)] if failed else map(_code, regular)
+        return podstatus.finished(pod, time, init, regular, not any(codes), incomplete if failed else ())
     unready = [state["name"] for state in (*_sidecars(pod, init), *regular) if not state["ready"]]
     return podstatus.alive(pod, time, init, regular, incomplete, unready)
 

@@ -58,12 +58,14 @@ def alive(
     return {"phase": phase, "conditions": conditions, **_containers(init, regular)} | _observed(pod)
 
 
-def finished(pod: Json, now: str, init: list[Json], regular: list[Json], succeeded: bool) -> Json:
-    """Every container has ended for good."""
+def finished(
+    pod: Json, now: str, init: list[Json], regular: list[Json], succeeded: bool, incomplete: Sequence[str] = ()
+) -> Json:
+    """Every container has ended for good; `incomplete` init containers without having done their work."""
     phase, reason = ("Succeeded", "PodCompleted") if succeeded else ("Failed", "PodFailed")
     conditions = [
         _condition(pod, "PodReadyToStartContainers", "False", now),
-        _condition(pod, "Initialized", "True", now, reason if succeeded else ""),
+        _initialized(pod, now, incomplete, reason if succeeded else ""),
         _condition(pod, "Ready", "False", now, reason),
         _condition(pod, "ContainersReady", "False", now, reason),
     ]
@@ -87,7 +89,10 @@ def killed(pod: Json, now: str, ends: Mapping[str, tuple[str, int]] = MappingPro
         state = stopped(states.get(container["name"]) or waiting(pod, container, "ContainerCreating"))
         regular.append(state if "terminated" in state["state"] else terminated(pod, container, state, now, code))
     succeeded = not any(state["state"]["terminated"]["exitCode"] for state in regular)
-    return finished(pod, now, init, regular, succeeded)
+    ended = finished(pod, now, init, regular, succeeded)
+    if debugging := status.get("ephemeralContainerStatuses"):
+        ended["ephemeralContainerStatuses"] = [stopped(state) for state in debugging]
+    return ended
 
 
 def overdue(pod: Json, now: str) -> Json:
@@ -184,9 +189,9 @@ def _condition(pod: Json, kind: str, status: str, now: str, reason: str = "", me
     return condition | _observed(pod)
 
 
-def _initialized(pod: Json, now: str, incomplete: Sequence[str]) -> Json:
+def _initialized(pod: Json, now: str, incomplete: Sequence[str], reason: str = "") -> Json:
     if not incomplete:
-        return _condition(pod, "Initialized", "True", now)
+        return _condition(pod, "Initialized", "True", now, reason)
     message = f"containers with incomplete status: [{' '.join(incomplete)}]"
     return _condition(pod, "Initialized", "False", now, "ContainersNotInitialized", message)
 

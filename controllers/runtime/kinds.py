@@ -51,6 +51,9 @@ CORE_EVENTS = Kind("", "v1", "events", "Event")
 CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
 SECRETS = Kind("", "v1", "secrets", "Secret")
 VOLUMES = Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+VOLUME_ATTRIBUTES_CLASSES = Kind(
+    "storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False
+)
 VOLUME_CLAIMS = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 CSI_NODES = Kind("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
@@ -84,6 +87,7 @@ RESOURCE_POOL_STATUS_REQUESTS = Kind(
     "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", namespaced=False
 )
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+WORKLOADS = Kind("scheduling.k8s.io", "v1alpha2", "workloads", "Workload")
 POD_GROUPS = Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
 VALIDATING_ADMISSION_POLICIES = Kind(
     "admissionregistration.k8s.io",

@@ -42,6 +42,10 @@ class Workload(ControllerComponent, ABC):
     def need(self, informer: Informer) -> Informer:
         """Work starts when this informer has synced, too."""
         self._controller.require(informer)
+        return self.follow(informer)
+
+    def follow(self, informer: Informer) -> Informer:
+        """After something of its kind was written (`wrote`), the owner waits until this informer shows it."""
         self._needed[informer.kind] = informer
         return informer
 

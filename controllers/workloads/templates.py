@@ -52,6 +52,11 @@ def revision_hash(data: Json, collisions: int | None) -> str:
     return safe_encoded(_fnv1(go_json(data).encode() + count))
 
 
+def text_hash(text: str) -> str:
+    """What stands at the end of names that are made of a text."""
+    return safe_encoded(_fnv1a(text.encode()))
+
+
 def revision_name(prefix: str, hash: str) -> str:
     """The name of an owner's revision, short enough to be one."""
     return f"{prefix.encode()[:_PREFIX].decode(errors='ignore')}-{hash}"

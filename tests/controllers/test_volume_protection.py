@@ -56,3 +56,18 @@ def test_a_volume_stays_while_it_is_bound(kube):
     assert kube.get("persistentvolume/disk")["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
     kube.delete("persistentvolumeclaim/data")
     kube.wait("persistentvolume/disk", "delete")
+
+
+def test_a_class_of_attributes_stays_while_a_claim_names_it(kube):
+    def a_class(name):
+        kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass"}
+        return {**kind, "metadata": {"name": name}, "driverName": "csi.example.com", "parameters": {"iops": "1"}}
+
+    kube.apply([a_class("free"), a_class("named")])
+    kube.apply([{**CLAIM, "spec": {**CLAIM["spec"], "volumeAttributesClassName": "named"}}])
+    for name in ("named", "free"):
+        kube.delete(f"volumeattributesclass/{name}")
+    kube.wait("volumeattributesclass/free", "delete")
+    assert kube.get("volumeattributesclass/named")["metadata"]["finalizers"] == ["kubernetes.io/vac-protection"]
+    kube.delete("persistentvolumeclaim/data")
+    kube.wait("volumeattributesclass/named", "delete")

@@ -280,3 +280,46 @@ def test_a_pod_goes_on_running_while_one_of_its_containers_cannot_be_started_aga
     assert life.at(2)["phase"] == "Running"
     assert life.state()["state"]["waiting"]["reason"] == "ErrImagePull"
     assert life.state()["lastState"]["terminated"]["exitCode"] == 1
+
+
+def test_a_pod_whose_init_container_failed_was_not_initialized() -> None:
+    life = Life(a_pod("Never", init=({"name": "a", "image": "i"}, {"name": "b", "image": "i"}), exit_code__a="1"))
+    assert (life.at(0)["phase"], life.conditions()["Initialized"]) == ("Failed", "False")
+    (said,) = [c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Initialized"]
+    assert said == "containers with incomplete status: [a b]"
+
+
+def test_an_ephemeral_container_runs_once_beside_the_others_and_ends_with_them() -> None:
+    life = Life(a_pod("Never", exit_after="9", exit_after__debug="2", exit_code__debug="1"))
+    life.at(0)
+    life.pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}, {"name": "shell", "image": "i"}]
+
+    def kinds() -> list[str]:
+        return [kind for state in life.pod["status"]["ephemeralContainerStatuses"] for kind in state["state"]]
+
+    life.at(1)
+    assert kinds() == ["running", "running"]
+    life.pod["metadata"]["annotations"] = {"kubedra.dev/exit-after": "9", "kubedra.dev/exit-after.debug": "2",
+                                           "kubedra.dev/exit-after.shell": "99"}  # fmt: skip
+    assert (life.at(4)["phase"], kinds()) == ("Running", ["terminated", "running"])
+    assert (life.at(10)["phase"], kinds()) == ("Succeeded", ["terminated", "terminated"])
+
+
+@pytest.mark.parametrize(
+    ("value", "expression", "text"),
+    [
+        ("/tmp", "$(WHERE)", "error SubPath `/tmp` must not be an absolute path"),
+        ("..", "a/$(WHERE)", "unable to provision SubPath `a/..`: must not contain '..'"),
+        ("logs", "$(WHERE)/p", None),
+    ],
+)
+def test_a_container_that_would_leave_its_volume_is_not_started(value: str, expression: str, text: str | None) -> None:
+    pod = a_pod()
+    (container,) = pod["spec"]["containers"]
+    secret = {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    container["env"] = [secret, {"name": "WHERE", "value": value}]
+    container["volumeMounts"] = [{"name": "v", "mountPath": "/v", "subPathExpr": expression}]
+    life = Life(pod)
+    assert life.at(0)["phase"] == ("Pending" if text else "Running")
+    waiting = life.state()["state"].get("waiting")
+    assert waiting == ({"reason": "CreateContainerConfigError", "message": text} if text else None)

@@ -76,7 +76,7 @@ class ProcessContainers:
             edits = edits_of(self._devices(pod, container), self._cdi)
             variables = environment(pod, container, known.lookup) | edits.env
             root = place / "containers" / name
-            furnish(pod, container, root, place / "volumes", known.lookup, edits.links)
+            furnish(pod, container, root, place / "volumes", known.lookup, edits.links, variables)
         except (OSError, DraError) as error:
             raise ContainerError("CreateContainerError", str(error)) from error
         own = {key: value for key in _INHERITED if (value := os.environ.get(key)) is not None}

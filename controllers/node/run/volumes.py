@@ -11,12 +11,23 @@ from typing import Any
 
 from controllers.node.containers import ContainerError
 from controllers.node.run.environment import Lookup, data_of, field_of, resource_of
+from controllers.node.subpaths import sub_path
 
 Json = dict[str, Any]
 
 
-def furnish(pod: Json, container: Json, root: Path, volumes: Path, lookup: Lookup, links: Mapping[str, str]) -> None:
-    """Makes the container's directory anew; `volumes` has those of the pod. Raises ContainerError, OSError."""
+def furnish(
+    pod: Json,
+    container: Json,
+    root: Path,
+    volumes: Path,
+    lookup: Lookup,
+    links: Mapping[str, str],
+    variables: Mapping[str, str],
+) -> None:
+    """Makes the container's directory anew; `volumes` has those of the pod, `variables` is the container's environment.
+    Raises ContainerError, OSError.
+    """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     sources = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
@@ -25,7 +36,7 @@ def furnish(pod: Json, container: Json, root: Path, volumes: Path, lookup: Looku
         target = _provided(pod, volume, volumes / volume["name"], lookup)
         if target is None:
             continue
-        if sub := mount.get("subPath"):
+        if sub := sub_path(mount, variables):
             target = target / sub
             if not target.exists():
                 target.mkdir(parents=True)
