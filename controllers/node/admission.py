@@ -90,7 +90,7 @@ def _wrong_system(pod: Json, node: Json) -> Refusal | None:
 
 
 def _short(pod: PodInfo, node: NodeInfo) -> Refusal | None:
-    """The first resource that does not suffice. Extended ones that the node does not list, or that devices serve, are
+    """The first resource that does not suffice. What devices serve, and extended ones that the node does not list, are
     not its business.
     """
     if "pods" in node.allocatable and len(node.pods) + 1 > node.max_pods:
@@ -98,7 +98,7 @@ def _short(pod: PodInfo, node: NodeInfo) -> Refusal | None:
     served = _served_by_devices(pod.pod)
     for name in sorted(pod.requests, key=_rank):
         wanted, used, capacity = pod.requests[name], node.requested.get(name, 0), node.allocatable.get(name, 0)
-        if is_extended(name) and (name in served or name not in node.allocatable):
+        if name in served or (is_extended(name) and name not in node.allocatable):
             continue
         if wanted > capacity - used:
             return _lacking(name, wanted, used, capacity)

@@ -89,3 +89,11 @@ def test_a_pod_that_was_resized_counts_as_it_is_now() -> None:
     larger["metadata"]["generation"] = 2
     assert room.take(larger, node) is None
     assert room.take(a_pod(requests={"cpu": "1"}), node) is not None
+
+
+def test_what_devices_serve_is_not_asked_of_the_node() -> None:
+    name = "deviceclass.resource.kubernetes.io/gpu"
+    mapping = {"containerName": "c", "resourceName": name, "requestName": "r"}
+    served = {"extendedResourceClaimStatus": {"resourceClaimName": "claim", "requestMappings": [mapping]}}
+    assert Room().take(a_pod(requests={name: "1"}, status=served), a_node("worker")) is None
+    assert Room().take(a_pod(requests={name: "1"}), a_node("worker")) is not None
