@@ -145,6 +145,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "ServiceAccountTokenPodNodeInfo": _gate("29:a- 30:b+ 32:gL"),
     "ServiceCIDRStatusFieldWiping": _gate("0:g- 36:d+"),
     "ShardedListAndWatch": _gate("36:a-"),
+    "StorageCapacityScoring": _gate("33:a-"),
     "StrictIPCIDRValidation": _gate("33:a- 36:b+"),
     "SupplementalGroupsPolicy": _gate("31:a- 33:b+ 35:gL"),
     "TokenRequestServiceAccountUIDValidation": _gate("34:b+"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector, PreferredTerms
 from controllers.scheduler.configuration import (
@@ -17,6 +17,7 @@ from controllers.scheduler.configuration import (
     number,
     one_of,
 )
+from controllers.scheduler.scores import Shape
 
 Json = dict[str, Any]
 Resources = tuple[tuple[str, int], ...]
@@ -32,6 +33,8 @@ class Arguments:
     binding_timeout: timedelta = timedelta(seconds=600)
     volume_timeout: timedelta = timedelta(seconds=600)
     """For volumes to be made and bound."""
+    volume_shape: Shape = ()
+    """Scores by how much of the room for volumes the pod's would take; () for none."""
     candidates_percentage: int = 10
     candidates_at_least: int = 100
     hard_affinity_weight: int = 1
@@ -39,8 +42,8 @@ class Arguments:
     spread: tuple[Json, ...] | None = None
     """Constraints of pods without any; None: those of the system."""
     prefers_full_nodes: bool = False
-    shape: tuple[tuple[int, int], ...] = ()
-    """Scores (0 to 100) by how much of a resource is in use (percent): RequestedToCapacityRatio; () for none."""
+    shape: Shape = ()
+    """By how much of a resource is in use: RequestedToCapacityRatio; () for none."""
     scored: Resources = CPU_AND_MEMORY
     balanced: tuple[str, ...] = ("cpu", "memory")
     """Resources that are to be used alike."""
@@ -51,6 +54,8 @@ class Arguments:
 
 
 DEFAULTS = Arguments()
+STORAGE_SCORES: Final = "StorageCapacityScoring"
+_EMPTY_FIRST: Final = ((0, 100), (100, 0))
 
 
 def read_arguments(settings: ProfileSettings, enabled: Callable[[str], bool]) -> Arguments:
@@ -58,6 +63,8 @@ def read_arguments(settings: ProfileSettings, enabled: Callable[[str], bool]) ->
     found = Arguments()
     if not enabled("DRASchedulerFilterTimeout"):
         found = replace(found, filter_timeout=None)
+    if enabled(STORAGE_SCORES):
+        found = replace(found, volume_shape=_EMPTY_FIRST)
     for plugin, args in settings.args.items():
         where = f"profile {settings.name}: {plugin}Args"
         reader = _READERS.get(plugin)
@@ -154,7 +161,7 @@ def _fit(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> 
     )
 
 
-def _shape(ratio: Json, where: str) -> tuple[tuple[int, int], ...]:
+def _shape(ratio: Json, where: str) -> Shape:
     """Utilizations, growing, with their scores in hundredths: a point of the configuration is worth ten."""
     points: list[tuple[int, int]] = []
     for position, item in enumerate(items(ratio, "shape", where)):
@@ -197,9 +204,14 @@ def _node_affinity(found: Arguments, args: Json, where: str, _: Callable[[str], 
     return replace(found, added_affinity=added or None)
 
 
-def _volume_binding(found: Arguments, args: Json, where: str, _: Callable[[str], bool]) -> Arguments:
-    fields(args, where, {"bindTimeoutSeconds"})
-    return replace(found, volume_timeout=timedelta(seconds=number(args, "bindTimeoutSeconds", where, 600)))
+def _volume_binding(found: Arguments, args: Json, where: str, enabled: Callable[[str], bool]) -> Arguments:
+    fields(args, where, {"bindTimeoutSeconds", "shape"})
+    found = replace(found, volume_timeout=timedelta(seconds=number(args, "bindTimeoutSeconds", where, 600)))
+    if args.get("shape") is None:
+        return found
+    if not enabled(STORAGE_SCORES):
+        raise ConfigurationError(f"{where}.shape: the gate {STORAGE_SCORES} is off")
+    return replace(found, volume_shape=_shape(args, where))
 
 
 _READERS: dict[str, Callable[[Arguments, Json, str, Callable[[str], bool]], Arguments]] = {

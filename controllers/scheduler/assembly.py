@@ -33,11 +33,11 @@ from controllers.scheduler.plugins import Parts, default_plugins
 from controllers.scheduler.plugins.dynamicresources import ClaimBinding
 from controllers.scheduler.plugins.preemption import NAME as PREEMPTION
 from controllers.scheduler.plugins.preemption import Preemption
-from controllers.scheduler.plugins.volumebinding import VolumeWriter
 from controllers.scheduler.podwrites import PodWriter
 from controllers.scheduler.profiles import Profile, arrange
 from controllers.scheduler.reach import DeviceReach
 from controllers.scheduler.volumes import VolumeCache
+from controllers.scheduler.volumewrites import VolumeWriter
 from controllers.scheduler.workloads import Workloads
 
 Json = dict[str, Any]

@@ -27,6 +27,7 @@ from tests.scheduler.groupverdicts import played_groups, same_groups
 from tests.scheduler.situationkinds import KINDS
 from tests.scheduler.situations import Situation, devices_and_resources, neighbours, spread_by_default
 from tests.scheduler.verdicts import Verdicts, played, record, same
+from tests.scheduler.volumesituations import volumes_and_claims
 from tests.support.patience import ended
 from tests.support.wire import Child
 
@@ -93,10 +94,12 @@ async def client_of(kubeconfig: Path) -> AsyncIterator[Client]:
         await client.close()
 
 
-async def compare(directory: Path, situations: list[Situation], configuration: Json | None = None) -> list[Verdicts]:
+async def compare(
+    directory: Path, situations: list[Situation], configuration: Json | None = None, gates: str = ""
+) -> list[Verdicts]:
     """Those of kube-scheduler, once ours are seen to be the same."""
     compared, recorded = 0, []
-    async with ours(directory, configuration) as mine, theirs(directory, configuration) as real:
+    async with ours(directory, configuration, gates) as mine, theirs(directory, configuration, gates) as real:
         for number, situation in enumerate(situations):
             found, expected = await asyncio.gather(played(mine, situation), played(real, situation))
             for client in (mine, real):
@@ -113,6 +116,11 @@ def test_both_schedulers_say_and_do_the_same(kind: Callable[[random.Random], Sit
     recorded = asyncio.run(compare(tmp_path, [kind(random.Random(seed)) for seed in range(ROUNDS)]))
     if os.environ.get("KUBEDRA_RECORD_VERDICTS"):
         record(kind, recorded)
+
+
+def test_both_schedulers_score_the_room_for_volumes(tmp_path: Path) -> None:
+    situations = [volumes_and_claims(random.Random(seed)) for seed in range(ROUNDS)]
+    asyncio.run(compare(tmp_path, situations, gates="StorageCapacityScoring=true"))
 
 
 def test_both_schedulers_ask_an_extender(tmp_path: Path) -> None:

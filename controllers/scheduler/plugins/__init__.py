@@ -26,10 +26,11 @@ from controllers.scheduler.plugins.placement import (
 from controllers.scheduler.plugins.preemption import Preemption, default_preemption
 from controllers.scheduler.plugins.resources import balanced_allocation, image_locality, node_resources_fit
 from controllers.scheduler.plugins.spread import pod_topology_spread
-from controllers.scheduler.plugins.volumebinding import VolumeBinding, VolumeWriter, volume_binding
+from controllers.scheduler.plugins.volumebinding import VolumeBinding, volume_binding
 from controllers.scheduler.plugins.volumes import node_volume_limits, volume_restrictions, volume_zone
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.volumes import VolumeCache
+from controllers.scheduler.volumewrites import VolumeWriter
 
 SCHEDULING_GATES = Plugin(
     name="SchedulingGates",
@@ -73,6 +74,7 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         volume_binding(
             VolumeBinding(parts.volumes, attributes=enabled("VolumeAttributesClass")),
             parts.volume_writer,
+            parts.arguments.volume_shape,
         ),
         volume_zone(parts.volumes),
         pod_topology_spread(parts.cache, parts.default_selector, parts.arguments.spread),

@@ -13,7 +13,7 @@ from controllers.scheduler.extended import IMPLICIT_PREFIX, ClassNames
 from controllers.scheduler.framework import SKIP, Plugin, PodField, Reads, node_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.scores import MAX_SCORE
+from controllers.scheduler.scores import MAX_SCORE, on_line
 from controllers.scheduler.status import Code, Rejection
 
 Json = dict[str, Any]
@@ -149,7 +149,7 @@ def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
             used, capacity = _used(pod, node, name)
             if not capacity:
                 continue
-            found = _on_line(arguments.shape, min(used, capacity) * 100 // capacity)
+            found = on_line(arguments.shape, min(used, capacity) * 100 // capacity)
             if found > 0:
                 total += weight * found
                 weights += weight
@@ -157,20 +157,6 @@ def _by_shape(arguments: Arguments) -> Callable[[PodInfo, Any, NodeInfo], int]:
         return (2 * total + weights) // (2 * weights) if weights else 0
 
     return score
-
-
-def _on_line(shape: tuple[tuple[int, int], ...], used: int) -> int:
-    """The score at a utilization, on the line through the points."""
-    before = shape[0]
-    for point in shape:
-        if used <= point[0]:
-            if point is before:
-                return point[1]
-            rise = (point[1] - before[1]) * (used - before[0])
-            # Divided towards zero.
-            return before[1] + int(rise / (point[0] - before[0]))
-        before = point
-    return shape[-1][1]
 
 
 def _used(pod: PodInfo, node: NodeInfo, name: str) -> tuple[int, int]:

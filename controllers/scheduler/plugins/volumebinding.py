@@ -10,24 +10,20 @@ Facts: Kubernetes 1.36, plugin volumebinding.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.nodeselector import InvalidNodeSelector
 from apiserver.api.quantity import Quantity
 from apiserver.api.selectors import SelectorError, from_object
-from apiserver.api.status import StatusError
-from controllers.runtime.client import Client
-from controllers.runtime.kinds import VOLUME_CLAIMS, VOLUMES, key_of
-from controllers.runtime.transport import TransportError
+from controllers.runtime.kinds import key_of
 from controllers.scheduler.events import ClusterEvent, Event, Hints
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, Skip
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.plugins.volumes import READS_VOLUMES, names_claim, not_found
 from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.scores import Shape, on_line
 from controllers.scheduler.status import Rejection
 from controllers.scheduler.volumes import VolumeCache
 from controllers.volumes import (
@@ -44,8 +40,12 @@ from controllers.volumes import (
     not_for_pod,
     reaches,
     requested,
+    storage,
     waits,
 )
+
+if TYPE_CHECKING:
+    from controllers.scheduler.volumewrites import VolumeWriter
 
 Json = dict[str, Any]
 NAME: Final = "VolumeBinding"
@@ -54,7 +54,6 @@ NO_VOLUME = Rejection(NAME, ("node(s) didn't find available persistent volumes t
 NO_SPACE = Rejection(NAME, ("node(s) did not have enough free storage",))
 LOST = Rejection(NAME, ("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",))
 UNBOUND = Rejection(NAME, ("pod has unbound immediate PersistentVolumeClaims",))
-BIND_TIMEOUT: Final = timedelta(seconds=600)
 
 
 @dataclass(slots=True)
@@ -65,6 +64,8 @@ class Found:
     """Volumes with their claims."""
     provisions: list[Json] = field(default_factory=list)
     """Claims whose volumes are to be made."""
+    rooms: dict[str, int] = field(default_factory=dict)
+    """Of those for whose class there is a limit: the bytes that there are, by the key of the claim."""
 
 
 @dataclass(slots=True)
@@ -126,7 +127,7 @@ class VolumeBinding:
             volume = self._volumes.volumes.get(claim["spec"]["volumeName"])
             if volume is None:
                 return LOST
-            if not _reaches(volume, node):
+            if not volume_reaches(volume, node):
                 return OUT_OF_REACH
         return None
 
@@ -147,7 +148,7 @@ class VolumeBinding:
                 taken.add(volume["metadata"]["name"])
                 found.bindings.append((volume, claim))
         for claim in to_make:
-            if (refused := self._cannot_make(claim, node)) is not None:
+            if (refused := self._cannot_make(claim, node, found)) is not None:
                 return refused
         found.provisions = to_make
         return None
@@ -159,7 +160,7 @@ class VolumeBinding:
         except VolumeError as error:
             raise PluginError(str(error)) from error
 
-    def _cannot_make(self, claim: Json, node: NodeInfo) -> Rejection | None:
+    def _cannot_make(self, claim: Json, node: NodeInfo, found: Found) -> Rejection | None:
         name = class_name(claim)
         storage_class = self._volumes.storage_class(name)
         if storage_class is None:
@@ -177,6 +178,7 @@ class VolumeBinding:
             limit = room(capacity)
             enough = limit is not None and limit.compare(size) >= 0
             if enough and capacity.get("storageClassName") == name and _has_access(capacity, node):
+                found.rooms[key_of(claim)] = storage({"storage": capacity.get("capacity") or "0"}).value()
                 return None
         return NO_SPACE
 
@@ -232,7 +234,8 @@ def _unusable(pod: PodInfo, claim: Json, made_for_pod: bool) -> str:
     return (not_for_pod(pod.pod, claim) or "") if made_for_pod else ""
 
 
-def _reaches(volume: Json, node: Json) -> bool:
+def volume_reaches(volume: Json, node: Json) -> bool:
+    """Whether the node affinity of a volume lets it be used on the node."""
     try:
         return reaches(volume, node)
     except InvalidNodeSelector:
@@ -255,100 +258,10 @@ def _has_access(capacity: Json, node: NodeInfo) -> bool:
         return False
 
 
-class VolumeWriter:
-    """The writes of one scheduler. `pods` and `nodes` say what there still is, by key."""
-
-    def __init__(
-        self,
-        client: Client,
-        volumes: VolumeCache,
-        pods: Callable[[str], Json | None],
-        nodes: Callable[[str], Json | None],
-        timeout: timedelta = BIND_TIMEOUT,
-    ) -> None:
-        self._client, self._volumes, self._timeout = client, volumes, timeout
-        self._pods, self._nodes = pods, nodes
-
-    async def pre_bind(self, pod: PodInfo, state: VolumeState, node: str) -> None:
-        """Writes what was chosen and waits until all of it is bound. Raises PluginError."""
-        chosen = state.chosen
-        if chosen is None:
-            return
-        try:
-            for position, (volume, claim) in enumerate(chosen.bindings):
-                chosen.bindings[position] = await self._client.update(VOLUMES, volume), claim
-            for position, claim in enumerate(chosen.provisions):
-                chosen.provisions[position] = await self._client.update(VOLUME_CLAIMS, claim)
-        except (StatusError, TransportError) as error:
-            raise PluginError(str(error)) from error
-        try:
-            async with asyncio.timeout(self._timeout.total_seconds()):
-                while not self._is_bound(pod, chosen, node):
-                    await self._volumes.change()
-        except TimeoutError as error:
-            raise PluginError("binding volumes: context deadline exceeded") from error
-
-    def _is_bound(self, pod: PodInfo, chosen: Found, node: str) -> bool:
-        """Whether all is bound. Raises PluginError for what will not be any more."""
-        raw = self._nodes(node)
-        if raw is None:
-            raise PluginError(f'binding volumes: failed to get node "{node}": node "{node}" not found')
-        if self._pods(pod.key) is None:
-            raise PluginError(f'binding volumes: pod does not exist any more: pod "{pod.name}" not found')
-        everything = True
-        for volume, claim in chosen.bindings:
-            everything &= self._volume_is_bound(volume, claim, raw)
-        for claim in chosen.provisions:
-            everything &= self._claim_is_bound(claim, raw)
-        return everything
-
-    def _volume_is_bound(self, written: Json, claim: Json, node: Json) -> bool:
-        volume = self._volumes.volumes.informer.get(key_of(written))
-        newest = self._volumes.claims.informer.get(key_of(claim))
-        if volume is None or newest is None:
-            gone = key_of(written) if volume is None else key_of(claim)
-            raise PluginError(f'binding volumes: failed to check binding: "{gone}" not found')
-        if _version(volume) < _version(written):
-            return False
-        _check_reach(volume, node)
-        if not (volume["spec"].get("claimRef") or {}).get("uid"):
-            raise PluginError(f'binding volumes: ClaimRef got reset for pv "{volume["metadata"]["name"]}"')
-        return is_fully_bound(newest)
-
-    def _claim_is_bound(self, written: Json, node: Json) -> bool:
-        claim = self._volumes.claims.informer.get(key_of(written))
-        if claim is None:
-            raise PluginError(f'binding volumes: failed to check provisioning pvc: "{key_of(written)}" not found')
-        if _version(claim) < _version(written):
-            return False
-        name = claim["metadata"]["name"]
-        if annotations_of(claim).get(SELECTED_NODE) != node["metadata"]["name"]:
-            # The provisioner could not, and says so by taking the annotation off.
-            raise PluginError(f'binding volumes: provisioning failed for PVC "{name}"')
-        if volume_name := claim["spec"].get("volumeName"):
-            volume = self._volumes.volumes.informer.get(volume_name)
-            if volume is None:
-                return False
-            _check_reach(volume, node)
-        return is_fully_bound(claim)
-
-
-def _check_reach(volume: Json, node: Json) -> None:
-    if not _reaches(volume, node):
-        names = volume["metadata"]["name"], node["metadata"]["name"]
-        raise PluginError(
-            'binding volumes: pv "{}" node affinity doesn\'t match node "{}": no matching NodeSelectorTerms'.format(
-                *names
-            )
-        )
-
-
-def _version(obj: Json) -> int:
-    return int(obj["metadata"]["resourceVersion"])
-
-
-def volume_binding(decisions: VolumeBinding, writer: VolumeWriter | None = None) -> Plugin:
-    """The plugin; without `writer` it decides and writes nothing."""
+def volume_binding(decisions: VolumeBinding, writer: VolumeWriter | None = None, shape: Shape = ()) -> Plugin:
+    """The plugin; without `writer` it decides and writes nothing. `shape`: how nodes are scored by the room that they
+    have for volumes; () for not at all.
+    """
 
     async def unreserve(_: PodInfo, state: VolumeState) -> None:
         decisions.unreserve(state)
@@ -363,8 +276,37 @@ def volume_binding(decisions: VolumeBinding, writer: VolumeWriter | None = None)
         revert=decisions.unreserve,
         pre_bind=writer.pre_bind if writer is not None else None,
         writes=lambda state: state.chosen is not None,
+        pre_score=(lambda _, state: SKIP if state is None else state) if shape else None,
+        score=room_score(shape) if shape else None,
         hints=_HINTS,
     )
+
+
+def room_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], int]:
+    """What the shape says of how much of the room for volumes of a class the claims would take: the mean of all
+    classes, of volumes that there are or, where none is bound, of those to be made (gate StorageCapacityScoring).
+    """
+
+    def score(_: PodInfo, state: VolumeState, node: NodeInfo) -> int:
+        found = state.found.get(node.name)
+        classes: dict[str, list[int]] = {}
+        for volume, claim in found.bindings if found is not None else ():
+            amounts = classes.setdefault(class_name(volume), [0, 0])
+            amounts[0] += requested(claim).value()
+            amounts[1] += storage(volume["spec"].get("capacity")).value()
+        if found is not None and not found.bindings:
+            for claim in found.provisions:
+                if key_of(claim) in found.rooms:
+                    amounts = classes.setdefault(class_name(claim), [0, 0])
+                    amounts[0] += requested(claim).value()
+                    amounts[1] = found.rooms[key_of(claim)]
+        total = sum(
+            on_line(shape, 100 if not room or wanted > room else wanted * 100 // room)
+            for wanted, room in classes.values()
+        )
+        return (2 * total + len(classes)) // (2 * len(classes)) if classes else 0
+
+    return score
 
 
 def _topologies_differ(_: PodInfo, event: Event) -> bool:

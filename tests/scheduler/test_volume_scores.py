@@ -1,0 +1,63 @@
+"""Nodes are scored by the room that they have for the volumes of a pod (gate StorageCapacityScoring)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.runtime.kinds import STORAGE_CAPACITIES, key_of
+from controllers.scheduler.arguments import read_arguments
+from controllers.scheduler.configuration import ConfigurationError, ProfileSettings
+from controllers.scheduler.scores import on_line
+from tests.controllers.test_explain import meta, of_pod, world
+from tests.controllers.test_explain_reasons import mounting, node, storage_class, volume, volume_claim
+
+Json = dict[str, Any]
+GATE = {"StorageCapacityScoring": True}
+
+
+def capacity(on: str, room: str) -> Json:
+    topology = {"matchLabels": {"kubernetes.io/hostname": on}}
+    return {"metadata": meta(on, "ns"), "storageClassName": "local", "nodeTopology": topology, "capacity": room}
+
+
+def best(gates: dict[str, bool], small: str, large: str, **objects: list[Json]) -> str:
+    """Where a pod goes with a claim on 10Gi that waits."""
+    made = world(
+        gates,
+        nodes=[node(small, "a"), node(large, "b")],
+        storage_classes=[storage_class(provisioner="csi")],
+        csi_drivers=[{"metadata": meta("csi"), "spec": {"storageCapacity": True}}],
+        volume_claims=[volume_claim()],
+        pods=[mounting()],
+        **objects,
+    )
+    for on, room in ((small, "11Gi"), (large, "100Gi")):
+        made.set(STORAGE_CAPACITIES, key_of(capacity(on, room)), capacity(on, room))
+    text: str = of_pod(made)["text"]
+    return text.removeprefix("best on ")
+
+
+@pytest.mark.parametrize(("small", "large"), [("n1", "n2"), ("n2", "n1")])
+def test_where_more_room_is_left_is_better_and_without_the_gate_all_are_alike(small: str, large: str) -> None:
+    assert best(GATE, small, large) == large
+    assert best({}, small, large) == small
+
+
+@pytest.mark.parametrize(("small", "large"), [("n1", "n2"), ("n2", "n1")])
+def test_of_volumes_that_there_are_the_larger_is_better(small: str, large: str) -> None:
+    volumes = [volume("s", "10Gi", zone="a"), volume("l", "90Gi", zone="b")]
+    assert best(GATE, small, large, volumes=volumes) == large
+
+
+def test_the_shape_is_an_argument_where_the_gate_is_on() -> None:
+    args = {"VolumeBinding": {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}}
+    settings = ProfileSettings(args=args)
+    found = read_arguments(settings, lambda name: name in GATE)
+    assert (
+        on_line(found.volume_shape, 20),
+        on_line(read_arguments(ProfileSettings(), lambda _: True).volume_shape, 20),
+    ) == (20, 80)
+    with pytest.raises(ConfigurationError, match=r"VolumeBindingArgs\.shape: the gate StorageCapacityScoring is off"):
+        read_arguments(settings, lambda _: False)
