@@ -62,7 +62,7 @@ def request_info(method: str, path: str, query: str = "") -> RequestInfo:
         at = 3
     else:
         return RequestInfo(method.lower())
-    if not parts[at]:
+    if not parts[at] or not parts[2]:
         return RequestInfo(method.lower())
     if "%" in path:
         parts = [unquote(part) for part in parts]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apiserver.admission.requests import Place
-from apiserver.api.codec import DecodeError, decode, go_kind
+from apiserver.api.codec import DecodeError, decode
+from apiserver.api.gojson import go_kind
 
 if TYPE_CHECKING:
     from apiserver.registry.admission import Attributes

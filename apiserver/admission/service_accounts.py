@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
+from apiserver.api.status import StatusError
 from apiserver.authorization.references import secret_names
 from apiserver.registry.admission import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
@@ -149,7 +150,9 @@ def _limit(attributes: Attributes, spec: Json, account: Json, *, debugged: bool)
     )
     for what, secret in used:
         if secret not in known:
-            raise forbidden(attributes, f'{what}secret.secretName="{secret}" {whose} secret')
+            text = f'{what}secret.secretName="{secret}" {whose} secret'
+            # (Of an ephemeral container upstream says no more than what is wrong.)
+            raise StatusError(500, "", text) if debugged else forbidden(attributes, text)
     pulled = {ref.get("name", "") for ref in account.get("imagePullSecrets") or ()}
     for index, ref in enumerate(() if debugged else spec.get("imagePullSecrets") or ()):
         if ref.get("name", "") not in pulled:

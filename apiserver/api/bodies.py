@@ -6,9 +6,10 @@ from typing import Any
 
 import orjson
 
+from apiserver.api.gojson import syntax_error, unmarshal_error
 from apiserver.api.nesting import MAX_DEPTH, Cut, bounded, may_be_deep
 
-__all__ = ["Body", "DecodeError", "go_kind", "interpret", "loads"]
+__all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads"]
 
 
 class DecodeError(ValueError):
@@ -76,7 +77,6 @@ def _deep_json(body: bytes) -> Body | None:
 
 def _loads_carefully(body: bytes) -> Body:
     """A body that is deep, or no JSON, or what only Go takes for it. Raises DecodeError."""
-    from apiserver.api.gojson import syntax_error
     from apiserver.api.strictness import plain_value
 
     cut, value = None, None
@@ -97,35 +97,21 @@ def _loads_carefully(body: bytes) -> Body:
 
 def interpret(body: Body) -> tuple[str, str]:
     """apiVersion and kind that a body claims, "" where it does not. Raises DecodeError."""
-    value = body.value
-    if value is None:
-        return "", ""
+    return ("", "") if body.value is None else claimed_kind(body.value)
+
+
+def claimed_kind(value: Any) -> tuple[str, str]:
+    """apiVersion and kind that a JSON value claims, "" where it does not. Raises DecodeError."""
     if not isinstance(value, dict):
         shape = (
             'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
         )
-        raise DecodeError(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into Go value of"
-            f" type {shape}"
-        )
+        raise DecodeError(f"couldn't get version/kind; json parse error: {unmarshal_error(value, shape)}")
     found = []
     for name in ("apiVersion", "kind"):
         item = value.get(name)
         if item is not None and type(item) is not str:
-            raise DecodeError(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(item)} into Go struct"
-                f" field .{name} of type string"
-            )
+            wrong = unmarshal_error(item, "string", f".{name}")
+            raise DecodeError(f"couldn't get version/kind; json parse error: {wrong}")
         found.append(item or "")
     return found[0], found[1]
-
-
-def go_kind(value: Any) -> str:
-    """What Go calls a JSON value in type errors."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, dict):
-        return "object"
-    return "array" if isinstance(value, list) else "number"

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.bodies import Body, DecodeError, go_kind, interpret, loads
-from apiserver.api.gojson import Pairs, RawObject, parse_with_spans
+from apiserver.api.bodies import Body, DecodeError, interpret, loads
+from apiserver.api.gojson import Pairs, RawObject, go_kind, parse_with_spans
 from apiserver.api.nesting import MARK, Cut, dumps, dumps_folded, fold
 from apiserver.api.scalars import READERS, Odd, Reader, read_string
 from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type

@@ -14,7 +14,16 @@ from typing import Any, Final
 
 from apiserver.api.nesting import MAX_DEPTH, dumps
 
-__all__ = ["Literal", "Pairs", "RawObject", "base64_error", "parse_with_spans", "syntax_error"]
+__all__ = [
+    "Literal",
+    "Pairs",
+    "RawObject",
+    "base64_error",
+    "go_kind",
+    "parse_with_spans",
+    "syntax_error",
+    "unmarshal_error",
+]
 
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 _DIGITS: Final = frozenset(b"0123456789")
@@ -272,6 +281,23 @@ def _quoted(char: int) -> str:
         return f"'\\{escapes[char]}'"
     text = chr(char)
     return f"'{text}'" if text.isprintable() else f"'\\x{char:02x}'" if char < 0x80 else f"'\\u{char:04x}'"
+
+
+def go_kind(value: Any) -> str:
+    """What Go calls a JSON value in type errors."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"
+
+
+def unmarshal_error(value: Any, go_type: str, field: str = "") -> str:
+    """What Go's encoding/json says of a JSON value that a type cannot hold; `field` is STRUCT.NAME, if it is one."""
+    place = f"Go struct field {field}" if field else "Go value"
+    return f"json: cannot unmarshal {go_kind(value)} into {place} of type {go_type}"
 
 
 def syntax_error(body: bytes) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.codec import DecodeError, go_kind
+from apiserver.api.codec import DecodeError
 from apiserver.api.fielderrors import go_quote
-from apiserver.api.gojson import Literal, Pairs, RawObject, base64_error, parse_with_spans
+from apiserver.api.gojson import Literal, Pairs, RawObject, base64_error, go_kind, parse_with_spans
 from apiserver.api.quantity import Quantity
 from apiserver.api.scalars import canonical_quantity
 from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, go_name

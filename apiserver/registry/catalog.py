@@ -146,7 +146,7 @@ class Catalog:
         key = (resource.group, resource.plural)
         self._versions[key] = versions
         registry.kinds.add(resource)
-        forms = forms_of(sharing, self._is_in_use)
+        forms = forms_of((resource,), self._is_in_use)
         registry.stores[key] = Store(registry, resource, registry.cache[resource.prefix()], forms, sharing[0].group)
 
     def _is_in_use(self, resource: Resource, version: Version) -> bool:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api.fielderrors import FieldError
+from apiserver.registry.metadata import validate_metadata
 
 if TYPE_CHECKING:
     from apiserver.registry.body.options import DeleteOptions
@@ -50,6 +51,12 @@ class Strategy:
     checks_finalizer_names: bool = True
     #: the kind's update validation looks at the whole metadata once more (each finding is then a cause twice).
     revalidates_metadata: bool = True
+    #: the kind's update validation compares metadata with the stored one, as the generic rules have done.
+    compares_metadata: bool = True
+    #: the kind's validation of status updates looks at metadata.
+    checks_status_metadata: bool = True
+    #: metadata.generateName must be the beginning of a name by the kind's own rule; else the generated name alone.
+    checks_generate_name: bool = True
     #: what a DELETE without propagation policy does with dependents: "background", "orphan", or "unsupported" (no
     #: finalizers at all).
     garbage_collection: str = "background"
@@ -59,6 +66,13 @@ class Strategy:
     def name_rule_of(self, ctx: Context) -> str:
         """The rule for new names, where a feature gate changes it."""
         return self.name_rule
+
+    def validate_metadata(self, ctx: Context, metadata: Json, namespaced: bool) -> list[FieldError]:
+        """What the kind itself says of the metadata of an object, new or changed."""
+        if not self.checks_generate_name and "generateName" in metadata:
+            metadata = {name: value for name, value in metadata.items() if name != "generateName"}
+        rule = self.name_rule_of(ctx)
+        return validate_metadata(metadata, namespaced, rule, kind_rules=self.checks_finalizer_names)
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None: ...
 

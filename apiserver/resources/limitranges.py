@@ -142,6 +142,14 @@ def _ratio(ratio: Quantity, least: Quantity, most: Quantity) -> str:
 
 
 class LimitRangeStrategy(Strategy):
+    compares_metadata = False
+
+    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
+        """One without a name is named by a UUID: its own."""
+        metadata = obj["metadata"]
+        if not metadata.get("name"):
+            metadata["name"] = metadata["uid"]
+
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors: list[FieldError] = []
         seen: set[str] = set()

@@ -11,6 +11,7 @@ from apiserver.api.fielderrors import (
     Path,
     duplicate,
     go_quote,
+    internal,
     invalid,
 )
 from apiserver.api.names import NamePattern, label_value
@@ -118,6 +119,11 @@ def _declared_features(features: list[str]) -> list[FieldError]:
 def _pod_cidrs(cidrs: list[str]) -> list[FieldError]:
     path = _SPEC / "podCIDRs"
     errors = [error for index, cidr in enumerate(cidrs) for error in legacy_cidr(path[index], cidr)]
+    wrong = next(((index, cidr) for index, cidr in enumerate(cidrs) if cidr_family(cidr) == 0), None)
+    if len(cidrs) > 1 and wrong is not None:
+        unparsed = f"invalid CIDR[{wrong[0]}]: <nil> (invalid CIDR address: {wrong[1]})"
+        detail = f"invalid PodCIDRs. failed to check with dual stack with error:{unparsed}"
+        errors.append(internal(path, detail))
     if len(cidrs) > 1 and (len(cidrs) > 2 or {cidr_family(cidr) for cidr in cidrs} != {4, 6}):
         errors.append(invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
     return errors

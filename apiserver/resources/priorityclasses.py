@@ -52,6 +52,8 @@ RULES.set(PriorityClass, by_rules=("value", "preemptionPolicy"))
 
 
 class PriorityClassStrategy(Strategy):
+    revalidates_metadata = False
+
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
 

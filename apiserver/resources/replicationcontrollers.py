@@ -45,16 +45,21 @@ RULES.set(
 RULES.set(ReplicationControllerSpec, "minReadySeconds", "selector", "replicas", by_rules=("template",))
 
 
+def _default_labels(obj: Json) -> None:
+    """Those of the template, unless it has its own."""
+    template, metadata = obj["spec"].get("template"), obj["metadata"]
+    if template is not None and template["metadata"].get("labels") and not metadata.get("labels"):
+        metadata["labels"] = dict(template["metadata"]["labels"])
+
+
 def default(obj: Json, now: datetime) -> None:
     """What nobody said about the controller, its template's labels say."""
-    spec, metadata = obj["spec"], obj["metadata"]
+    spec = obj["spec"]
     template = spec.get("template")
     labels = template["metadata"].get("labels") if template is not None else None
-    if labels:
-        if not spec.get("selector"):
-            spec["selector"] = dict(labels)
-        if not metadata.get("labels"):
-            metadata["labels"] = dict(labels)
+    if labels and not spec.get("selector"):
+        spec["selector"] = dict(labels)
+    _default_labels(obj)
     if template is not None:
         default_template(template)
 
@@ -93,6 +98,8 @@ def _warnings(obj: Json) -> list[str]:
 
 
 class ReplicationControllerStrategy(Strategy):
+    checks_generate_name = False
+    revalidates_metadata = False
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
     garbage_collection = "orphan"
@@ -109,6 +116,7 @@ class ReplicationControllerStrategy(Strategy):
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]
+        _default_labels(obj)  # of what was stored, which has defaults as soon as it is read
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]

@@ -53,6 +53,8 @@ RULES.set(RuntimeClass, by_rules=("handler", "scheduling"))
 
 
 class RuntimeClassStrategy(Strategy):
+    checks_finalizer_names = False
+
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors = RULES.of(RuntimeClass).at(Path(), obj).field("handler")
         if obj.get("overhead") is not None:
@@ -83,5 +85,5 @@ RUNTIME_CLASSES: Final = Resource(
     versions=(Version(name="v1", schema=RuntimeClass, default=default),),
     strategy=RuntimeClassStrategy(), storage_prefix="runtimeclasses",
     columns=name_and_age(Column(name="Handler", cell=_handler, description="What the node's runtime calls it.")),
-    unconditional_update=False,
+    unconditional_update=False, create_on_update=True,
 )  # fmt: skip

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from apiserver.api.fielderrors import FieldError, Path, invalid, required
+from apiserver.api.fielderrors import FieldError, Path, go_quote, invalid, required
 from apiserver.api.names import dns1035_label, dns_subdomain
 
 __all__ = ["client_errors", "review_version_errors"]
@@ -27,8 +28,11 @@ def _address(url: str, at: Path) -> list[FieldError]:
     form = "; desired format: https://host[/path]"
     try:
         parts = urlsplit(url)
+        problem = _no_scheme(url)
     except ValueError as error:
-        return [required(at, f"url must be a valid URL: {error}{form}")]
+        problem = str(error)
+    if problem:
+        return [required(at, f"url must be a valid URL: parse {go_quote(url)}: {problem}{form}")]
     errors: list[FieldError] = []
     if parts.scheme != "https":
         errors.append(invalid(at, parts.scheme, f"'https' is the only allowed URL scheme{form}"))
@@ -44,24 +48,34 @@ def _address(url: str, at: Path) -> list[FieldError]:
     return errors
 
 
+def _no_scheme(url: str) -> str:
+    """What Go finds wrong with a colon that ends no scheme; "" if nothing is."""
+    if url.startswith(":"):
+        return "missing protocol scheme"
+    first = url.partition("/")[0]
+    if ":" in first and re.match("[A-Za-z][-+.A-Za-z0-9]*:", first) is None:
+        return "first path segment in URL cannot contain colon"
+    return ""
+
+
 def _service(service: Json, at: Path) -> list[FieldError]:
+    """(Upstream takes one for the other: a missing name is reported as the namespace, and the other way round.)"""
     errors: list[FieldError] = []
-    if not service.get("name"):
-        errors.append(required(at / "name"))
     if not service.get("namespace"):
+        errors.append(required(at / "name"))
+    if not service.get("name"):
         errors.append(required(at / "namespace"))
     port = service.get("port", 443)
     if not 1 <= port <= 65535:
         errors.append(invalid(at / "port", port, "port is not valid: must be between 1 and 65535, inclusive"))
     path = service.get("path")
-    if path in (None, "", "/"):
+    if not path or path == "/":
         return errors
+    if path == "//":
+        return [*errors, invalid(at / "path", path, "segment[0] may not be empty")]
     if not path.startswith("/"):
         errors.append(invalid(at / "path", path, "must start with a '/'"))
-    steps = path[1:].split("/")
-    if steps and not steps[-1]:
-        steps = steps[:-1]
-    for index, step in enumerate(steps):
+    for index, step in enumerate(path[1:].removesuffix("/").split("/")):
         if not step:
             errors.append(invalid(at / "path", path, f"segment[{index}] may not be empty"))
         else:

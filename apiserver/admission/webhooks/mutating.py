@@ -15,8 +15,9 @@ from apiserver.admission.requests import Place, View, is_exempt
 from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts
 from apiserver.admission.webhooks.hooks import Concerned, Hook, Hooks
 from apiserver.admission.webhooks.reviews import Verdict
-from apiserver.api.codec import DecodeError, go_kind, loads
+from apiserver.api.codec import DecodeError, loads
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.gojson import go_kind
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.jsonpatch import json_patch
 from apiserver.api.status import internal_error

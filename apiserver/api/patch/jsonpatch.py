@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.gojson import unmarshal_error
 from apiserver.api.nesting import Folded, copied, dumps
 from apiserver.api.patch.errors import PatchError
 
@@ -28,9 +29,7 @@ def json_patch(document: Any, operations: list[Any]) -> Any:
     """The document after all operations. Raises PatchError at the first that fails."""
     for operation in operations:
         if operation is not None and not isinstance(operation, dict):
-            raise PatchError(
-                f"json: cannot unmarshal {_go_kind(operation)} into Go value of type jsonpatch.Operation", 400
-            )
+            raise PatchError(unmarshal_error(operation, "jsonpatch.Operation"), 400)
     # Operations change what they find in place, so they get a copy.
     patcher = _Patcher(copied(document))
     for operation in operations:
@@ -194,18 +193,8 @@ def _required(operation: Json, name: str, missing: str) -> str:
     if value is None:
         raise PatchError(f"{missing}: {_MISSING}")
     if not isinstance(value, str):
-        raise PatchError(
-            f"{missing.partition(': ')[0]}: json: cannot unmarshal {_go_kind(value)} into Go value of type string"
-        )
+        raise PatchError(f"{missing.partition(': ')[0]}: {unmarshal_error(value, 'string')}")
     return value
-
-
-def _go_kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "number"
 
 
 def _unescaped(segment: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -17,6 +17,13 @@ from apiserver.http.documents.zpages import About, ZPages
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON, PROTOBUF, check_routed, clauses, is_pretty, negotiate_plain
 from apiserver.messages import Request, Response
+
+_NO_PAGE: Final = "404 page not found"
+
+
+def _names_version(parts: Sequence[str]) -> bool:
+    """Whether a path, split, begins with that of a group's version."""
+    return parts[1:2] == ["api"] or (parts[1:2] == ["apis"] and all(parts[2:4]))
 
 
 class Documents:
@@ -41,16 +48,18 @@ class Documents:
         """The document at a path. Raises the 404 and 405 that upstream gives."""
         parts = request.path.strip("/").split("/")
         head = parts[0]
+        if "//" in request.path:
+            raise unknown_resource() if _names_version(request.path.split("/")) else PlainError(404, _NO_PAGE)
         if head in ("api", "apis"):
             return self._discover(request, parts)
-        if head in HEALTH:
+        if head in HEALTH and not request.path.endswith("/"):
             return await self._health.answer(request, head, parts[1:])
         if parts == ["metrics"]:
             return Response(200, (await self._metrics()).encode(), CONTENT_TYPE)
         if head == "openapi":
             found = self._openapi(request)
             if found is None:
-                raise PlainError(404, "404 page not found")
+                raise PlainError(404, _NO_PAGE)
             return found
         return self._other(request, parts)
 
@@ -70,7 +79,7 @@ class Documents:
             return self._issuer.answer(request, path)
         if path == "":
             return Response(200, orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2))
-        raise PlainError(404, "404 page not found")
+        raise PlainError(404, _NO_PAGE)
 
     def _paths(self) -> list[str]:
         upstreams = ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz"]
@@ -85,10 +94,10 @@ class Documents:
             return self._root(request, core=parts[0] == "api")
         group, rest = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
         if group and not self._discovery.versions(group):
-            raise PlainError(404, "404 page not found")
+            raise PlainError(404, _NO_PAGE)
         if rest and rest[0] not in self._discovery.versions(group):
             if self._discovery.custom(group):
-                raise PlainError(404, "404 page not found")
+                raise PlainError(404, _NO_PAGE)
             raise unknown_resource()
         _check_method(request, any_method=not rest)
         if rest:

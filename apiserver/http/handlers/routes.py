@@ -91,7 +91,7 @@ class Routes:
         if info.subresource:
             if not name or (info.rest and info.subresource != "proxy"):
                 raise unknown_resource()
-        elif name and not endpoint.has_items:
+        elif name and (info.rest or not endpoint.has_items):
             raise unknown_resource()
         elif (verb in _COLLECTION_VERBS) is bool(name) and verb != "watch":
             raise method_not_allowed()
@@ -143,7 +143,8 @@ def _check_scope(endpoint: Endpoint, info: RequestInfo) -> None:
     of a namespace names itself.) Raises 404, 405.
     """
     if not info.namespace:
-        if endpoint.namespaced and (info.name or info.verb not in ("list", "watch")):
-            raise unknown_resource() if info.name else method_not_allowed()
-    elif not endpoint.namespaced and info.resource != "namespaces":
+        listed = "list" in endpoint.verbs and not info.name
+        if endpoint.namespaced and not (listed and info.verb in ("list", "watch")):
+            raise method_not_allowed() if listed else unknown_resource()
+    elif not endpoint.namespaced and (info.resource, info.name) != ("namespaces", info.namespace):
         raise unknown_resource()

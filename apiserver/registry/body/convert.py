@@ -120,11 +120,11 @@ class Form:
 def forms_of(
     resources: Iterable[Resource], served: Callable[[Resource, Version], bool] = lambda *_: True
 ) -> dict[str, Form]:
-    """The forms of all versions under which the objects of one storage prefix can be seen, by apiVersion.
+    """The forms of all versions under which objects can be seen, by apiVersion.
 
-    Two resources may share a prefix (events of the core group and of events.k8s.io): a manager of either is understood.
     Of a version that is not `served` (by release or runtime-config) nothing is known, as upstream knows fields from the
-    OpenAPI schema of what it serves: managers who spoke it are forgotten when an object is written next.
+    OpenAPI schema of what it serves: managers who spoke it are forgotten when an object is written next. So are those
+    who spoke another group's version of the same objects (events of the core group and of events.k8s.io).
     """
     return {
         api_version(resource.group, version.name): _form(resource, version)

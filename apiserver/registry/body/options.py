@@ -83,11 +83,13 @@ class Preconditions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """`propagation` is "", Orphan, Background or Foreground; `orphan` is the old orphanDependents."""
+    """`propagation` is Orphan, Background or Foreground, None where nothing is said; `orphan` is the old
+    orphanDependents.
+    """
 
     grace_period: int | None = None
     preconditions: Preconditions | None = None
-    propagation: str = ""
+    propagation: str | None = None
     orphan: bool | None = None
     dry_run: bool = False
     ignore_store_read_error: bool = False
@@ -301,11 +303,11 @@ def delete_options(params: Params = _NO_PARAMS, body: dict[str, Any] | None = No
     if not params:
         return _PLAIN_DELETE
     dry_run = list(params.get("dryRun", ()))
-    uids = params.get("uid")
+    uid, version = _text(params, "uid") or None, _text(params, "resourceVersion") or None
     options = DeleteOptions(
         grace_period=_number(params, "gracePeriodSeconds"),
-        preconditions=Preconditions(uid=uids[0]) if uids and uids[0] else None,
-        propagation=_text(params, "propagationPolicy"),
+        preconditions=Preconditions(uid, version) if uid or version else None,
+        propagation=params["propagationPolicy"][0] if params.get("propagationPolicy") else None,
         orphan=_flag(params, "orphanDependents"),
         dry_run=bool(dry_run),
         ignore_store_read_error=bool(_flag(params, "ignoreStoreReadErrorWithClusterBreakingPotential")),
@@ -318,7 +320,7 @@ def _from_body(body: dict[str, Any]) -> DeleteOptions:
     return DeleteOptions(
         grace_period=body.get("gracePeriodSeconds"),
         preconditions=None if given is None else Preconditions(given.get("uid"), given.get("resourceVersion")),
-        propagation=body.get("propagationPolicy") or "",
+        propagation=body.get("propagationPolicy"),
         orphan=body.get("orphanDependents"),
         dry_run=bool(body.get("dryRun")),
         ignore_store_read_error=bool(body.get("ignoreStoreReadErrorWithClusterBreakingPotential")),
@@ -337,8 +339,8 @@ def validate_delete(options: DeleteOptions) -> list[FieldError]:
     """What is wrong with how dependents are to be treated (ValidateDeleteOptions of meta/v1)."""
     errors = []
     path = Path("propagationPolicy")
-    if options.orphan is not None and options.propagation:
+    if options.orphan is not None and options.propagation is not None:
         errors.append(invalid(path, options.propagation, "orphanDependents and deletionPropagation cannot be both set"))
-    if options.propagation and options.propagation not in _PROPAGATIONS:
+    if options.propagation is not None and options.propagation not in _PROPAGATIONS:
         errors.append(not_supported(path, options.propagation, (*_PROPAGATIONS, "nil")))
     return errors

@@ -11,15 +11,18 @@ patch).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.bodies import claimed_kind
 from apiserver.api.codec import Body, Decoded, DecodeError, decode, decode_changed, loads
 from apiserver.api.fielderrors import Path, go_quote, invalid
-from apiserver.api.gojson import parse_with_spans
-from apiserver.api.nesting import LEVELS, TooDeep, bounded, dumps, may_be_deep
+from apiserver.api.gojson import parse_with_spans, unmarshal_error
+from apiserver.api.nesting import LEVELS, TooDeep, bounded, may_be_deep
 from apiserver.api.objects import Hub, UpdateFunc, Versioned
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
+from apiserver.api.patch.shown import shown_json_patched, shown_merged
 from apiserver.api.status import StatusError, bad_request
 from apiserver.api.status import invalid as invalid_status
 from apiserver.api.strictness import repeated
@@ -56,29 +59,31 @@ def patch_type(content_type: str, *, custom: bool = False) -> str:
 
 
 def patch_func(ctx: Context, expected: ExpectedBody, media: str, body: bytes, options: WriteOptions) -> UpdateFunc:
-    """What a patch makes of a stored object."""
+    """What a patch makes of a stored object. It is read when there is one: without, it may be anything."""
     validation = options.field_validation or "Warn"
     if media == STRATEGIC:
         return _strategic(ctx, expected, body, validation)
-    patch, repeated = _load(body, validation, list if media == JSON_PATCH else dict)
-    if media == JSON_PATCH and len(patch) > MAX_OPERATIONS:
-        text = (
-            f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got"
-            f" {len(patch)}"
-        )
-        raise StatusError(413, "RequestEntityTooLarge", text)
+    read = cache(partial(_load, body, validation, list if media == JSON_PATCH else dict))
 
     def patched(old: Hub | None) -> Hub:
         """JSON patch and merge patch: the patched document is decoded as if it had been sent."""
         assert old is not None, "a patch needs an object"
+        patch, repeated = read()
         document = to_version(ctx.resource, expected.of, old)
+        apply = json_patch if media == JSON_PATCH else merge_patch
         try:
-            found = json_patch(document, patch) if media == JSON_PATCH else merge_patch(document, patch)
+            found = apply(document, patch)
         except PatchError as error:
             raise _failed(error) from None
         if may_be_deep(body) or body.count(b"/") > LEVELS:
             found = _bounded(found)
-        return _read_document(ctx, expected, document, found, repeated, validation)
+        show = shown_json_patched if media == JSON_PATCH else shown_merged
+
+        def refuse(error: str) -> StatusError:
+            schema = None if expected.custom else expected.schema
+            return invalid_patch(show(schema, document, patch, lambda ordered: apply(ordered, patch)), error)
+
+        return _read_document(ctx, expected, document, found, repeated, validation, refuse)
 
     return patched
 
@@ -105,6 +110,12 @@ def _load(body: bytes, validation: str, wanted: type) -> tuple[Any, list[str]]:
     for operation in value if isinstance(value, list) else ():
         if operation is not None and not isinstance(operation, dict):
             raise bad_request(f"error decoding patch: {unmarshal_error(operation, 'handlers.jsonPatchOp')}")
+    if isinstance(value, list) and len(value) > MAX_OPERATIONS:
+        text = (
+            f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got"
+            f" {len(value)}"
+        )
+        raise StatusError(413, "RequestEntityTooLarge", text)
     prefix = "json patch " if wanted is list else ""
     return value or wanted(), [prefix + text for text in repeated_fields(loaded)]
 
@@ -130,36 +141,25 @@ def _bounded(patched: Any) -> Any:
         raise invalid_patch("", f"couldn't get version/kind; json parse error: {error}") from None
 
 
-def unmarshal_error(value: Any, go_type: str) -> str:
-    """What Go's encoding/json says of a JSON value that a type cannot hold."""
-    kind = (
-        "bool"
-        if isinstance(value, bool)
-        else "number"
-        if isinstance(value, int | float)
-        else "string"
-        if isinstance(value, str)
-        else None
-    )
-    return (
-        f"json: cannot unmarshal {kind or ('array' if isinstance(value, list) else 'object')} into Go value of type"
-        f" {go_type}"
-    )
-
-
 def _read_document(
-    ctx: Context, expected: ExpectedBody, document: Versioned, patched: Any, repeated: list[str], validation: str
+    ctx: Context,
+    expected: ExpectedBody,
+    document: Versioned,
+    patched: Any,
+    repeated: list[str],
+    validation: str,
+    refuse: Callable[[str], StatusError],
 ) -> Hub:
-    def refuse(error: str) -> StatusError:
-        return invalid_patch(dumps(patched).decode(), error)
-
     if not isinstance(patched, dict):
         raise refuse(unmarshal_error(patched, "map[string]interface {}"))
-    version = patched.get("apiVersion")
+    try:
+        version, kind = claimed_kind(patched)
+    except DecodeError as error:
+        raise refuse(str(error)) from None
     if not version:
         raise _unversioned(ctx, patched, validation, refuse)
     given = expected if version == expected.api_version else _other_version(ctx, expected, version)
-    kind = patched.get("kind", given.kind)
+    kind = kind or given.kind
     if expected.custom and version == given.api_version and kind != given.kind:
         raise other_kind(kind, expected, patched)
     if version != given.api_version or kind != given.kind:
@@ -232,13 +232,14 @@ def invalid_patch(shown: str, error: str) -> StatusError:
 
 
 def _strategic(ctx: Context, expected: ExpectedBody, body: bytes, validation: str) -> UpdateFunc:
-    patch, repeated = _load_strategic(body)
+    read = cache(partial(_load_strategic, body))
 
     def refuse(error: str) -> StatusError:
-        return invalid_patch(go_format(patch), error)
+        return invalid_patch(go_format(read()[0]), error)
 
     def patched(old: Hub | None) -> Hub:
         assert old is not None, "a patch needs an object"
+        patch, repeated = read()
         document = to_version(ctx.resource, expected.of, old)
         try:
             found = strategic_merge_patch(expected.schema, document, patch)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from apiserver.api.codec import ordinary, raw_names
-from apiserver.api.gojson import base64_error
+from apiserver.api.gojson import base64_error, go_kind, unmarshal_error
 from apiserver.api.nesting import Folded, bounded, rebuilt
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.quantity import Quantity
@@ -28,7 +28,6 @@ _BITS = {"int32": 32, "int64": 64}
 #: Integers that Go's decoder keeps as such; larger ones become floats.
 _INT64 = (-(2**63), 2**63 - 1)
 _KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
-_JSON_KINDS = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 
 
 class Misfit(ValueError):
@@ -153,7 +152,7 @@ def _parse(name: str, value: Any) -> None:
             )
         elif name in ("time", "microTime", "duration"):
             if not isinstance(value, str):
-                raise Misfit(f"json: cannot unmarshal {_JSON_KINDS[type(value)]} into Go value of type string")
+                raise Misfit(unmarshal_error(value, "string"))
             if name != "duration":
                 (time if name == "time" else micro_time)(value)
         elif (
@@ -162,7 +161,7 @@ def _parse(name: str, value: Any) -> None:
             and (isinstance(value, bool) or not isinstance(value, int))
         ):
             shown = f" {go_format(value)}" if isinstance(value, float) else ""
-            raise Misfit(f"json: cannot unmarshal {_JSON_KINDS[type(value)]}{shown} into Go value of type int32")
+            raise Misfit(f"json: cannot unmarshal {go_kind(value)}{shown} into Go value of type int32")
     except ValueError as error:
         raise Misfit(str(error)) from None
 

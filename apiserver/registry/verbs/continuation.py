@@ -15,11 +15,13 @@ from typing import Any
 
 import orjson
 
+from apiserver.api.gojson import unmarshal_error
 from apiserver.api.status import bad_request
 
 __all__ = ["decode_token", "encode_token"]
 
 _VERSION = "meta.k8s.io/v1"
+_FIELDS = {"v": (str, "string"), "rv": (int, "int64"), "start": (str, "string")}
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -70,13 +72,14 @@ def _fields(token: str) -> dict[str, Any]:
         fields = orjson.loads(raw)
     except orjson.JSONDecodeError:
         raise ValueError(_go_json_error(raw)) from None
-    if (
-        not isinstance(fields, dict)
-        or not isinstance(fields.get("rv", 0), int)
-        or not isinstance(fields.get("start", ""), str)
-    ):
-        raise ValueError("json: cannot unmarshal value into Go value of type storage.continueToken")
-    return fields
+    if fields is not None and not isinstance(fields, dict):
+        raise ValueError(unmarshal_error(fields, "storage.continueToken"))
+    given = {name: value for name, value in (fields or {}).items() if value is not None}
+    for name, (kind, go) in _FIELDS.items():
+        value = given.get(name)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise ValueError(unmarshal_error(value, go, f"continueToken.{name}"))
+    return given
 
 
 def _go_json_error(raw: bytes) -> str:

@@ -9,6 +9,7 @@ What a body names that is not stored (a review, a binding, an eviction, a token)
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from apiserver.api.objects import Hub, Json
@@ -17,7 +18,7 @@ from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import exact_copy
 from apiserver.registry.body.decode import check_media_type, decode_body
-from apiserver.registry.body.options import write_options
+from apiserver.registry.body.options import parse_uint64, write_options
 from apiserver.registry.fields.managers import Manager
 from apiserver.registry.metadata import (
     deduplicate_owners,
@@ -140,10 +141,11 @@ async def _insert_named(store: Store, ctx: Context, obj: Hub, options: WriteOpti
         if store.cache.get(key) is not None:
             raise _exists(store, key, name, generated)
         return Unsaved(key, obj, 0, metadata.get("resourceVersion", ""))
-    # A new object has no resource version; "0" counts as none, and so does what is no number.
+    # A new object has no resource version; 0 counts as none, and so does what is no number.
     version = metadata.pop("resourceVersion", "")
-    if version.strip("0") and version.isascii() and version.isdigit():
-        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    with contextlib.suppress(ValueError):
+        if version and parse_uint64(version):
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     try:
         return await store.put(ctx, key, obj, 0)
     except KeyExists as refused:
@@ -159,9 +161,7 @@ def prepare_new(store: Store, ctx: Context, obj: Json) -> None:
     metadata = obj["metadata"]
     errors = strategy.validate_first(ctx, obj, None)
     if strategy.checks_metadata:
-        errors += validate_metadata(
-            metadata, resource.namespaced, strategy.name_rule_of(ctx), kind_rules=strategy.checks_finalizer_names
-        )
+        errors += strategy.validate_metadata(ctx, metadata, resource.namespaced)
     errors += strategy.validate(ctx, obj)
     if not errors and not strategy.checks_metadata:
         errors = validate_metadata(metadata, resource.namespaced, "path-segment", kind_rules=False)

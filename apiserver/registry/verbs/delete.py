@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -26,6 +27,7 @@ from apiserver.registry.conversion import shown, stored
 from apiserver.registry.metadata import FOREGROUND, ORPHAN
 from apiserver.registry.results import DeleteResult, Listing, Unsaved
 from apiserver.registry.verbs.list import list_entries
+from apiserver.registry.verbs.selection import check_fields
 from apiserver.storage.types import KeyMissing, RevisionConflict, Write
 from apiserver.turns import on_loop
 
@@ -104,7 +106,7 @@ async def delete_object(store: Store, ctx: Context, options: DeleteOptions, *, a
         if strategy.starts_deletion(ctx, obj, options):
             result = await _start(store, ctx, key, entry, obj, options)
         elif not strategy.may_remove(obj):
-            return DeleteResult(entry, gone=False)
+            return DeleteResult(entry, gone=False, code=_code(options))
         else:
             result = await _step(store, ctx, key, entry, obj, options, admitted=admitted)
         if result is not None:
@@ -118,8 +120,9 @@ async def _start(
     first, so start over.
     """
     await _admit(store, ctx, entry)
+    _set_finalizers(obj["metadata"], _finalizers(store.strategy.garbage_collection, obj["metadata"], options))
     written = await _write(store, ctx, key, entry, obj, options.dry_run)
-    return None if written is None else DeleteResult(written, gone=False)
+    return None if written is None else DeleteResult(written, gone=False, code=_code(options))
 
 
 async def _step(
@@ -128,7 +131,7 @@ async def _step(
     """Deletes, as far as finalizers and the grace period allow. None: another writer was first, so start over."""
     step = _plan(ctx, obj, options)
     if step.then == "pending":
-        return _answer(store, entry, gone=False)
+        return replace(_answer(store, entry, gone=False), code=_code(options))
     if not admitted and (store.on_delete.admitting or store.on_delete.validating):
         await _admit(store, ctx, entry)
     current = entry
@@ -202,6 +205,7 @@ def _answer(store: Store, entry: Entry, *, gone: bool) -> DeleteResult:
 async def delete_collection(store: Store, ctx: Context, request: Request) -> Listing:
     """Deletes what a list selects, and answers the list as it was. Raises StatusError."""
     selection = list_options(request.params, watch=False) if request.query else ListOptions()
+    check_fields(store.variants[ctx.version], ctx.version, selection.fields)
     options = _options(request)
     ctx.dry_run, ctx.options = options.dry_run, options
     ctx.warnings += store.strategy.warnings_on_delete(ctx, options)

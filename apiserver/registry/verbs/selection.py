@@ -54,8 +54,8 @@ def select(resource: Resource, version: str, namespace: str, options: ListOption
         return Selection(resource.prefix(namespace), None, None)
     fields = _with_name(fields, name)
     exact_name = exact_namespace = None
+    check_fields(resource, version, fields)
     if fields is not None:
-        _check_fields(resource, version, fields)
         exact_name, exact_namespace = fields.exact("metadata.name"), fields.exact("metadata.namespace")
     if exact_namespace and not namespace and resource.namespaced:
         namespace = exact_namespace
@@ -82,8 +82,9 @@ def _with_name(fields: FieldSelector | None, name: str) -> FieldSelector | None:
     return fields
 
 
-def _check_fields(resource: Resource, version: str, fields: FieldSelector) -> None:
-    for requirement in fields.requirements:
+def check_fields(resource: Resource, version: str, fields: FieldSelector | None) -> None:
+    """Raises 400 for a field by which nothing of this kind is selected."""
+    for requirement in fields.requirements if fields is not None else ():
         field = requirement.field
         if field == "metadata.name" or field in resource.field_labels:
             continue

@@ -328,14 +328,14 @@ def _metadata_errors(store: Store, ctx: Context, new: Hub, old: Hub, subresource
     first = strategy.validate_first(ctx, new, old)
     if metadata | _UNCHECKED == before | _UNCHECKED:
         return first
-    kind_rules = strategy.checks_finalizer_names
     errors = validate_metadata(metadata, namespaced, "path-segment", kind_rules=False)
     errors += validate_metadata_update(metadata, before, kind_rules=False)
     errors += first
-    if strategy.checks_metadata:
+    if strategy.checks_metadata and (subresource != "status" or strategy.checks_status_metadata):
         if not subresource and strategy.revalidates_metadata:
-            errors += validate_metadata(metadata, namespaced, strategy.name_rule_of(ctx), kind_rules=kind_rules)
-        errors += validate_metadata_update(metadata, before, kind_rules=kind_rules)
+            errors += strategy.validate_metadata(ctx, metadata, namespaced)
+        if subresource or strategy.compares_metadata:
+            errors += validate_metadata_update(metadata, before, kind_rules=strategy.checks_finalizer_names)
     return errors
 
 

@@ -53,6 +53,7 @@ def _template(obj: Json) -> Json:
 
 
 class CronJobStrategy(Strategy):
+    checks_status_metadata = False
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
     revalidates_metadata = False

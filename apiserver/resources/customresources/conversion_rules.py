@@ -21,7 +21,7 @@ def conversion_errors(spec: Json, at: Path) -> list[FieldError]:
         return []
     strategy, webhook = conversion.get("strategy", ""), conversion.get("webhook")
     errors: list[FieldError] = []
-    if strategy not in ("", "None") and spec.get("preserveUnknownFields"):
+    if strategy != "None" and spec.get("preserveUnknownFields"):
         errors.append(invalid(at / "strategy", strategy, "must be None if spec.preserveUnknownFields is true"))
     if not strategy:
         errors.append(required(at / "strategy"))

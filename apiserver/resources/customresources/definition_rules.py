@@ -18,7 +18,9 @@ from apiserver.api.fielderrors import (
     required,
     too_many,
 )
+from apiserver.api.internal import internal
 from apiserver.api.names import dns1035_label, dns_subdomain
+from apiserver.api.types.apiextensions import CustomResourceDefinitionVersion
 from apiserver.resources.customresources.conversion_rules import bundle_errors, conversion_errors
 from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
 from apiserver.resources.customresources.names import APPROVED, approval, is_protected, is_true
@@ -131,9 +133,12 @@ def _spec(spec: Json, old: Json | None) -> list[FieldError]:
         errors += _parts(whole, at[index], before.get(name), "schema")
     names = [version.get("name", "") for version in versions]
     if len(set(names)) != len(names):
-        errors.append(invalid(at, versions, "must contain unique version names"))
+        errors.append(invalid(at, _shown(own), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        errors.append(invalid(at, versions, "must have exactly one version marked as storage version"))
+        errors.append(invalid(at, _shown(own), "must have exactly one version marked as storage version"))
+    if names and names[0] and (texts := dns1035_label(names[0])):
+        # (Upstream's own form names the first version once more.)
+        errors.append(invalid(_SPEC / "version", names[0], ",".join(texts)))
     for field in ("plural", "singular", "kind", "listKind"):
         if not spec["names"].get(field):
             errors.append(required(_SPEC / "names" / field))
@@ -215,7 +220,8 @@ def _parts(version: Json, at: Path, old: Json | None, called: str) -> list[Field
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         errors += _column(column, (at / "additionalPrinterColumns")[index])
     if version.get("selectableFields"):
-        errors += _selectable(version["selectableFields"], schema, at / "selectableFields", old)
+        given = None if version.get("schema") is None else schema or {}
+        errors += _selectable(version["selectableFields"], given, at / "selectableFields", old)
     return errors
 
 
@@ -262,6 +268,10 @@ def _scale(scale: Json | None, at: Path) -> list[FieldError]:
 
 def _simple(path: str, at: Path) -> list[FieldError]:
     return [] if path[0] == "." else [invalid(at, path, "must be a simple json path starting with .")]
+
+
+def _shown(versions: list[Json]) -> Any:
+    return [internal(CustomResourceDefinitionVersion, version) for version in versions] or None
 
 
 def _column(column: Json, at: Path) -> list[FieldError]:

@@ -53,6 +53,7 @@ def _note_stored(obj: Json) -> None:
 
 
 class DefinitionStrategy(Strategy):
+    checks_finalizer_names = False
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
 

@@ -95,7 +95,7 @@ def _options(body: Json, asked: bool) -> tuple[DeleteOptions, list[str]]:
     deletion = DeleteOptions(
         grace_period=given.get("gracePeriodSeconds"),
         preconditions=preconditions,
-        propagation=given.get("propagationPolicy") or "",
+        propagation=given.get("propagationPolicy"),
         orphan=given.get("orphanDependents"),
         dry_run=bool(own or dry_run),
     )

@@ -45,10 +45,14 @@ async def review_token(store: Store, ctx: Context, body: Json, options: WriteOpt
     identity = store.registry.identity
     assert identity is not None, "a server authenticates"
     found = identity.identify(token, tuple(spec.get("audiences") or ()))
-    outcome: Json = {"authenticated": True} if found.user is not None else {}
-    outcome["user"] = {} if found.user is None else _user_info(found.user)
-    if found.user is not None and found.audiences:
-        outcome["audiences"] = list(found.audiences)
+    # What the request says of the status stays, but for what is known now.
+    outcome: Json = {"user": {}, **(body.get("status") or {})}
+    outcome.pop("authenticated", None)
+    if found.user is not None:
+        outcome |= {"authenticated": True, "user": _user_info(found.user)}
+        outcome.pop("audiences", None)
+        if found.audiences:
+            outcome["audiences"] = list(found.audiences)
     if found.error:
         outcome["error"] = found.error
     return answer(store, ctx, body, outcome)

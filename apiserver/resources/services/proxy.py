@@ -26,7 +26,7 @@ def _unavailable(text: str) -> StatusError:
 
 async def proxy(store: Store, ctx: Context, request: Request) -> Response:
     """NAME, NAME:PORT or SCHEME:NAME:PORT."""
-    scheme, name, port = _split(ctx.name)
+    _, name, port = _split(ctx.name)
     service = ctx.lookup("", "services", ctx.namespace, name)
     if service is None:
         raise not_found("services", "", name)
@@ -43,7 +43,8 @@ async def proxy(store: Store, ctx: Context, request: Request) -> Response:
         if port in ports and any(address.get("targetRef") for address in subset.get("addresses") or ()):
             what = f"kubedra emulates nodes: the containers behind service {name} do not run, so nothing answers"
             raise StatusError(501, "NotImplemented", what)
-    raise _unavailable(f"no endpoints available for service {go_quote(ctx.name if scheme or port else name)}")
+    what = ctx.name if endpoints.get("subsets") else name  # upstream notices the one early, the other late
+    raise _unavailable(f"no endpoints available for service {go_quote(what)}")
 
 
 def _split(text: str) -> tuple[str, str, str]:

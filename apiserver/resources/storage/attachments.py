@@ -55,6 +55,7 @@ RULES.set(VolumeAttachmentSpec, by_rules=("attacher", "source", "nodeName"))
 
 
 class VolumeAttachmentStrategy(Strategy):
+    compares_metadata = False
     reset_fields = ("status",)
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:

@@ -47,6 +47,8 @@ RULES.set(CSINodeDriver, by_rules=("name", "nodeID", "allocatable"))
 
 
 class CSINodeStrategy(Strategy):
+    compares_metadata = False
+
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors: list[FieldError] = []
         names: set[str] = set()

@@ -188,6 +188,7 @@ def _attributes_class(ctx: Context, spec: Json, before: Json) -> list[FieldError
 
 
 class PersistentVolumeStrategy(Strategy):
+    compares_metadata = False
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
 
@@ -203,10 +204,12 @@ class PersistentVolumeStrategy(Strategy):
         drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        """(The rules for a volume are asked twice, as upstream does; its causes say so.)"""
+        """(The rules for a volume and its metadata are asked twice, as upstream does; its causes say so.)"""
         spec, before = obj["spec"], old["spec"]
         found = _validate(ctx, obj, old)
         again = [error for error in found if error.field not in _ASKED_ONCE]
+        if obj["metadata"] != old["metadata"]:
+            again = self.validate_metadata(ctx, obj["metadata"], namespaced=False) + again
         return found + again + _unchanged(ctx, spec, before) + _attributes_class(ctx, spec, before)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
