@@ -109,7 +109,7 @@ class Server:
         self.registry = Registry(
             log,
             cache,
-            admission=build(settings.enable_plugins, settings.disable_plugins),
+            admission=build(settings.enable_plugins, settings.disable_plugins, settings.admission.plugins()),
             features=settings.features,
             chance=Chance(None if settings.seed is None else f"{settings.seed}/{log.revision}"),
             authorize=self._authorizer.allows,

@@ -13,7 +13,15 @@ from apiserver.api.fielderrors import FieldError, aggregate
 from apiserver.api.schema import BOOL, RAW, STRING, ListOf, Struct, Type, field
 from apiserver.api.types.meta import TYPE_META
 
-__all__ = ["ADMISSION", "AUTHENTICATION", "AUTHORIZATION", "Configuration", "ConfigurationError", "read_configuration"]
+__all__ = [
+    "ADMISSION",
+    "AUTHENTICATION",
+    "AUTHORIZATION",
+    "WEBHOOKS",
+    "Configuration",
+    "ConfigurationError",
+    "read_configuration",
+]
 
 Json = dict[str, Any]
 _GROUP: Final = "apiserver.config.k8s.io"
@@ -186,6 +194,16 @@ ADMISSION: Final = _kind(
     ),
 )  # fmt: skip
 
+WEBHOOKS: Final = Struct(
+    "io.k8s.apiserver.pkg.admission.plugin.webhook.config.v1.WebhookAdmissionConfiguration",
+    lambda: (
+        TYPE_META,
+        field("kubeConfigFile", 1, STRING, doc="A kubeconfig whose users are named as the webhooks that they are for."),
+        field("staticManifestsDir", 2, STRING, doc="A directory with configurations of webhooks; not read here."),
+    ),
+    doc="WebhookAdmissionConfiguration configures the plugins that ask webhooks.",
+)
+
 
 def read_configuration(text: bytes, kinds: Mapping[str, Struct]) -> Configuration:
     """The object in a file of YAML or JSON, one of the kinds by apiVersion. Raises ConfigurationError."""
@@ -194,6 +212,7 @@ def read_configuration(text: bytes, kinds: Mapping[str, Struct]) -> Configuratio
         version, kind = interpret(body)
         known = kinds.get(version)
         wanted = next(iter(kinds.values())).kind
+        kind = wanted if kind == "WebhookAdmission" else kind  # its name in older versions
         if not kind:
             raise ConfigurationError("Object 'Kind' is missing in the file")
         if known is None or kind != wanted:

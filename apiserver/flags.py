@@ -86,6 +86,10 @@ def parser() -> argparse.ArgumentParser:
     kube.add_argument(
         "--disable-admission-plugins", action="append", default=[], metavar="NAMES", help="default plugins to leave out"
     )
+    kube.add_argument(
+        "--admission-control-config-file", type=Path, metavar="FILE",
+        help="an AdmissionConfiguration: what PodSecurity and the plugins that ask webhooks are told",
+    )  # fmt: skip
     kube.add_argument("--audit-policy-file", type=Path, metavar="FILE", help="what of requests the audit log has")
     kube.add_argument(
         "--audit-log-path", default="", metavar="FILE|-", help="append the audit log to a file; - is standard output"

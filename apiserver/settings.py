@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.accessflags import AccessSettings, read_access
 from apiserver.admission.plugins import conflicting, select
+from apiserver.admissionflags import AdmissionSettings, read_admission
 from apiserver.api.durations import parse_duration
 from apiserver.api.features import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.times import parse_time
@@ -50,6 +51,7 @@ class Settings:
     others: TokenSettings
     network: NetworkSettings
     access: AccessSettings
+    admission: AdmissionSettings
     enable_plugins: tuple[str, ...]
     disable_plugins: tuple[str, ...]
     port: int
@@ -139,6 +141,7 @@ def read(arguments: Sequence[str]) -> Settings:
         identity = read_identity(given, tls=given.tls or given.tls_cert_file is not None)
         network = read_network(given)
         access = read_access(given, features)
+        admission = read_admission(given.admission_control_config_file)
         others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))
     except ValueError as error:
         raise SettingsError(str(error)) from error
@@ -162,6 +165,7 @@ def read(arguments: Sequence[str]) -> Settings:
         others=others,
         network=network,
         access=access,
+        admission=admission,
         enable_plugins=enable,
         disable_plugins=disable,
         port=given.port,
@@ -198,8 +202,15 @@ def read(arguments: Sequence[str]) -> Settings:
         flags={name.replace("_", "-"): _shown(value) for name, value in vars(given).items()},
         audit_policy=_audit_policy(given.audit_policy_file),
         audit_log=given.audit_log_path,
-        warnings=(*_warnings(features, enable, disable), *_idle(given)),
+        warnings=(*_warnings(features, enable, disable), *_unheeded(admission), *_idle(given)),
     )
+
+
+def _unheeded(admission: AdmissionSettings) -> list[str]:
+    """Configurations of plugins that are not followed."""
+    if not admission.unheeded:
+        return []
+    return [f"--admission-control-config-file: {', '.join(admission.unheeded)} cannot be configured (docs/fidelity.md)"]
 
 
 def _idle(given: argparse.Namespace) -> list[str]:

@@ -6,7 +6,7 @@ set, plus those enabled, minus those disabled. Names are kube-apiserver's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from apiserver.admission.certificates import (
@@ -178,6 +178,11 @@ def conflicting(enable: Iterable[str], disable: Iterable[str]) -> tuple[str, ...
     return tuple(name for name in dict.fromkeys(enable) if name in disabled)
 
 
-def build(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Chain:
-    """The chain of the plugins that are on and built."""
-    return Chain(BUILT[name]() for name in select(enable, disable).on if name in BUILT)
+def build(
+    enable: Iterable[str] = (),
+    disable: Iterable[str] = (),
+    configured: Mapping[str, Callable[[], Plugin]] | None = None,
+) -> Chain:
+    """The chain of the plugins that are on and built. `configured` makes those that have a configuration."""
+    made = BUILT | dict(configured or {})
+    return Chain(made[name]() for name in select(enable, disable).on if name in BUILT)

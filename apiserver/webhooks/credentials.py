@@ -9,10 +9,20 @@ import os
 import ssl
 import tempfile
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["NOBODY", "Credentials", "Kubeconfig", "KubeconfigError", "read_kubeconfig"]
+__all__ = [
+    "EMPTY",
+    "NOBODY",
+    "Credentials",
+    "Kubeconfig",
+    "KubeconfigError",
+    "Wallet",
+    "read_kubeconfig",
+    "read_wallet",
+]
 
 Json = dict[str, Any]
 
@@ -63,6 +73,7 @@ class Credentials(NamedTuple):
 
 
 NOBODY: Final = Credentials()
+_HTTPS: Final = 443
 
 
 class Kubeconfig(NamedTuple):
@@ -134,3 +145,39 @@ def _pem(path: Path, section: Json, field: str) -> bytes:
         except OSError as error:
             raise KubeconfigError(f"{path}: {field}: {error}") from error
     return b""
+
+
+class Wallet:
+    """Credentials for several others, by their hosts: `name.namespace.svc`, `host:port`, `*.example.com`, `*`."""
+
+    def __init__(self, credentials: Mapping[str, Credentials]) -> None:
+        self._credentials = dict(credentials)
+
+    def of(self, host: str, port: int) -> Credentials:
+        """What is shown to whom; the closest name decides."""
+        names = [f"{host}:{port}"] + ([host] if port == _HTTPS else [])
+        for name in names:
+            if name in self._credentials:
+                return self._credentials[name]
+        for name in names:
+            parts = name.split(".")
+            for count in range(1, len(parts)):
+                found = self._credentials.get(".".join(("*", *parts[count:])))
+                if found is not None:
+                    return found
+        return self._credentials.get("*", NOBODY)
+
+
+EMPTY: Final = Wallet({})
+
+
+def read_wallet(path: Path) -> Wallet:
+    """The users of a kubeconfig, by whom they are for. Raises KubeconfigError."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_bytes())
+    except (OSError, yaml.YAMLError) as error:
+        raise KubeconfigError(f"{path}: {' '.join(str(error).split())}") from error
+    users = (found.get("users") or []) if isinstance(found, dict) else []
+    return Wallet({each["name"]: credentials_of(path, each.get("user") or {}, {}) for each in users})

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.admission.podsecurity.checks import NEWEST, findings
-from apiserver.admission.podsecurity.policies import PREFIX, PRIVILEGED, Standard, policy_of
+from apiserver.admission.podsecurity.configuration import PodSecurityConfiguration
+from apiserver.admission.podsecurity.policies import PREFIX, PRIVILEGED, Policy, Standard, policy_of
 from apiserver.admission.podsecurity.subjects import Finding, PodToCheck
 from apiserver.api.fielderrors import aggregate
 from apiserver.api.status import forbidden, invalid
@@ -47,8 +48,9 @@ class PodSecurity(Plugin):
     name = "PodSecurity"
     operations = frozenset({"CREATE", "UPDATE"})
 
-    def __init__(self) -> None:
+    def __init__(self, configuration: PodSecurityConfiguration = PodSecurityConfiguration()) -> None:  # noqa: B008
         self._newest = NEWEST
+        self._configuration = configuration
 
     def use(self, registry: Registry) -> None:
         self._newest = min(NEWEST, registry.features.release[1])
@@ -77,8 +79,13 @@ class PodSecurity(Plugin):
 
     def _check(self, attributes: Attributes, pod: Json, *, enforced: bool) -> None:
         """Raises 403 where what is enforced is broken; else warns."""
+        if reason := self._exempt(attributes, pod):
+            attributes.ctx.annotations[f"{PREFIX}exempt"] = reason
+            return
         namespace = attributes.ctx.lookup("", "namespaces", "", attributes.namespace)
-        policy, errors = policy_of(namespace["metadata"].get("labels") if namespace is not None else None)
+        policy, errors = policy_of(
+            namespace["metadata"].get("labels") if namespace is not None else None, self._configuration.defaults
+        )
         notes, checked = attributes.ctx.annotations, _to_check(pod)
         if enforced:
             notes[f"{PREFIX}enforce-policy"] = str(policy.enforce)
@@ -96,15 +103,30 @@ class PodSecurity(Plugin):
 
     def _check_namespace(self, attributes: Attributes, namespace: Json) -> None:
         """Raises 422 for labels that are new and wrong; warns of pods that break what is enforced from now on."""
-        policy, errors = policy_of(namespace["metadata"].get("labels"))
-        before, known = policy_of((attributes.old or {"metadata": {}})["metadata"].get("labels"))
+        defaults, labels = self._configuration.defaults, namespace["metadata"].get("labels") or {}
+        policy, errors = policy_of(labels, defaults)
+        before, known = policy_of((attributes.old or {"metadata": {}})["metadata"].get("labels"), defaults)
         if errors and (attributes.old is None or errors != known):
             raise invalid("Namespace", "", attributes.name, errors)
-        enforce = policy.enforce
+        enforce, exempt = policy.enforce, attributes.name in self._configuration.namespaces
+        if exempt and attributes.old is None:
+            attributes.ctx.warnings += _ignored(attributes.name, policy, defaults, labels)
         if attributes.old is None or enforce == before.enforce or enforce.level == PRIVILEGED:
             return
         if enforce.version != before.enforce.version or enforce.strictness > before.enforce.strictness:
-            attributes.ctx.warnings += self._breaking(attributes, enforce)
+            attributes.ctx.warnings += (
+                _ignored(attributes.name, policy, defaults, labels) if exempt else self._breaking(attributes, enforce)
+            )
+
+    def _exempt(self, attributes: Attributes, pod: Json) -> str:
+        """Why nobody looks at a pod; "" where it is looked at."""
+        configuration = self._configuration
+        if attributes.namespace in configuration.namespaces:
+            return "namespace"
+        if attributes.ctx.user.name in configuration.users:
+            return "user"
+        runtime = (pod.get("spec") or {}).get("runtimeClassName")
+        return "runtimeClass" if runtime in configuration.runtime_classes else ""
 
     def _breaking(self, attributes: Attributes, enforce: Standard) -> Iterator[str]:
         """Says which pods of a namespace break what it enforces from now on: one line for all with the same reasons."""
@@ -112,6 +134,8 @@ class PodSecurity(Plugin):
         looked_at = _most_telling(pods)[:_MOST_PODS]
         names: dict[str, list[str]] = {}
         for pod in looked_at:
+            if (pod["spec"].get("runtimeClassName") or "") in self._configuration.runtime_classes:
+                continue
             reasons = ", ".join(found.reason for found in findings(enforce, _to_check(pod), self._newest))
             if reasons:
                 names.setdefault(reasons, []).append(pod["metadata"]["name"])
@@ -124,6 +148,18 @@ class PodSecurity(Plugin):
             violate = f'violate the new PodSecurity enforce level "{enforce}"'
             yield f'existing pods in namespace "{attributes.name}" {violate}'
         yield from sorted(f"{_first_of(found)}: {reasons}" for reasons, found in names.items())
+
+
+def _ignored(name: str, policy: Policy, defaults: Policy, labels: Mapping[str, str]) -> Iterator[str]:
+    """Says of an exempt namespace that what its labels ask for does not hold."""
+    if policy.privileged or policy == defaults:
+        return
+    asked = ", ".join(
+        f"{mode}={standard}"
+        for mode, standard in zip(("enforce", "audit", "warn"), policy, strict=True)
+        if standard.level != PRIVILEGED and {f"{PREFIX}{mode}", f"{PREFIX}{mode}-version"} & set(labels)
+    )
+    yield f'namespace "{name}" is exempt from Pod Security, and the policy ({asked}) will be ignored'
 
 
 def _text(verb: str, standard: Standard, found: list[Finding]) -> str:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
 
-__all__ = ["LATEST", "PREFIX", "PRIVILEGED", "RESTRICTED", "Policy", "Standard", "policy_of"]
+__all__ = ["LATEST", "PREFIX", "PRIVILEGED", "RESTRICTED", "Policy", "Standard", "policy_of", "standard_of"]
 
 #: From the laxest to the strictest.
 LEVELS: Final = ("privileged", "baseline", "restricted")
@@ -50,17 +50,17 @@ class Policy(NamedTuple):
 _PRIVILEGED: Final = Policy()
 
 
-def policy_of(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError]]:
+def policy_of(labels: Mapping[str, str] | None, defaults: Policy = _PRIVILEGED) -> tuple[Policy, list[FieldError]]:
     """The policy of a namespace with these labels, and what is wrong with them. A level that is none is enforced as
     `restricted`, but neither audited nor warned of. What is enforced is warned of, too, unless the labels say
     otherwise.
     """
     if not labels or not any(label.startswith(PREFIX) for label in labels):
-        return _PRIVILEGED, []
+        return defaults, []
     errors: list[FieldError] = []
-    enforce = _standard(labels, "enforce", RESTRICTED, errors)
-    audit = _standard(labels, "audit", PRIVILEGED, errors)
-    warn = _standard(labels, "warn", PRIVILEGED, errors)
+    enforce = _standard(labels, "enforce", RESTRICTED, defaults.enforce, errors)
+    audit = _standard(labels, "audit", PRIVILEGED, defaults.audit, errors)
+    warn = _standard(labels, "warn", PRIVILEGED, defaults.warn, errors)
     known = labels.get(f"{PREFIX}enforce") in LEVELS
     if known and f"{PREFIX}warn" not in labels and enforce.strictness > warn.strictness:
         own = f"{PREFIX}warn-version" in labels
@@ -68,14 +68,26 @@ def policy_of(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError
     return Policy(enforce, audit, warn), errors
 
 
-def _standard(labels: Mapping[str, str], mode: str, unknown: str, errors: list[FieldError]) -> Standard:
-    level = labels.get(PREFIX + mode, PRIVILEGED)
+def _standard(
+    labels: Mapping[str, str], mode: str, unknown: str, default: Standard, errors: list[FieldError]
+) -> Standard:
+    label = PREFIX + mode
+    version = labels.get(f"{label}-version")
+    found = standard_of(
+        labels.get(label, default.level), version or "latest", _LABELS.key(label), _LABELS.key(f"{label}-version"),
+        unknown, errors,
+    )  # fmt: skip
+    return found if version is not None else Standard(found.level, default.version)
+
+
+def standard_of(
+    level: str, version: str, where: Path, version_where: Path, unknown: str, errors: list[FieldError]
+) -> Standard:
+    """A level and a version; `unknown` in place of a level that there is not."""
     if level not in LEVELS:
-        errors.append(invalid(_LABELS.key(PREFIX + mode), level, f"must be one of {', '.join(LEVELS)}"))
+        errors.append(invalid(where, level, f"must be one of {', '.join(LEVELS)}"))
         level = unknown
-    label = f"{PREFIX}{mode}-version"
-    version = labels.get(label, "latest")
     found = _VERSION.fullmatch(version)
     if found is None and version != "latest":
-        errors.append(invalid(_LABELS.key(label), version, 'must be "latest" or "v1.x"'))
+        errors.append(invalid(version_where, version, 'must be "latest" or "v1.x"'))
     return Standard(level, int(found[1]) if found else LATEST)

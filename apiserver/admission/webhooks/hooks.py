@@ -9,6 +9,7 @@ from apiserver.admission.policyindex import is_long
 from apiserver.admission.requests import Place, equivalents, place_of
 from apiserver.turns import call_on_loop
 from apiserver.webhooks.client import Target, target_of
+from apiserver.webhooks.credentials import EMPTY, Wallet
 
 if TYPE_CHECKING:
     from apiserver.admission.expressions import MatchConditions
@@ -30,7 +31,7 @@ _GROUP: Final = "admissionregistration.k8s.io"
 class Hook:
     """One webhook. `configuration` is the name of the object that holds it, in which it is `name`."""
 
-    def __init__(self, configuration: str, webhook: Json, release: tuple[int, int]) -> None:
+    def __init__(self, configuration: str, webhook: Json, release: tuple[int, int], wallet: Wallet = EMPTY) -> None:
         self.configuration, self.name = configuration, webhook["name"]
         self.matcher = Matcher(
             rules=webhook.get("rules") or (),
@@ -41,7 +42,8 @@ class Hook:
         self._conditions: list[Json] = webhook.get("matchConditions") or []
         self._release = release
         self._compiled: MatchConditions | None = None
-        self.target: Target = target_of(webhook["clientConfig"])
+        target = target_of(webhook["clientConfig"])
+        self.target: Target = target._replace(credentials=wallet.of(target.host, target.port))
         #: Whether a request goes on where the webhook cannot be asked.
         self.ignores_failure = webhook.get("failurePolicy") == "Ignore"
         self.takes_dry_runs = webhook.get("sideEffects") in ("None", "NoneOnDryRun")
@@ -81,8 +83,8 @@ class Concerned(NamedTuple):
 class Hooks:
     """The webhooks of one kind of configuration, by name of the configuration and in the order in which they stand."""
 
-    def __init__(self, registry: Registry, plural: str) -> None:
-        self._registry, self._plural = registry, plural
+    def __init__(self, registry: Registry, plural: str, wallet: Wallet = EMPTY) -> None:
+        self._registry, self._plural, self._wallet = registry, plural, wallet
         #: Says whether a configuration has changed since they were compiled.
         self._cursor: Cursor | None = None
         self._hooks: dict[tuple[str, int], list[Hook]] = {}
@@ -114,7 +116,7 @@ class Hooks:
         for entry in store.cache.list().entries:
             key = (entry.key, entry.revision)
             name, webhooks = entry.obj["metadata"]["name"], entry.obj.get("webhooks") or ()
-            self._hooks[key] = before.get(key) or [Hook(name, webhook, release) for webhook in webhooks]
+            self._hooks[key] = before.get(key) or [Hook(name, webhook, release, self._wallet) for webhook in webhooks]
         self._concerned = {}
 
     def _find(self, attributes: Attributes) -> tuple[Concerned, ...]:

@@ -27,6 +27,7 @@ from apiserver.registry.fields.managers import decode as decode_managers
 
 if TYPE_CHECKING:
     from apiserver.registry.resource import Resource
+from apiserver.webhooks.credentials import EMPTY, Wallet
 
 __all__ = ["MutatingAdmissionWebhook"]
 
@@ -58,11 +59,15 @@ class MutatingAdmissionWebhook(Plugin):
     name = "MutatingAdmissionWebhook"
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
+    def __init__(self, wallet: Wallet = EMPTY) -> None:
+        """`wallet`: how the server shows to webhooks who it is."""
+        self._wallet = wallet
+
     def handles(self, resource: Resource) -> bool:
         return not is_exempt(resource)
 
     def use(self, registry: Any) -> None:
-        self._hooks = Hooks(registry, "mutatingwebhookconfigurations")
+        self._hooks = Hooks(registry, "mutatingwebhookconfigurations", self._wallet)
         self._caller = Caller(registry, "admit", Counts())
         registry.counted += self._caller.counts.families()
 

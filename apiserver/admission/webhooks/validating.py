@@ -15,6 +15,7 @@ from apiserver.turns import on_loop
 
 if TYPE_CHECKING:
     from apiserver.registry.resource import Resource
+from apiserver.webhooks.credentials import EMPTY, Wallet
 
 __all__ = ["ValidatingAdmissionWebhook"]
 
@@ -23,11 +24,15 @@ class ValidatingAdmissionWebhook(Plugin):
     name = "ValidatingAdmissionWebhook"
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
+    def __init__(self, wallet: Wallet = EMPTY) -> None:
+        """`wallet`: how the server shows to webhooks who it is."""
+        self._wallet = wallet
+
     def handles(self, resource: Resource) -> bool:
         return not is_exempt(resource)
 
     def use(self, registry: Any) -> None:
-        self._hooks = Hooks(registry, "validatingwebhookconfigurations")
+        self._hooks = Hooks(registry, "validatingwebhookconfigurations", self._wallet)
         self._caller = Caller(registry, "validating", Counts())
         registry.counted += self._caller.counts.families()
 

@@ -1,0 +1,84 @@
+"""What a file tells admission plugins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver.admissionflags import read_admission
+from apiserver.webhooks.credentials import Credentials, read_wallet
+from tests.support.server import serve
+
+Json = dict[str, Any]
+PODS = "/api/v1/namespaces/{}/pods"
+
+
+def told(directory: Path, plugin: str, **configuration: Any) -> Path:
+    path = directory / "admission.yaml"
+    plugins = [{"name": plugin, "configuration": configuration}]
+    path.write_text(
+        json.dumps({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins})
+    )
+    return path
+
+
+def pod_security(directory: Path, **said: Any) -> Path:
+    version = "pod-security.admission.config.k8s.io/v1"
+    return told(directory, "PodSecurity", apiVersion=version, kind="PodSecurityConfiguration", **said)
+
+
+def pod(name: str, **spec: Any) -> Json:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+
+
+def test_pods_are_held_to_the_defaults_unless_they_are_exempt(tmp_path: Path) -> None:
+    exempt = {"namespaces": ["free"], "runtimeClasses": ["sandbox"]}
+    path = pod_security(tmp_path, defaults={"enforce": "baseline", "enforce-version": "v1.30"}, exemptions=exempt)
+    with serve(f"--admission-control-config-file={path}", "--disable-admission-plugins=RuntimeClass") as running:
+        wire = running.wire()
+        created = wire.post("/api/v1/namespaces", {
+            "metadata": {"name": "free", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+        })  # fmt: skip
+        assert (
+            'namespace "free" is exempt from Pod Security, and the policy (enforce=restricted:v1.30) will be ignored'
+            in created.headers["warning"].replace("\\", "")
+        )
+        refused = wire.post(PODS.format("default"), pod("a", hostNetwork=True))
+        assert (refused.status, 'violates PodSecurity "baseline:v1.30"' in refused.json["message"]) == (403, True)
+        assert wire.post(PODS.format("free"), pod("a", hostNetwork=True)).status == 201
+        sandboxed = pod("b", hostNetwork=True, runtimeClassName="sandbox")
+        assert wire.post(PODS.format("default"), sandboxed).status == 201
+        lax = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
+        merge = {"Content-Type": "application/merge-patch+json"}
+        assert wire.request("PATCH", "/api/v1/namespaces/default", lax, merge).status == 200
+        assert wire.post(PODS.format("default"), pod("a", hostNetwork=True)).status == 201
+
+
+def test_what_is_wrong_with_a_configuration_is_told(tmp_path: Path) -> None:
+    path = pod_security(tmp_path, defaults={"enforce": "lax"}, exemptions={"usernames": [""]})
+    with pytest.raises(ValueError, match="PodSecurity: ") as error:
+        read_admission(path)
+    assert str(error.value).endswith(
+        '[defaults.enforce: Invalid value: "lax": must be one of privileged, baseline, restricted,'
+        ' exemptions.usernames[0]: Invalid value: "": username must not be empty]'
+    )
+
+
+def test_webhooks_are_shown_what_a_kubeconfig_has_for_them(tmp_path: Path) -> None:
+    names = ("a.example.com", "b.example.com:8443", "*.example.com", "hook.default.svc", "*")
+    users = [{"name": name, "user": {"token": name}} for name in names]
+    (tmp_path / "users").write_text(json.dumps({"users": users}))
+    kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration"}
+    wallet = read_admission(told(tmp_path, "MutatingAdmissionWebhook", **kind, kubeConfigFile="users")).wallets[
+        "MutatingAdmissionWebhook"
+    ]
+    shown = {
+        ("a.example.com", 443): "a.example.com", ("a.example.com", 1): "*", ("b.example.com", 8443): names[1],
+        ("c.example.com", 443): "*.example.com", ("hook.default.svc", 443): "hook.default.svc", ("127.0.0.1", 9): "*",
+    }  # fmt: skip
+    assert {place: wallet.of(*place).token for place in shown} == shown
+    assert Credentials(token="t").headers() == {"authorization": "Bearer t"}
+    assert read_wallet(tmp_path / "users").of("x.y", 1).token == "*"
