@@ -84,8 +84,7 @@ def read_admission(path: Path | None) -> AdmissionSettings:
 def _text(path: Path, plugin: Json) -> bytes:
     """A plugin's configuration: what stands in the file, or a file beside it."""
     if plugin.get("configuration") is not None:
-        text: bytes = orjson.dumps(plugin["configuration"])
-        return text
+        return orjson.dumps(plugin["configuration"])
     if not plugin.get("path"):
         raise ValueError("neither a configuration nor a path")
-    return (path.parent / plugin["path"]).read_bytes()
+    return path.parent.joinpath(str(plugin["path"])).read_bytes()
