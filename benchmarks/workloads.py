@@ -1,10 +1,13 @@
 """How long a Job of many completions takes, a tenth of them at once, a Deployment of as many pods to become available,
-and a roll-out of half of it: kubedra's controllers in the server's process, or a real kube-controller-manager
-beside the same server.
+and a roll-out of half of it: kubedra's controllers in the server's process, a real kube-controller-manager beside the
+same server, or another control plane that runs on this machine.
 
     python -m benchmarks.workloads [--pods 1000] [--kube-controller-manager PATH]
+        [--other KUBECONFIG --other-pids 12,13,14,15]
 
-Scheduler and nodes are kubedra's in both. Seconds of real time, and of processor time of server and controllers;
+Scheduler and nodes are kubedra's with both managers. The other control plane, of which `--other-pids` are the processes
+(etcd, kube-apiserver, kube-controller-manager and kube-scheduler, say), has schedulers and controllers of its own, and
+the same emulated nodes, whose agent counts in either case. Seconds of real time, and of processor time of all these;
 both in one run are worth comparing, runs are not.
 """
 
@@ -14,6 +17,7 @@ import argparse
 import asyncio
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,7 +25,7 @@ from typing import Any
 
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.kinds import DEPLOYMENTS, JOBS
+from controllers.runtime.kinds import DEPLOYMENTS, JOBS, NODES
 from controllers.runtime.kubeconfig import load_kubeconfig
 from tests.support.wire import Child
 
@@ -103,6 +107,27 @@ async def measure(client: Client, pods: int, clocks: Clocks) -> list[Found]:
     return found
 
 
+def node(number: int) -> Json:
+    annotations = {"kubedra.dev/emulated": "true"}
+    return {"metadata": {"name": f"node-{number}", "annotations": annotations}}
+
+
+async def run_other(pods: int, kubeconfig: Path, pids: list[int]) -> list[Found]:
+    """On a control plane that runs already; its emulated nodes are made here, and left behind."""
+    client = Client(HttpTransport(load_kubeconfig(kubeconfig)), user_agent="benchmark")
+    flags = [f"--kubeconfig={kubeconfig}", "--controllers=node-agent"]
+    agent = subprocess.Popen([sys.executable, "-m", "controllers", *flags])  # noqa: ASYNC220
+    try:
+        for number in range(pods * 2 // PODS_OF_NODE + 1):
+            await client.create(NODES, node(number))
+        await asyncio.sleep(10)
+        return await measure(client, pods, Clocks(agent.pid, *pids))
+    finally:
+        await client.close()
+        agent.terminate()
+        agent.wait()
+
+
 async def run(pods: int, manager: str, directory: Path) -> list[Found]:
     config = directory / "kubeconfig"
     nodes = pods * 2 // PODS_OF_NODE + 1
@@ -129,12 +154,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--kube-controller-manager", default="", metavar="PATH")
+    parser.add_argument("--other", type=Path, metavar="KUBECONFIG")
+    parser.add_argument("--other-pids", default="", metavar="PID,…")
     given = parser.parse_args()
     for manager in ("", *((given.kube_controller_manager,) if given.kube_controller_manager else ())):
         with tempfile.TemporaryDirectory() as directory:
             who = "kube-controller-manager" if manager else "kubedra"
-            for what, real, processor in asyncio.run(run(given.pods, manager, Path(directory))):
-                print(f"{who:24} {what:28} {real:7.2f} s {processor:7.2f} s of processor time", flush=True)
+            show(who, asyncio.run(run(given.pods, manager, Path(directory))))
+    if given.other:
+        pids = [int(pid) for pid in given.other_pids.split(",") if pid]
+        show("the other control plane", asyncio.run(run_other(given.pods, given.other, pids)))
+
+
+def show(who: str, found: list[Found]) -> None:
+    for what, real, processor in found:
+        print(f"{who:24} {what:28} {real:7.2f} s {processor:7.2f} s of processor time", flush=True)
 
 
 if __name__ == "__main__":
