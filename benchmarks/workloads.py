@@ -47,7 +47,9 @@ def deployment(name: str, replicas: int) -> Json:
 async def available(client: Client, name: str, replicas: int, generation: int) -> None:
     """Waits for the watch to tell that all pods are of the present template and available."""
     wanted = {"replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas}
-    async for batch in client.watch(DEPLOYMENTS, "default", field_selector=f"metadata.name={name}"):
+    async for batch in client.watch(
+        DEPLOYMENTS, "default", resource_version="0", field_selector=f"metadata.name={name}"
+    ):
         for event in batch:
             status = event.object.get("status") or {}
             if status.get("observedGeneration", 0) >= generation and wanted.items() <= status.items():
@@ -85,7 +87,7 @@ def job(completions: int) -> Json:
 
 async def complete(client: Client) -> None:
     """Waits for the watch to tell that the Job has ended."""
-    async for batch in client.watch(JOBS, "default", field_selector="metadata.name=job"):
+    async for batch in client.watch(JOBS, "default", resource_version="0", field_selector="metadata.name=job"):
         if any((event.object.get("status") or {}).get("completionTime") for event in batch):
             return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
@@ -26,11 +27,14 @@ from controllers.workloads.component import Workload
 from controllers.workloads.expectations import Expectations
 from controllers.workloads.owned import Owned, selector_of
 from controllers.workloads.podcontrol import PodControl
+from controllers.workloads.podstates import phase
 from controllers.workloads.references import Claimer, is_controlled_by
 
 NAME = "job-controller"
-#: What happens to pods within this time is looked at together (upstream: 1 s).
+#: What happens to pods within this time is looked at together (upstream: 1 s),
 BATCH: Final = timedelta(milliseconds=100)
+#: and what fails within this time: how a Job ends must not depend on which of its pods was seen to fail first.
+FAILURES: Final = timedelta(seconds=1)
 _UNKNOWN_MODE: Final = "Skipped Job sync because completion mode is unknown"
 
 
@@ -50,6 +54,8 @@ class Jobs(Workload):
         #: Failures by key, and uids of pods whose finalizer we have taken.
         self._records: dict[str, Record] = {}
         self._removing: set[str] = set()
+        #: When a pod of a Job (by key) was seen to have failed that nobody has looked at yet, as the loop tells time.
+        self._failed: dict[str, float] = {}
         pods = self.need(informers.of(PODS))
         self._orphans = Orphans(self.client, NAME, self.owners, pods, managed_by=self._gates.managed_by)
         self._control = Pods(
@@ -65,7 +71,7 @@ class Jobs(Workload):
                 self.follow(informer)
         self._controller.alongside(self._orphans.controller.run)
         self._pods = Owned(self.owners, pods, self._soon, self._expectations)
-        pods.on(self._orphans.check, lambda _, pod: self._pod_updated(pod), self._pod_gone)
+        pods.on(self._orphans.check, self._pod_updated, self._pod_gone)
         self.owners.on(self._job_added, deleted=self._job_ended)
 
     @property
@@ -102,7 +108,9 @@ class Jobs(Workload):
         for pod in self._pods.of(job, orphans=False):
             self._orphans.check(pod)
 
-    def _pod_updated(self, pod: Json) -> None:
+    def _pod_updated(self, before: Json, pod: Json) -> None:
+        if phase(pod) == "Failed" != phase(before) and (job := self._pods.owner_of(pod)) is not None:
+            self._failed.setdefault(key_of(job), asyncio.get_running_loop().time())
         if has_finalizer(pod):
             self._orphans.check(pod)
         else:
@@ -114,6 +122,7 @@ class Jobs(Workload):
     def gone(self, key: str) -> None:
         self._expectations.forget(key)
         self._records.pop(key, None)
+        self._failed.pop(key, None)
 
     def _is_others(self, job: Json) -> bool:
         return self._gates.managed_by and job["spec"].get("managedBy") not in (None, OURSELVES)
@@ -129,6 +138,8 @@ class Jobs(Workload):
         if owner["spec"].get("completionMode") not in (None, "Indexed", "NonIndexed"):
             self.recorder.record(owner, "Warning", "UnknownCompletionMode", _UNKNOWN_MODE)
             return None
+        if left := self._failing(key):
+            return left
         began, action, result = clock.now(), "reconciling", "error"
         satisfied = self._expectations.satisfied(key)
         # As of now, like the pods: an event that comes meanwhile must not make a pod count that was counted before.
@@ -148,6 +159,17 @@ class Jobs(Workload):
         left = deadline_in(look)
         waits = [max(wait, BATCH) for wait in (again, left) if wait is not None and look.finished is None]
         return min(waits, default=None)
+
+    def _failing(self, key: str) -> timedelta | None:
+        """How long other pods of the Job may still fail together with one that has; None: they are looked at now."""
+        since = self._failed.get(key)
+        if since is None:
+            return None
+        left = FAILURES.total_seconds() - (asyncio.get_running_loop().time() - since)
+        if left > 0:
+            return timedelta(seconds=left)
+        del self._failed[key]
+        return None
 
     async def _claimed(self, job: Json) -> list[Json]:
         """The Job's pods; those that it adopts are counted from now on."""

@@ -203,10 +203,12 @@ class Informer:
             try:
                 return await self._watch(initial={})
             except StatusError as error:
-                if error.code in (410, 429) or error.code >= 500:
+                if error.code in (410, 429):
                     raise
                 log.debug("%s: no streaming lists here: %s", self.kind, error)
-                self._streaming = False
+                # A server whose etcd is too old for them says 500, as one that is in trouble for a moment does: that
+                # one is asked again.
+                self._streaming = error.code >= 500
         await self._list()
         return await self._watch(initial=None)
 

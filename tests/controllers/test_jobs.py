@@ -34,7 +34,7 @@ def a_job(name: str = "j", **spec: Any) -> Json:
 
 
 async def the_job(world: World, name: str = "j") -> Json:
-    await passes(0.5)
+    await passes(1.5)
     return await world.client.get(JOBS, name, "ns")
 
 
@@ -205,7 +205,7 @@ def test_a_job_may_be_active_for_so_long_only() -> None:
     async def scenario() -> None:
         async with World(COMPONENT) as world:
             await world.create(JOBS, a_job(activeDeadlineSeconds=30))
-            await passes(29)
+            await passes(28)
             assert numbers(await the_job(world)) == (1, 0, 0)
             await passes(2)
             assert conditions(await the_job(world))[-1] == ("Failed", "True", "DeadlineExceeded")
@@ -396,3 +396,18 @@ def test_indexes_are_lists_of_ranges(text: str, completions: int, indexes: list[
     found = parse_indexes(text, completions)
     assert (sorted(found), format_indexes(found)) == (indexes, shown)
     assert first_pending(2, completions, found) == [i for i in range(completions) if i not in indexes][:2]
+
+
+def test_pods_that_fail_together_are_counted_together_although_one_is_seen_first() -> None:
+    async def scenario() -> None:
+        async with World(COMPONENT) as world:
+            await world.create(JOBS, a_job(parallelism=3, completions=3, backoffLimit=0))
+            await passes(1)
+            for pod in await the_pods(world):
+                await set_phase(world, pod, "Failed", 1)
+                await passes(0.3)
+            job = await the_job(world)
+            assert (numbers(job), conditions(job)[-1][0]) == ((0, 0, 3), "Failed")
+            assert "SuccessfulDelete" not in await reasons(world)
+
+    run(scenario)

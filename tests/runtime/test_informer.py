@@ -171,6 +171,16 @@ def test_a_server_without_streaming_lists_gets_a_list_and_a_watch_from_its_versi
     assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
 
 
+def test_a_server_that_fails_in_a_streaming_list_is_asked_for_a_plain_one() -> None:
+    refused = line("ERROR", a_status(500, "InternalError"))
+    page = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [a_pod("a", 1)]}
+    informer, script, calls = follow(
+        lambda s: s.answer(refused).answer(json.dumps(page).encode()).answer(stays_open=True)
+    )
+    assert (informer.synced, calls) == (True, [("added", "a@1")])
+    assert script.asked[2][2]["resourceVersion"] == ["5"]
+
+
 @pytest.mark.parametrize("in_stream", [True, False], ids=["as an ERROR event", "as the answer"])
 def test_after_410_the_collection_is_read_again_and_handlers_see_the_difference(in_stream: bool) -> None:
     gone = a_status(410, "Expired")
