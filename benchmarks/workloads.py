@@ -20,12 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.kinds import DEPLOYMENTS, JOBS, NODES
+from controllers.runtime.kinds import DEPLOYMENTS, JOBS, NODES, Kind
 from controllers.runtime.kubeconfig import load_kubeconfig
 from tests.support.wire import Child
 
@@ -44,14 +46,24 @@ def deployment(name: str, replicas: int) -> Json:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-async def available(client: Client, name: str, replicas: int, generation: int) -> None:
-    """Waits for the watch to tell that all pods are of the present template and available."""
-    wanted = {"replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas}
-    async for batch in client.watch(
-        DEPLOYMENTS, "default", resource_version="0", field_selector=f"metadata.name={name}"
-    ):
+async def states(client: Client, kind: Kind, name: str) -> AsyncGenerator[Json, None]:
+    """An object as it is, and each time that it has changed."""
+    found = await client.list(kind, "default", field_selector=f"metadata.name={name}")
+    for obj in found["items"]:
+        yield obj
+    version = found["metadata"]["resourceVersion"]
+    selector = f"metadata.name={name}"
+    async for batch in client.watch(kind, "default", resource_version=version, field_selector=selector):
         for event in batch:
-            status = event.object.get("status") or {}
+            yield event.object
+
+
+async def available(client: Client, name: str, replicas: int, generation: int) -> None:
+    """Waits until all pods are of the present template and available."""
+    wanted = {"replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas}
+    async with aclosing(states(client, DEPLOYMENTS, name)) as found:
+        async for obj in found:
+            status = obj.get("status") or {}
             if status.get("observedGeneration", 0) >= generation and wanted.items() <= status.items():
                 return
 
@@ -86,10 +98,11 @@ def job(completions: int) -> Json:
 
 
 async def complete(client: Client) -> None:
-    """Waits for the watch to tell that the Job has ended."""
-    async for batch in client.watch(JOBS, "default", resource_version="0", field_selector="metadata.name=job"):
-        if any((event.object.get("status") or {}).get("completionTime") for event in batch):
-            return
+    """Waits until the Job has ended."""
+    async with aclosing(states(client, JOBS, "job")) as found:
+        async for obj in found:
+            if (obj.get("status") or {}).get("completionTime"):
+                return
 
 
 async def measure(client: Client, pods: int, clocks: Clocks) -> list[Found]:
