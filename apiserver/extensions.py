@@ -239,7 +239,10 @@ class CustomResources:
             shared=self._registry.shared,
             terminating=lambda: name in self._terminating,
         )
-        served = [version["name"] for version in spec["versions"] if version.get("served")]
+        # A version of a group that the server has itself is its own: no definition adds to it.
+        catalog = self._catalog.served()
+        own = {version.name for each, version in catalog if each.group == resource.group and not each.custom}
+        served = [each["name"] for each in spec["versions"] if each.get("served") and each["name"] not in own]
         if known is None:
             await self._catalog.add(resource, served)
         else:

@@ -326,3 +326,24 @@ def test_a_schema_that_cannot_be_kept_is_refused(spec: Json, field: str) -> None
             assert answer.json()["details"]["causes"][0]["field"] == field
 
     run(scenario())
+
+
+def test_a_definition_adds_nothing_to_a_version_that_the_server_has_itself() -> None:
+    async def check() -> None:
+        async with running() as (_, client):
+            body = definition(plural="foos", kind="Foo")
+            body["metadata"] = {
+                "name": "foos.networking.k8s.io",
+                "annotations": {"api-approved.kubernetes.io": "unapproved, test-only"},
+            }
+            body["spec"]["group"] = "networking.k8s.io"
+            body["spec"]["versions"].append({**body["spec"]["versions"][0], "name": "v7", "storage": False})
+            await define(client, body)
+            assert (await client.get("/apis/networking.k8s.io/v7/foos")).status_code == 200
+            assert (await client.get("/apis/networking.k8s.io/v1/foos")).status_code == 404
+            found = (await client.get("/apis/networking.k8s.io/v1")).json()["resources"]
+            assert "foos" not in [each["name"] for each in found]
+            await client.delete(f"{DEFINITIONS}/foos.networking.k8s.io")
+            await until(client, f"{DEFINITIONS}/foos.networking.k8s.io", is_gone)
+
+    run(check())
