@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from controllers.allocator import AllocationError, AllocationInterrupted, Features
+from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, Features
 from tests.allocator.builders import device, device_class, make_allocator, make_claim, picked, request, slice_of
+from tests.allocator.worlds import KindEvaluator
 
 NODE = {"metadata": {"name": "node-1", "labels": {"zone": "a"}}}
 
@@ -207,6 +209,66 @@ def test_nodes_that_a_selector_tells_apart_stay_apart_while_one_slice_has_it() -
         node = {"metadata": {"name": f"node-{number}", "labels": {"zone": number}}}
         found[number] = picked(allocator.for_pod([make_claim("c", [request("r")])]).allocate(node))
     assert found == {"1": ["t/d"], "2": None}
+
+
+#: Values of an attribute on the first devices of a row, the constraint, whether lists are known, and which two devices
+#: a claim for two gets. Lists are of no known type where they are not known.
+TEXT, NUMBER, LIST, STRANGE = {"string": "1"}, {"int": 1}, {"ints": [1, 2]}, {"other": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "constraint", "lists", "devices"),
+    [
+        ([TEXT, NUMBER, NUMBER], "match", False, ["s/d1", "s/d2"]),
+        ([TEXT, NUMBER, NUMBER], "distinct", False, ["s/d0", "s/d1"]),
+        ([NUMBER, LIST, NUMBER], "match", False, ["s/d0", "s/d2"]),
+        ([NUMBER, LIST, NUMBER], "match", True, ["s/d0", "s/d1"]),
+        ([{"ints": [3]}, LIST, {"ints": [2, 4]}], "match", True, ["s/d1", "s/d2"]),
+        ([NUMBER, LIST, {"ints": [3]}], "distinct", True, ["s/d0", "s/d2"]),
+        ([STRANGE, None, NUMBER, NUMBER], "match", True, ["s/d2", "s/d3"]),
+        ([STRANGE, STRANGE], "match", False, None),
+        ([None, NUMBER, {"int": 2}], "distinct", False, ["s/d1", "s/d2"]),
+    ],
+)
+def test_values_are_compared_with_their_types(
+    values: list[Any], constraint: str, lists: bool, devices: list[str] | None
+) -> None:
+    found = [{"attributes": {} if value is None else {"numa": value}} for value in values]
+    row = slice_of("s", *({"name": f"d{number}", **item} for number, item in enumerate(found)))
+    allocator = make_allocator(row, features=Features(list_type_attributes=lists))
+    claim = make_claim("c", [request("r", 2)], [{f"{constraint}Attribute": "driver/numa"}])
+    assert picked(allocator.for_pod([claim]).allocate(NODE)) == devices
+
+
+@pytest.mark.parametrize(
+    ("value", "constraint", "lists", "got"),
+    [
+        (LIST, "match", False, True),
+        (LIST, "distinct", False, True),
+        (STRANGE, "match", True, False),
+        (STRANGE, "distinct", True, True),
+        (None, "match", False, False),
+        (None, "distinct", True, False),
+    ],
+)
+def test_a_device_alone_meets_a_constraint_if_it_has_the_attribute(
+    value: Any, constraint: str, lists: bool, got: bool
+) -> None:
+    attributes = {} if value is None else {"numa": value}
+    allocator = make_allocator(
+        slice_of("s", {"name": "d", "attributes": attributes}), features=Features(list_type_attributes=lists)
+    )
+    claim = make_claim("c", [request("r")], [{f"{constraint}Attribute": "driver/numa"}])
+    assert (allocator.for_pod([claim]).allocate(NODE) is not None) is got
+
+
+def test_shares_get_ids_that_no_others_have() -> None:
+    allocator = Allocator(evaluator=KindEvaluator())
+    allocator.inventory.upsert_class(device_class())
+    allocator.inventory.upsert_slice(slice_of("s", memory("d", "4Gi")))
+    [result] = allocator.for_pod([make_claim("c", wants("1Gi", "1Gi"))]).allocate(NODE) or []
+    ids = [UUID(item["shareID"]) for item in result["devices"]["results"]]
+    assert len(set(ids)) == 2
 
 
 def test_nothing_to_allocate_is_allocated() -> None:

@@ -201,6 +201,8 @@ def test_what_an_expression_looks_at_is_read_off_only_when_it_is_certain() -> No
         ("attributes", "gpu.example.com", "y"),
     )
     assert paths_read("true") == ()
+    for of_another in ("x.device", "f(x).device", "x[0].device", "{1: x}.device", '"x".device'):
+        assert paths_read(f"{of_another} == 1") == ()
     uncertain = [
         f'"x" in {domain}', f"{domain}.size() > 0", "cel.bind(d, device, d.driver == 'x')", ".device.driver == 'x'",
         "[1].all(device, device > 0)", "device == device", 'device.attributes[r"a"].x == 1', f"{domain}[name] == 1",

@@ -29,16 +29,28 @@ _WRITTEN = "tests/conformance/test_written_conversations.py"
 _SERVED = tuple(
     f"tests/http/test_{name}.py"
     for name in (
+        "account_keys",
+        "admission_webhooks",
+        "conversion_webhooks",
+        "custom_resources",
         "dropped_fields",
+        "event_expiry",
         "evictions",
+        "faults",
         "feature_gates",
+        "handlers",
+        "impersonation",
         "live_catalog",
+        "local_apis",
         "own_gates",
         "requests",
         "runtime_config",
         "scale",
+        "service_network",
         "storage_admission",
         "unknown_methods",
+        "warning_headers",
+        "wire_documents",
         "wire_protobuf",
     )
 )
@@ -54,10 +66,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/validation",
         "tests/resources",
     ),
-    "apiserver/registry": ("tests/registry", "tests/resources", _WRITTEN, *_SERVED),
-    "apiserver/resources/devices": ("tests/resources", _WRITTEN, *_SERVED),
+    "apiserver/registry": ("tests/registry", "tests/resources", "tests/patch", "tests/validation", _WRITTEN, *_SERVED),
+    "apiserver/resources": ("tests/resources", "tests/validation", _WRITTEN, *_SERVED),
     "apiserver/storage": ("tests/storage", "tests/registry", _WRITTEN),
-    "apiserver/admission": ("tests/registry/test_admission.py", "tests/authorization", _WRITTEN, *_SERVED),
+    "apiserver/admission": ("tests/registry", "tests/authorization", _WRITTEN, *_SERVED),
     "apiserver/authorization": ("tests/authorization", _WRITTEN),
     "controllers/explain": ("tests/controllers/test_explain.py", "tests/controllers/test_simulate.py"),
     "controllers/allocator": ("tests/allocator", "tests/scheduler"),
@@ -68,16 +80,26 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 def tests_of(package: str) -> tuple[str, ...]:
     """The tests about a package: those of the longest name that it begins with."""
+    return tuple(test for test in TESTS[_name_of(package)] if (ROOT / test).exists())
+
+
+def _name_of(package: str) -> str:
+    """The name in TESTS under which a package or a file of one stands."""
     names = [name for name in TESTS if package == name or package.startswith(name + "/")]
     if not names:
         raise SystemExit(f"mutation: no tests are named for {package}; there are: {', '.join(TESTS)}")
-    return tuple(test for test in TESTS[max(names, key=len)] if (ROOT / test).exists())
+    return max(names, key=len)
+
+
+def _others(package: str) -> tuple[str, ...]:
+    """The packages inside of this one that other tests are about: they are not sampled with it."""
+    return tuple(name for name in TESTS if name.startswith(package + "/") and _name_of(name) != _name_of(package))
 
 
 def run(package: str, number: int, seed: int, *, verbose: bool) -> list[Mutant]:
     """Tries mutants of a package and prints what becomes of them; the survivors."""
     reach = recorded(tests_of(package))
-    chosen = sample(package, number, seed)
+    chosen = sample(package, number, seed, _others(package))
     began = time.monotonic()
 
     def tell(mutant: Mutant, verdict: Verdict) -> None:

@@ -83,11 +83,14 @@ def mutant(path: Path, tree: ast.Module, change: Change) -> Mutant:
     return Mutant(str(path.relative_to(ROOT)), _lines(statement, node), function, *shown, changed)
 
 
-def sample(package: str, number: int, seed: int) -> list[Mutant]:
-    """Mutants of a package or file, chosen by chance: a file as often as it is long. Equivalent ones are left out."""
+def sample(package: str, number: int, seed: int, others: tuple[str, ...] = ()) -> list[Mutant]:
+    """Mutants of a package or file, chosen by chance: a file as often as it is long. Equivalent ones are left out, and
+    these packages inside of it.
+    """
     choice = random.Random(seed)
     place = ROOT / package
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    files = [file for file in files if not any(file.is_relative_to(ROOT / other) for other in others)]
     trees = {file: ast.parse(file.read_text()) for file in files}
     possible = {file: found for file in files if (found := changes(trees[file]))}
     weights = [len(file.read_text().splitlines()) for file in possible]
@@ -127,8 +130,8 @@ def _place(node: ast.AST) -> tuple[int, int]:
 
 
 def _declarative(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts of a node in which no test could tell a change: annotations, docstrings, imports, texts of errors, and what
-    makes a class or a function cheaper.
+    """Parts of a node in which no test could tell a change: annotations, docstrings, imports, texts of errors, what
+    makes a class or a function cheaper, and what holds anyway (assertions, `strict` of zip).
     """
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.Expr(value=ast.Constant()):
@@ -145,7 +148,7 @@ def _declarative(node: ast.AST) -> Iterator[ast.AST]:
             yield returns
         case ast.Call(func=ast.Name(id="cast"), args=[kind, _]):
             yield kind
-        case ast.Call(func=ast.Name(id="dataclass" | "lru_cache")):
+        case ast.Call(func=ast.Name(id="dataclass" | "lru_cache")) | ast.keyword(arg="strict"):
             yield node
 
 

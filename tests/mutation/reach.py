@@ -128,7 +128,7 @@ class Recorder:
         self._tracer.stop()
         imported = self._tracer.take()
         files: dict[str, list[pytest.Item]] = {}
-        for item in session.items:
+        for item in (item for item in session.items if not _on_another_database(item)):
             files.setdefault(str(item.path.relative_to(ROOT)), []).append(item)
         for file, items in files.items():
             started = time.monotonic()
@@ -153,6 +153,12 @@ class Recorder:
             if passed:
                 found.append(Traced(file, item.nodeid, lines, time.process_time() - began))
         return found
+
+
+def _on_another_database(item: pytest.Item) -> bool:
+    """Whether it says again, on SQLite or Postgres, what a conversation says in memory: too slow for a mutant."""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return item.get_closest_marker("slow") is not None and parameters.get("storage", "memory") != "memory"
 
 
 def passes(item: pytest.Item, following: pytest.Item | None) -> bool:
@@ -181,8 +187,8 @@ def recorded(places: Sequence[str]) -> Reach:
 
 
 def pytest_main(arguments: Sequence[str], plugin: object) -> int:
-    """pytest in this process, as mutation runs want it: without workers, without what belongs to other databases."""
-    options = ["-q", "-n0", "--capture=no", "-p", "no:cacheprovider", "-m", "not slow", f"--rootdir={ROOT}"]
+    """pytest in this process, as mutation runs want it: without workers."""
+    options = ["-q", "-n0", "--capture=no", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
     return int(pytest.main([*options, *arguments], [plugin]))
 
 

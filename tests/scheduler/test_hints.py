@@ -49,6 +49,28 @@ def in_namespaces(affinity: Json) -> Json:
     return affinity
 
 
+def uses(*claims: str, **more: Any) -> Json:
+    """What has volumes of these claims, the name of one made for the pod being ""."""
+    made: Json = {"ephemeral": {"volumeClaimTemplate": {}}}
+    volumes = [{"persistentVolumeClaim": {"claimName": name}} if name else made for name in claims]
+    return {"volumes": [{"name": f"v{number}", **volume} for number, volume in enumerate(volumes)], **more}
+
+
+def disk(name: str, **more: Any) -> Json:
+    return {"volumes": [{"name": "d", "gcePersistentDisk": {"pdName": name, **more}}]}
+
+
+def thing(name: str = "", namespace: str = "", labels: Json | None = None, **content: Any) -> Json:
+    """Any object."""
+    return {"metadata": {"name": name, "namespace": namespace, "labels": labels or {}}, **content}
+
+
+def csi_node(**limits: int | None) -> Json:
+    rooms = {name: {} if count is None else {"count": count} for name, count in limits.items()}
+    return thing("n", spec={"drivers": [{"name": name, "allocatable": room} for name, room in rooms.items()]})
+
+
+ZONE = "topology.kubernetes.io/zone"
 SELECTS = node_affinity(term("disk", "In", "ssd"))
 #: The plugin, the waiting pod, the event as (kind, old, new), whether it wakes.
 CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool]] = [
@@ -119,6 +141,42 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_LABEL, labelled("a"), labelled("a")), False),
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_TAINT, labelled("a", taints=NO_SCHEDULE), labelled("a")), True),
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_TAINT, labelled(taints=NO_SCHEDULE), labelled()), False),
+    ("VolumeRestrictions", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("c", "ns")), True),
+    ("VolumeRestrictions", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("d", "ns")), False),
+    ("VolumeRestrictions", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("c", "elsewhere")), False),
+    ("VolumeRestrictions", uses(""), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("p-v0", "ns")), True),
+    ("VolumeRestrictions", uses("c"), (ClusterEvent.POD_DELETE, bound(**uses("d", "c")), None), True),
+    ("VolumeRestrictions", uses("c"), (ClusterEvent.POD_DELETE, bound(**uses("d")), None), False),
+    ("VolumeRestrictions", uses("c"), (ClusterEvent.POD_DELETE, bound(namespace="elsewhere", **uses("c")), None), False),
+    ("VolumeRestrictions", disk("a"), (ClusterEvent.POD_DELETE, bound(**disk("a")), None), True),
+    ("VolumeRestrictions", disk("a"), (ClusterEvent.POD_DELETE, bound(**disk("b")), None), False),
+    ("VolumeRestrictions", disk("a", readOnly=True), (ClusterEvent.POD_DELETE, bound(**disk("a", readOnly=True)), None), False),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(d=1), csi_node(d=2)), True),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(d=1), csi_node(d=1)), False),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(d=1), csi_node(d=1, e=1)), True),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(d=2), csi_node(d=1)), False),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, bound(**uses("d")), None), True),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, bound(), None), False),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("c", "ns")), True),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.VOLUME_ATTACHMENT_DELETE, thing(), None), True),
+    ("NodeVolumeLimits", uses(""), (ClusterEvent.VOLUME_ATTACHMENT_DELETE, thing(), None), False),
+    ("VolumeZone", uses("c"), (ClusterEvent.STORAGE_CLASS_ADD, None, thing(volumeBindingMode="WaitForFirstConsumer")), True),
+    ("VolumeZone", uses("c"), (ClusterEvent.STORAGE_CLASS_ADD, None, thing(volumeBindingMode="Immediate")), False),
+    ("VolumeZone", uses("c"), (ClusterEvent.VOLUME_CLAIM_UPDATE, thing("c", "ns"), thing("c", "ns")), True),
+    ("VolumeZone", uses("c"), (ClusterEvent.VOLUME_CLAIM_UPDATE, thing("d", "ns"), thing("d", "ns")), False),
+    ("VolumeZone", uses("c"), (ClusterEvent.VOLUME_UPDATE, thing(), thing(labels={ZONE: "a"})), True),
+    ("VolumeZone", uses("c"), (ClusterEvent.VOLUME_UPDATE, thing(labels={ZONE: "a__b"}), thing(labels={ZONE: "b__a"})), False),
+    ("VolumeZone", uses("c"), (ClusterEvent.VOLUME_UPDATE, thing(), thing(labels={"other": "a"})), False),
+    ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CLASS_UPDATE, thing(), thing(allowedTopologies=[{}])), True),
+    ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CLASS_UPDATE, thing(), thing(labels={"a": "b"})), False),
+    ("VolumeBinding", uses("c"), (ClusterEvent.VOLUME_CLAIM_UPDATE, thing("c", "ns"), thing("c", "ns")), True),
+    ("VolumeBinding", uses("c"), (ClusterEvent.VOLUME_CLAIM_UPDATE, thing("d", "ns"), thing("d", "ns")), False),
+    ("VolumeBinding", uses("c"), (ClusterEvent.CSI_DRIVER_UPDATE, thing(spec={"storageCapacity": True}), thing(spec={})), True),
+    ("VolumeBinding", uses("c"), (ClusterEvent.CSI_DRIVER_UPDATE, thing(spec={}), thing(spec={"storageCapacity": True})), False),
+    ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CAPACITY_UPDATE, thing(capacity="1Gi"), thing(capacity="2Gi")), True),
+    ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CAPACITY_UPDATE, thing(capacity="1Gi"), thing(capacity="1Gi")), False),
+    ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CAPACITY_UPDATE, thing(), thing(capacity="1Gi")), True),
+    ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CAPACITY_UPDATE, thing(capacity="1Gi"), thing()), False),
 ]  # fmt: skip
 
 

@@ -1,0 +1,184 @@
+"""What the allocator remembers is bounded and never changes an answer; what a hard search tries is bounded, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controllers.allocator import Allocator, allocator, inventory, search, selectors, view
+from controllers.allocator.devices import Device, Slice
+from controllers.allocator.selectors import Path, SelectorError, Selectors, Verdict
+from tests.allocator.builders import device, make_allocator, make_claim, picked, request, slice_of
+from tests.allocator.worlds import KindEvaluator
+
+Object = dict[str, Any]
+NODE = {"metadata": {"name": "node-1", "labels": {"zone": "a"}}}
+
+
+class CountingEvaluator(KindEvaluator):
+    """Remembers what was compiled."""
+
+    def __init__(self) -> None:
+        self.compiled: list[str] = []
+
+    def compile(self, expression: str) -> Callable[[Device], Verdict] | SelectorError:
+        self.compiled.append(expression)
+        return super().compile(expression)
+
+    def reads(self, _expression: str) -> tuple[Path, ...] | None:
+        return None
+
+
+def test_the_oldest_expression_is_forgotten_first_and_verdicts_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selectors, "_EXPRESSIONS_KEPT", 2)
+    monkeypatch.setattr(selectors, "_VERDICTS_KEPT", 2)
+    evaluator = CountingEvaluator()
+    known = Selectors(evaluator)
+    a, b, c = Slice(slice_of("s", *(device(kind, kind=kind) for kind in "abc"))).devices
+    for expression in ("kind in a", "kind in b", "kind in a", "kind in c", "kind in b", "kind in a"):
+        assert known.verdict(expression, a) is (expression == "kind in a")
+    assert evaluator.compiled == ["kind in a", "kind in b", "kind in c", "kind in a"]
+    before = known.evaluations
+    asked = []
+    for item in (b, a, c, c, b):
+        assert known.verdict("kind in a", item) is (item is a)
+        asked.append(known.evaluations - before)
+    assert asked == [1, 1, 2, 2, 3]
+
+
+#: What is remembered of requests, and the constant that bounds it.
+REMEMBERED: dict[str, tuple[Any, str, Callable[[Allocator], Any]]] = {
+    "selectors": (view, "_KEPT", lambda made: made.inventory.view(NODE)._selected),
+    "tolerations": (view, "_KEPT", lambda made: made.inventory.view(NODE)._tolerated),
+    "capacities": (view, "_KEPT", lambda made: made.inventory.view(NODE)._capable),
+    "capacities left": (view, "_KEPT", lambda made: made.inventory.view(NODE)._exhausted),
+    "answers": (allocator, "_OUTCOMES_KEPT", lambda made: made.inventory.view(NODE).outcomes),
+}
+
+
+@pytest.mark.parametrize("what", REMEMBERED)
+def test_what_a_view_remembers_of_requests_is_bounded(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, constant, table = REMEMBERED[what]
+    monkeypatch.setattr(module, constant, 4)
+    capacity = {"memory": {"value": "20"}}
+    taints = [{"key": f"k{number}", "effect": "NoSchedule"} for number in range(6)]
+    devices = [device(f"t{number}", taints=[taint]) for number, taint in enumerate(taints)]
+    shared = device("z", allowMultipleAllocations=True, capacity=capacity)
+    made = make_allocator(slice_of("s", *devices, shared))
+    first = make_claim("first", [request("r", capacity={"requests": {"memory": "1"}})])
+    [result] = made.for_pod([first]).allocate(NODE) or []
+    made.allocated.upsert_claim({**first, "status": {"allocation": result}})
+    sizes = []
+    for number in range(6):
+        tolerations = [{"key": f"k{number}", "operator": "Exists"}]
+        plain = request("r", 1, "kind in a", *["any"] * number, tolerations=tolerations)
+        assert picked(made.for_pod([make_claim("c", [plain])]).allocate(NODE)) == [f"s/t{number}"]
+        sizes.append(len(table(made)))
+        large = request("r", capacity={"requests": {"memory": str(14 + number)}})
+        assert picked(made.for_pod([make_claim("c", [large])]).allocate(NODE)) == ["s/z"]
+        sizes.append(len(table(made)))
+    assert max(sizes) == 4
+
+
+def test_views_and_parsed_selectors_of_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory, "_SHARED_VIEWS_KEPT", 2)
+    monkeypatch.setattr(inventory, "_SELECTORS_KEPT", 2)
+    zones = "abcd"
+    slices = [slice_of(f"s-{zone}", device("d"), nodeSelector=_in_zone(zone)) for zone in zones]
+    made = make_allocator(*slices, slice_of("everywhere", device("d"), allNodes=True))
+    sizes = []
+    for number, zone in enumerate(zones * 2):
+        node = {"metadata": {"name": f"node-{number}", "labels": {"zone": zone}}}
+        got = made.for_pod([make_claim("c", [request("r", 2)])]).allocate(node)
+        assert picked(got) == ["everywhere/d", f"s-{zone}/d"]
+        known = made.inventory
+        sizes.append((len(known._shared_views), len(known._parsed_by_identity), len(known._parsed)))
+    assert [max(column) for column in zip(*sizes, strict=True)] == [2, 2, 1]
+
+
+def _in_zone(zone: str) -> Object:
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}
+
+
+def many(kind: str, number: int, **fields: Any) -> list[Object]:
+    """So many devices of a kind."""
+    return [device(f"{kind}{i:02}", kind=kind, **fields) for i in range(number)]
+
+
+def _consumes(amount: int, counter: str = "x") -> list[Object]:
+    return [{"counterSet": "set", "counters": {counter: {"value": str(amount)}}}]
+
+
+def _counters(**amounts: int) -> Object:
+    counters = {name: {"value": str(amount)} for name, amount in amounts.items()}
+    return slice_of("z", pool="s", count=2, sharedCounters=[{"name": "set", "counters": counters}])
+
+
+def _either(name: str, *counts: int) -> Object:
+    choices = [{**request(f"s{n}", n, "kind in b")["exactly"], "name": f"s{n}"} for n in counts]
+    return {"name": name, "firstAvailable": choices}
+
+
+def _all(name: str, *expressions: str) -> Object:
+    return request(name, 0, *expressions, allocationMode="All")
+
+
+def _hard() -> dict[str, tuple[list[Object], list[Object], list[Object], int]]:
+    """Slices, requests, constraints, and how many devices may be tried to see that there is no way."""
+    plain = slice_of("s", *many("a", 20), *many("b", 2))
+    parts = slice_of("s", *many("a", 20, consumesCounters=_consumes(2)), pool="s", count=2)
+    weights = [device(f"w{i}", consumesCounters=_consumes(1 if i == 5 else 2)) for i in range(10)]
+    values = [device(f"v{i:02}", kind="b" if i < 5 else "a", numa=i % 5) for i in range(25)]
+    halves = [device(f"n{i:02}", numa=i % 10) for i in range(20)]
+    pairs = [device(f"u{i:02}", kind="ab"[i % 2], numa=i // 2) for i in range(12)]
+    shared, sizes = (
+        [device(f"d{i}", allowMultipleAllocations=True, capacity={"memory": {"value": str(size)}}) for i, size in many]
+        for many in (enumerate((10, 10, 10)), enumerate((9, 10, 11)))
+    )
+    four = {"requests": {"memory": "4"}}
+    match, distinct = ([{f"{kind}Attribute": "driver/numa"}] for kind in ("match", "distinct"))
+    return {
+        "overlapping requests need more than there is together": (
+            [plain], [request("r0", 2), *(request(f"r{n}", 1, "kind in b", *["any"] * n) for n in (1, 2, 3))], [], 1),
+        "counters leave room for fewer": (
+            [parts, _counters(x=9)], [request("r0", 2), request("r1", 3)], [], 1),
+        "counters leave room for the small ones only": (
+            [slice_of("s", *weights, pool="s", count=2), _counters(x=4)], [request("r0"), request("r1", 2)], [], 6),
+        "each value has too few devices for a later request": (
+            [slice_of("s", *values)], [request("r0", 2, "kind in a"), request("r1", 2, "kind in b")], match, 6),
+        "one value has too few devices": (
+            [slice_of("s", *halves)], [request("r0", 2), request("r1", 1)], match, 21),
+        "there are fewer values than devices": (
+            [slice_of("s", *pairs)], [request("r0", 4), request("r1", 3)], distinct, 101),
+        "shares do not fit into devices that are all alike": (
+            [slice_of("s", *shared)], [request(f"r{n}", capacity=four) for n in range(7)], [], 42),
+        "shares do not fit into devices that differ": (
+            [slice_of("s", *sizes)], [request(f"r{n}", capacity=four) for n in range(8)], [], 82),
+        "alternatives are weighed as well": (
+            [plain], [request("r0", 3), _either("r1", 3, 4)], [], 1),
+        "all devices are too many beside others": (
+            [plain], [request("r0", 1, "kind in b"), request("r1", 3), _all("r2", "kind in b")], [], 2),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", _hard())
+def test_a_search_without_a_result_ends_soon(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    slices, requests, constraints, most = _hard()[case]
+    made: list[search.Search] = []
+
+    class Seen(search.Search):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self)
+
+    monkeypatch.setattr(allocator, "Search", Seen)
+    monkeypatch.setattr(search, "EASY_STEPS", -1)
+    claim = make_claim("c", requests, constraints)
+    assert make_allocator(*slices).for_pod([claim]).allocate(NODE, _never) is None
+    assert made[0].steps <= most
+
+
+def _never() -> None:
+    """Nobody asks to stop."""
