@@ -194,6 +194,38 @@ def test_of_valid_values_the_next_larger_one_is_consumed_and_beyond_the_largest_
         assert found[0]["devices"]["results"][0]["consumedCapacity"] == {"memory": consumed}
 
 
+RANGE = {"min": "1Gi", "max": "4Gi", "step": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted", "consumed"),
+    [
+        ({"default": "1Gi", "validRange": RANGE}, "4Gi", "4Gi"),
+        ({"default": "1Gi", "validRange": RANGE}, "5Gi", None),
+        ({"default": "1Gi", "validRange": RANGE}, "3500Mi", "4Gi"),
+        ({"default": "1Gi", "validRange": RANGE}, "4097Mi", None),
+        ({"default": "1Gi", "validRange": RANGE}, "1Mi", "1Gi"),
+        ({"default": "1Gi", "validRange": {"min": "1Gi", "max": "4Gi"}}, "1500Mi", "1500Mi"),
+        ({"default": "1Gi", "validRange": {"min": "1Gi"}}, "7Gi", "7Gi"),
+        ({"default": "1Gi", "validRange": {"min": "2Gi", "step": "3Gi"}}, "4Gi", "5Gi"),
+        ({"default": "1Gi", "validRange": {"max": "4Gi", "step": "2Gi"}}, "3Gi", None),
+        ({"default": "6Gi", "validRange": RANGE}, "6Gi", "6Gi"),
+        ({"default": "6Gi", "validRange": RANGE}, None, "6Gi"),
+        ({"validRange": RANGE}, None, None),
+        ({"default": "3Gi", "validValues": ["1Gi", "2Gi"]}, None, "3Gi"),
+        ({}, None, "8Gi"),
+        ({}, "9Gi", None),
+    ],
+)
+def test_a_policy_says_which_amounts_can_be_had_and_its_default_always_can(
+    policy: dict[str, Any], wanted: str | None, consumed: str | None
+) -> None:
+    shared = slice_of("s", memory("d", "8Gi", **policy))
+    found = allocate(shared, requests=[request("r")] if wanted is None else wants(wanted))
+    got = None if found is None else found[0]["devices"]["results"][0]["consumedCapacity"]["memory"]
+    assert got == consumed
+
+
 def test_a_counter_set_that_two_slices_of_a_pool_bring_makes_it_invalid() -> None:
     counters = [{"name": "set", "counters": {"x": {"value": "1"}}}]
     slices = [slice_of(name, pool="p", count=3, sharedCounters=counters) for name in ("s", "t")]

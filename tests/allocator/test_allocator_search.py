@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.allocator import AllocationError, candidates, search
+from controllers.allocator import AllocationError, candidates, search, view
 from tests.allocator.bruteforce import BruteForce, Failure, Outcome
 from tests.allocator.worlds import FEATURES, NODE, World, make_world
 
@@ -67,6 +67,7 @@ def test_every_result_is_the_first_one_in_order(
 ) -> None:
     limit = limit_results(monkeypatch, features)
     monkeypatch.setattr(search, "EASY_STEPS", -1 if hard else 10**9)
+    monkeypatch.setattr(view, "_CHUNK", 1)
     for seed in range(SEEDS):
         world = make_world(random.Random(f"{sorted(features)} {seed}"), features)
         want, _ = expected(world, limit)

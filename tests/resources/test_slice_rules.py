@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -231,3 +232,76 @@ def test_a_device_of_v1beta1_has_its_properties_under_basic(judge: Any) -> None:
     assert judge.create("resourceslices", old, "v1beta1") == judge.create(
         "resourceslices", slice_of({"name": "d0", "attributes": {"a": {"int": 1}}})
     )
+
+
+WAYS: dict[str, Any] = {
+    "nodeName": "n",
+    "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]},
+    "allNodes": True,
+    "perDeviceNodeSelection": True,
+}
+
+
+@pytest.mark.parametrize("ways", [chosen for size in range(5) for chosen in itertools.combinations(WAYS, size)])
+def test_of_all_ways_to_say_where_devices_are_one_is_chosen(judge: Any, ways: tuple[str, ...]) -> None:
+    found = errors(judge, slice_of(**{"nodeName": None, **{way: WAYS[way] for way in ways}}))
+    one = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+    listed = ", ".join(f"`{way}`" for way in ways)
+    if not ways:
+        assert found == [f"spec: Required value: {one}"]
+    elif len(ways) == 1:
+        assert found == []
+    else:
+        assert found == [f'spec: Invalid value: "{{{listed}}}": {one}, but multiple fields are set']
+
+
+def test_false_and_empty_are_no_ways_to_say_where_devices_are(judge: Any) -> None:
+    assert errors(judge, slice_of(nodeName="")) == [
+        'spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string',
+        "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
+    ]
+    for field in ("allNodes", "perDeviceNodeSelection"):
+        assert errors(judge, slice_of(**{field: False})) == [
+            f"spec.{field}: Invalid value: false: must be either unset or set to true"
+        ]
+
+
+PLAIN: Json = {"attributes": {"a": {"string": "x"}, "b": {"int": 1}}, "capacity": {"c": {"value": "1"}}}
+SIXTEEN: Json = {f"a{number}": {"bool": True} for number in range(16)}
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({}, None),
+        ({"name": "D 0"}, ".name"),
+        ({"attributes": {"a b": {"int": 1}}}, ".attributes"),
+        ({"attributes": {"a": {"int": 1}, "b c": {"int": 1}}}, ".attributes"),
+        ({"attributes": {"a": {"int": 1}, "b": {}}}, ".attributes[b]"),
+        ({"attributes": {"a": {"int": 1, "bool": True}}}, ".attributes[a]"),
+        ({"attributes": {"a": {"string": "x" * 64}}}, None),
+        ({"attributes": {"a": {"string": "x" * 65}}}, ".attributes[a].string"),
+        ({"attributes": {"a": {"version": "1"}}}, ".attributes[a].version"),
+        ({"attributes": {"a": {"version": "1.0.0"}}}, None),
+        ({"capacity": {"c d": {"value": "1"}}}, ".capacity"),
+        ({"capacity": {"c": {"value": "1"}, "d e": {"value": "1"}}}, ".capacity"),
+        ({"capacity": {"c": {"value": "1", "requestPolicy": {"default": "2"}}}}, ".capacity[c].requestPolicy"),
+        ({"attributes": SIXTEEN, "capacity": {f"c{number}": {"value": "1"} for number in range(16)}}, None),
+        ({"attributes": SIXTEEN, "capacity": {f"c{number}": {"value": "1"} for number in range(17)}}, ""),
+        ({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}, None),
+        ({"taints": [{"key": "k k", "value": "v", "effect": "NoSchedule"}]}, ".taints[0].key"),
+        ({"taints": [{"key": "k", "value": "v v", "effect": "NoSchedule"}]}, ".taints[0].value"),
+        ({"taints": [{"key": "k", "value": "v", "effect": "Never"}]}, ".taints[0].effect"),
+        ({"taints": [{"value": "v", "effect": "NoSchedule"}]}, ".taints[0].key"),
+        ({"taints": [{"key": "k", "effect": "NoSchedule"}]}, None),
+    ],
+)
+def test_a_device_that_is_plain_but_for_one_thing_is_refused_for_it(
+    judge: Any, change: Json, where: str | None
+) -> None:
+    found = of_device(judge, **{**PLAIN, **change})
+    if where is None:
+        assert found == []
+    else:
+        assert found
+        assert all(text.startswith(f"{where}:" if where in ("", ".name") else where) for text in found), found

@@ -191,3 +191,38 @@ def test_every_kind_has_columns_that_bear_an_empty_object(judge: Any) -> None:
     for resource in CATALOG:
         hub = judge.decoded(resource, {})
         assert len(row_of(resource, hub, NOW)["cells"]) == len(resource.columns), resource.kind
+
+
+POOLS: list[Json] = [
+    {"totalDevices": 8, "availableDevices": 5, "allocatedDevices": 2, "unavailableDevices": 1},
+    {"totalDevices": 4, "availableDevices": 4},
+    {"validationError": "two slices have one device"},
+]
+
+
+def ended(kind: str, status: str = "True") -> Json:
+    return {"conditions": [{"type": kind, "status": status, "lastTransitionTime": CREATED}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "row"),
+    [
+        (None, ["-", "-", "-", "-", "-", 0, "Pending", "<none>"]),
+        ({"pools": POOLS, "poolCount": 3}, ["12", "9", "2", "1", "1", 3, "Pending", "<none>"]),
+        ({"pools": POOLS, "poolCount": 3, **ended("Complete")}, ["12", "9", "2", "1", "1", 3, "Complete", "10m"]),
+        ({"pools": POOLS, "poolCount": 4, **ended("Complete")}, ["12", "9", "2", "1", "1", 4, "Complete (3/4 pools)", "10m"]),
+        ({"pools": POOLS, "poolCount": 4, **ended("Complete", "False")}, ["12", "9", "2", "1", "1", 4, "Pending", "<none>"]),
+        ({"pools": POOLS, "poolCount": 4, **ended("Other")}, ["12", "9", "2", "1", "1", 4, "Pending", "<none>"]),
+        ({"poolCount": 0, **ended("Complete")}, ["0", "0", "0", "0", "0", 0, "Complete", "10m"]),
+        (ended("Failed"), ["-", "-", "-", "-", "-", 0, "Failed", "<none>"]),
+        ({"poolCount": 4, **ended("Failed")}, ["-", "-", "-", "-", "-", 4, "Failed", "<none>"]),
+    ],
+)  # fmt: skip
+def test_the_state_of_pools_is_counted_once_it_is_known(status: Json | None, row: list[Any]) -> None:
+    obj: Json = {"spec": {"driver": "d"}, **({} if status is None else {"status": status})}
+    names = ["Total", "Available", "Allocated", "Unavailable", "Errors", "Pools", "Status", "Completed"]
+    assert cells("resourcepoolstatusrequests", obj) == {
+        "Name": "a",
+        "Driver": "d",
+        **dict(zip(names, row, strict=True)),
+    }

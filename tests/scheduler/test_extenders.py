@@ -71,6 +71,47 @@ def test_an_extender_that_fails_fails_the_attempt_unless_it_may_be_passed_over()
             placed(extenders(nowhere))
 
 
+#: What stands behind a verb's name, b"" for nothing for ever, and what is said of it.
+STRANGE_ANSWERS = {
+    "silent": (b"", r'^Post "http://127\.0\.0\.1:\d+/silent": context deadline exceeded$'),
+    "cut": (b"{", r'^Post "http://127\.0\.0\.1:\d+/cut": the answer is not JSON: '),
+    "text": (b'"n0"', "^the answer of an extender is not an object$"),
+    "foreign": (
+        b'{"NodeNames": ["n0", "n9"]}',
+        r'^extender "http://127\.0\.0\.1:\d+" claims a filtered node "n9" which is not found in the input node list$',
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", STRANGE_ANSWERS)
+def test_an_answer_that_an_extender_may_not_give_is_an_error_that_says_so(verb: str) -> None:
+    answer, text = STRANGE_ANSWERS[verb]
+    over = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if answer:
+            writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(answer) + answer)
+        else:
+            await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        over.set()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            one = {"urlPrefix": url, "filterVerb": verb, "nodeCacheCapable": True}
+            asked = extenders({**one, "httpTimeout": "50ms"} if verb == "silent" else one)
+            nodes = list(Cluster(a_node("n0")).cache.nodes.values())
+            with pytest.raises(ExtenderError, match=text):
+                await asked.filter(info(), nodes, {})
+            await asked.close()
+            await over.wait()
+
+    asyncio.run(scenario())
+
+
 def test_an_extender_of_some_resources_is_asked_about_pods_that_want_them() -> None:
     with extender() as played:
         managed = [{"name": "example.com/foo", "ignoredByScheduler": True}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,10 @@ import pytest
 from controllers.scheduler.arguments import DEFAULTS
 from controllers.scheduler.evictions import REASON
 from controllers.scheduler.framework import Cycle
-from controllers.scheduler.nodes import Nominator
-from controllers.scheduler.plugins.preemption import Preemption
+from controllers.scheduler.nodes import NodeInfo, Nominator
+from controllers.scheduler.plugins.preemption import Candidate, Preemption
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import FitError
+from controllers.scheduler.status import FitError, Rejection
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info, near
 
@@ -96,6 +97,33 @@ def test_the_node_with_the_least_important_victims_is_chosen(first: list[Json], 
     for better, names in (("m", ("m", "n")), ("n", ("n", "m"))):
         cluster = Cluster(a_node("m"), a_node("n")).on(names[0], *first).on(names[1], *second)
         assert preempted(cluster, urgent())[0] == better
+
+
+@pytest.mark.parametrize(
+    ("percentage", "at_least", "looked_at"),
+    [(10, 1, 2), (10, 3, 3), (50, 3, 10), (0, 4, 4), (100, 0, 20), (1, 100, 20)],
+)
+def test_so_many_nodes_are_looked_at_as_the_configuration_says(percentage: int, at_least: int, looked_at: int) -> None:
+    names = [f"n{number:02}" for number in range(20)]
+    cluster = Cluster(*(a_node(name) for name in names))
+    for name in names:
+        cluster.on(name, running(f"on-{name}", "4", 1))
+    arguments = replace(DEFAULTS, candidates_percentage=percentage, candidates_at_least=at_least)
+    seen: list[str] = []
+
+    class Counted(Preemption):
+        def _candidate(self, cycle: Cycle, node: NodeInfo, budgets: Sequence[Json]) -> Candidate | Rejection:
+            seen.append(node.name)
+            return super()._candidate(cycle, node, budgets)
+
+    preemption = Counted(_Evictions(), cluster.cache, Nominator(), list, random.Random(1), arguments)  # type: ignore[arg-type]
+    cycle = Cycle(urgent())
+    with pytest.raises(FitError) as refused:
+        asyncio.run(cluster.evaluator.place(cycle))
+    plan = asyncio.run(preemption.plan(cycle, refused.value.diagnosis))
+    assert plan.chosen is not None
+    first = names.index(seen[0])
+    assert seen == (names[first:] + names[:first])[:looked_at]
 
 
 def test_pods_that_are_as_important_stay() -> None:
