@@ -1,6 +1,6 @@
 """Pods in waves while the components are killed and started again, and what the log says of it afterwards.
 
-    python -m benchmarks.killed [--pods 2000] [--wave 100] [--nodes 20] [--seed 1]
+    python -m benchmarks.killed [--pods 2000] [--wave 100] [--nodes 20] [--every 2] [--seed 1]
 
 A server of its own in SQLite; scheduler, claim controller, node agent and garbage collector are a process each, one of
 which is killed (SIGKILL) every few seconds and started again. A wave has pods with claims of their own, with claims
@@ -78,10 +78,10 @@ async def rest(seconds: float) -> None:
         await asyncio.sleep(0.05)
 
 
-async def kill(processes: list[Component], chance: random.Random) -> None:
+async def kill(processes: list[Component], chance: random.Random, every: float) -> None:
     """Until cancelled."""
     while True:
-        await rest(chance.uniform(0.5, 4))
+        await rest(chance.uniform(0, 2 * every))
         process = chance.choice(processes)
         await asyncio.to_thread(process.end, signal.SIGKILL)
         await rest(chance.choice((0, 0.5)))
@@ -172,7 +172,7 @@ async def soak(url: str, given: argparse.Namespace, processes: list[Component]) 
     for process in processes:
         process.start()
     await prepare(client)
-    killing = asyncio.create_task(kill(processes, random.Random(given.seed)))
+    killing = asyncio.create_task(kill(processes, random.Random(given.seed), given.every))
     began = time.monotonic()
     for first in range(0, given.pods, given.wave):
         await wave(client, range(first, min(first + given.wave, given.pods)))
@@ -208,6 +208,7 @@ def main() -> int:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--wave", type=int, default=100, help="pods that come at once (default 100)")
     parser.add_argument("--nodes", type=int, default=20, help="of eight devices each (default 20)")
+    parser.add_argument("--every", type=float, default=2, help="fair seconds between two kills, on average (default 2)")
     parser.add_argument("--seed", type=int, default=1, help="of who is killed when")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
