@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from apiserver.api.selectors import LabelSelector, SelectorError, from_object
 from controllers.scheduler.events import ClusterEvent, Event, is_own
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
 from controllers.scheduler.nodes import Cache, NodeInfo
+from controllers.scheduler.podcounts import PodCounts
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Code, Rejection
 from controllers.scheduler.terms import untolerated
@@ -47,6 +48,12 @@ class Constraint:
         if self.honors_affinity and not _affine(pod, node):
             return False
         return not (self.honors_taints and node.taints and untolerated(node.taints, pod.tolerations))
+
+    def counted(self, pod: PodInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:
+        """Those that are part of the pod's world."""
+        affinity = pod.node_affinity
+        free = not self.honors_affinity or (not affinity.labels and affinity.selector is None)
+        return nodes if free and not self.honors_taints else [n for n in nodes if self.counts_node(pod, n)]
 
 
 def _affine(pod: PodInfo, node: NodeInfo) -> bool:
@@ -89,29 +96,19 @@ def _constraint(pod: PodInfo, raw: Json, selector: LabelSelector | None) -> Cons
     )
 
 
-def _matching(node: NodeInfo, constraint: Constraint, namespace: str) -> int:
-    if constraint.selector.empty:
-        return 0
-    return sum(
-        1
-        for other in node.pods.values()
-        if other.namespace == namespace
-        and not other.pod["metadata"].get("deletionTimestamp")
-        and constraint.selector.matches(other.pod["metadata"].get("labels"))
-    )
-
-
 class SpreadState:
     """The counts that filter for one pod."""
 
-    def __init__(self, pod: PodInfo, wanted: list[Constraint], cache: Cache) -> None:
+    def __init__(self, pod: PodInfo, wanted: list[Constraint], cache: Cache, pods: PodCounts) -> None:
         self._pod, self._constraints = pod, wanted
-        self._counts: list[Counter[str]] = [Counter() for _ in wanted]
-        for node in cache.list():
-            if all(c.key in node.labels for c in wanted):
-                for constraint, counts in zip(wanted, self._counts, strict=True):
-                    if constraint.counts_node(pod, node):
-                        counts[node.labels[constraint.key]] += _matching(node, constraint, pod.namespace)
+        nodes = [node for node in cache.list() if all(c.key in node.labels for c in wanted)]
+        self._counts: list[Counter[str]] = []
+        for constraint in wanted:
+            counts: Counter[str] = Counter()
+            by_node = pods.of(constraint.selector, pod.namespace)
+            for node in constraint.counted(pod, nodes):
+                counts[node.labels[constraint.key]] += by_node.get(node.name, 0)
+            self._counts.append(counts)
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
         """A pod comes to a node (1) or leaves it (-1)."""
@@ -158,27 +155,28 @@ def _lowest(constraint: Constraint, counts: Counter[str]) -> int:
     return min(counts.values(), default=2**31 - 1) if len(counts) >= constraint.min_domains else 0
 
 
-def scores(pod: PodInfo, wanted: list[Constraint], nodes: list[NodeInfo], cache: Cache, all_keys: bool) -> list[int]:
+def scores(
+    pod: PodInfo, wanted: list[Constraint], nodes: list[NodeInfo], cache: Cache, pods: PodCounts, all_keys: bool
+) -> list[int]:
     """The score of each node from constraints that only prefer. `all_keys`: a node must have the labels of all."""
-    ignored = {n.name for n in nodes if all_keys and not all(c.key in n.labels for c in wanted)}
-    scored = [node for node in nodes if node.name not in ignored]
-    totals = [_domain_totals(pod, constraint, scored, cache, wanted if all_keys else []) for constraint in wanted]
-    weights = [
-        math.log((len(scored) if c.key == _HOSTNAME else len(counts)) + 2)
-        for c, counts in zip(wanted, totals, strict=True)
-    ]
-    raw: dict[str, int] = {}
-    for node in scored:
-        score = 0.0
-        for constraint, counts, weight in zip(wanted, totals, weights, strict=True):
-            value = node.labels.get(constraint.key)
+    scored = [n for n in nodes if all(c.key in n.labels for c in wanted)] if all_keys else nodes
+    raw = {node.name: 0.0 for node in scored}
+    for constraint in wanted:
+        by_node, key = pods.of(constraint.selector, pod.namespace), constraint.key
+        if key == _HOSTNAME:
+            totals: Counter[str] = Counter()
+            weight = math.log(len(scored) + 2)
+        else:
+            totals = _domain_totals(pod, constraint, scored, cache, by_node, wanted if all_keys else [])
+            weight = math.log(len(totals) + 2)
+        for node in scored:
+            value = node.labels.get(key)
             if value is not None:
-                hostname = constraint.key == _HOSTNAME
-                count = _matching(node, constraint, pod.namespace) if hostname else counts[value]
-                score += count * weight + (constraint.max_skew - 1)
-        raw[node.name] = math.floor(score + 0.5)
-    low, high = min(raw.values(), default=0), max(raw.values(), default=0)
-    return [_scaled(raw.get(node.name), low, high) for node in nodes]
+                count = by_node.get(node.name, 0) if key == _HOSTNAME else totals[value]
+                raw[node.name] += count * weight + (constraint.max_skew - 1)
+    rounded = {name: math.floor(score + 0.5) for name, score in raw.items()}
+    low, high = min(rounded.values(), default=0), max(rounded.values(), default=0)
+    return [_scaled(rounded.get(node.name), low, high) for node in nodes]
 
 
 def _scaled(score: int | None, low: int, high: int) -> int:
@@ -188,18 +186,21 @@ def _scaled(score: int | None, low: int, high: int) -> int:
 
 
 def _domain_totals(
-    pod: PodInfo, constraint: Constraint, scored: list[NodeInfo], cache: Cache, required: list[Constraint]
+    pod: PodInfo,
+    constraint: Constraint,
+    scored: list[NodeInfo],
+    cache: Cache,
+    by_node: Mapping[str, int],
+    required: list[Constraint],
 ) -> Counter[str]:
     """Matching pods by domain, for the domains of the nodes that are scored."""
-    counts: Counter[str] = Counter()
-    if constraint.key == _HOSTNAME:
-        return counts
-    for node in scored:
-        counts[node.labels.get(constraint.key, "")] += 0
-    for node in cache.list():
-        value = node.labels.get(constraint.key, "")
-        if value in counts and all(c.key in node.labels for c in required) and constraint.counts_node(pod, node):
-            counts[value] += _matching(node, constraint, pod.namespace)
+    key = constraint.key
+    counts: Counter[str] = Counter(dict.fromkeys((node.labels.get(key, "") for node in scored), 0))
+    nodes = [n for n in cache.list() if all(c.key in n.labels for c in required)] if required else cache.list()
+    for node in constraint.counted(pod, nodes):
+        value = node.labels.get(key, "")
+        if value in counts:
+            counts[value] += by_node.get(node.name, 0)
     return counts
 
 
@@ -235,6 +236,7 @@ def pod_topology_spread(
     cache: Cache, default_selector: Callable[[PodInfo], LabelSelector | None], defaults: Sequence[Json] | None = None
 ) -> Plugin:
     """The plugin. `default_selector` says which pods a pod without constraints is spread among, `defaults` how."""
+    pods = PodCounts(cache)
     filters = any(raw["whenUnsatisfiable"] == "DoNotSchedule" for raw in defaults or ())
 
     def pre_filter(pod: PodInfo) -> Any:
@@ -246,7 +248,7 @@ def pod_topology_spread(
                 wanted = constraints(pod, "DoNotSchedule", default_selector(pod), defaults)
         except SelectorError as error:
             raise PluginError(str(error)) from error
-        return SpreadState(pod, wanted, cache) if wanted else SKIP
+        return SpreadState(pod, wanted, cache, pods) if wanted else SKIP
 
     def pre_score(pod: PodInfo, _: Any) -> Any:
         try:
@@ -268,7 +270,7 @@ def pod_topology_spread(
         pre_score=pre_score,
         # Only the system's defaults are for nodes without a zone as well.
         scores=lambda pod, wanted, nodes: scores(
-            pod, wanted, nodes, cache, defaults is not None or bool(pod.spec.get("topologySpreadConstraints"))
+            pod, wanted, nodes, cache, pods, defaults is not None or bool(pod.spec.get("topologySpreadConstraints"))
         ),
         weight=2,
         hints={

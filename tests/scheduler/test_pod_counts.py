@@ -1,0 +1,64 @@
+"""The pods that a selector selects, by node: what is kept is what counting anew would find."""
+
+from __future__ import annotations
+
+import random
+
+from apiserver.api.selectors import from_labels
+from controllers.scheduler.nodes import Cache
+from controllers.scheduler.podcounts import PodCounts, selected
+from controllers.scheduler.podinfo import PodInfo
+from tests.scheduler.objects import a_node, a_pod
+
+NODES = [f"n{number}" for number in range(5)]
+SELECTORS = [from_labels({"app": app}) for app in "ab"]
+
+
+def change(rng: random.Random, cache: Cache) -> None:
+    """Something that happens to nodes and pods: one of twenty pods comes, goes, is hidden or is being deleted."""
+    name, number = rng.choice(NODES), rng.randrange(20)
+    uid = f"u{number}"
+    pod = a_pod(uid, uid=uid, labels={"app": rng.choice("ab")}, namespace="other" if number < 5 else "ns")
+    if rng.random() < 0.2:
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    placed = cache.node_of(uid)
+    match rng.randrange(8):
+        case 0:
+            cache.set_node(a_node(name))
+        case 1:
+            cache.remove_node(name)
+        case 2 if placed is None:
+            cache.assume(PodInfo(pod), name)
+        case 3:
+            cache.forget(uid)
+        case 4:
+            cache.set_pod(PodInfo(pod), placed or name)
+        case 5:
+            cache.remove_pod(uid)
+        case 6:
+            cache.hide(uid)
+        case 7:
+            cache.show(uid)
+
+
+def test_kept_counts_are_those_of_counting_anew() -> None:
+    for seed in range(20):
+        rng, cache = random.Random(seed), Cache()
+        counts = PodCounts(cache)
+        for step in range(200):
+            change(rng, cache)
+            selector = rng.choice(SELECTORS)
+            found = counts.of(selector, "ns")
+            for name, node in cache.nodes.items():
+                assert found.get(name, 0) == selected(node, selector, "ns"), (seed, step, name)
+
+
+def test_counts_are_right_again_after_more_changes_than_the_log_keeps() -> None:
+    cache = Cache()
+    cache.set_node(a_node("n0"))
+    counts = PodCounts(cache)
+    assert counts.of(SELECTORS[0], "ns").get("n0", 0) == 0
+    cache.set_pod(PodInfo(a_pod("p", labels={"app": "a"})), "n0")
+    for _ in range(25_000):
+        cache.log.touch("elsewhere")
+    assert counts.of(SELECTORS[0], "ns")["n0"] == 1
