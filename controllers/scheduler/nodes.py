@@ -221,8 +221,7 @@ class Cache:
             if info.uid in self._hidden:
                 return
             target = self.nodes[node]
-            ending = bool(info.pod["metadata"].get("deletionTimestamp"))
-            if before.info.requests == info.requests and before.info.labels == info.labels and not ending:
+            if before.info.counts_as(info):
                 target.pods[info.uid] = info
                 for group in (target.with_affinity, target.with_anti_affinity):
                     if info.uid in group:

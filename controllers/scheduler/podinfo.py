@@ -122,6 +122,11 @@ class PodInfo:
         """Names of the claims of its volumes, and whether the claim is made for the pod."""
         return tuple(pod_claims(self.pod))
 
+    def counts_as(self, other: PodInfo) -> bool:
+        """Whether nodes and other pods see no difference between two states of a pod."""
+        ending = ("deletionTimestamp" in each.pod["metadata"] for each in (self, other))
+        return self.requests == other.requests and self.labels == other.labels and len(set(ending)) == 1
+
     @property
     def has_claims(self) -> bool:
         return bool(self.spec.get("resourceClaims"))

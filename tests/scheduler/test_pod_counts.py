@@ -42,7 +42,7 @@ def change(rng: random.Random, cache: Cache) -> None:
 
 
 def test_kept_counts_are_those_of_counting_anew() -> None:
-    for seed in range(20):
+    for seed in range(10):
         rng, cache = random.Random(seed), Cache()
         counts = PodCounts(cache)
         for step in range(200):
