@@ -101,7 +101,6 @@ class Imagined:
 
     def bind(self, claim: Json, volume: Json) -> None:
         """Each names the other, and the binder has finished."""
-        volumes = self._world.scheduler.volumes
         meta = claim["metadata"]
         ref = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
         name = volume["metadata"]["name"]
@@ -109,8 +108,6 @@ class Imagined:
         bound = _next(claim, spec={**claim["spec"], "volumeName": name}, status={"phase": "Bound"})
         bound["metadata"]["annotations"] = annotations
         taken = _next(volume, spec={**volume["spec"], "claimRef": ref}, status={"phase": "Bound"})
-        volumes.claims.restore(bound)
-        volumes.volumes.restore(taken)
         self._world.set(VOLUME_CLAIMS, key_of(bound), bound)
         self._world.set(VOLUMES, name, taken)
 
@@ -145,6 +142,6 @@ def _term(topology: Json) -> Json:
 
 
 def _next(obj: Json, **fields: Any) -> Json:
-    """A later version of an object."""
+    """A later version of an object: what the scheduler had decided about it before does not count any more."""
     metadata = {**obj["metadata"], "resourceVersion": str(int(obj["metadata"]["resourceVersion"]) + 1)}
     return {**obj, **fields, "metadata": metadata}

@@ -9,7 +9,7 @@ import pytest
 from controllers.explain.__main__ import table
 from controllers.explain.pods import WAKES
 from controllers.scheduler.events import ClusterEvent
-from tests.controllers.test_explain import changes, claim, meta, of_pod, pod, world
+from tests.controllers.test_explain import changes, claim, gpus, meta, of_pod, pod, slice_, world
 from tests.controllers.test_explain import node as a_node
 
 Json = dict[str, Any]
@@ -216,6 +216,19 @@ def test_why_nobody_ends_for_a_pod_is_told_with_what_would_change_that() -> None
 def test_devices_are_never_a_reason_for_preemption() -> None:
     found = of_pod(world(nodes=[node("n")], claims=[claim("wanted")], pods=[pod(priority=9)]))
     assert "nobody would end: 1 node: Preemption is not helpful for scheduling" in found["report"]
+
+
+def test_extended_resources_that_devices_serve_are_explained_by_device() -> None:
+    gpu = {"metadata": meta("gpu"), "spec": {"extendedResourceName": "example.com/gpu"}}
+    asking = bare()
+    asking["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "2"
+    held = claim("c", held=[("n", "gpu-0")])
+    found = of_pod(world(classes=[gpu], nodes=[node("n")], slices=[slice_("n", gpus(2))], claims=[held], pods=[asking]))
+    (request,) = found["nodes"][0]["requests"]
+    assert (request["devices"], request["usable"]) == (2, 1)
+    assert {"free claim ns/c (used by user-of-c)", "1 device more like gpu-0 (model=A1) of driver d on node n"} <= set(
+        changes(found)
+    )
 
 
 def test_everything_that_wakes_a_pod_has_words() -> None:

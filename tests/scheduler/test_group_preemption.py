@@ -114,10 +114,23 @@ def test_a_group_that_is_disrupted_as_a_whole_ends_as_a_whole() -> None:
     in_a_cluster(scenario)
 
 
+def test_a_pod_of_a_group_is_more_important_than_one_without() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(POD_GROUPS, group("others", priorityClassName="low"))
+        await place(world, low("alone", "4"), low("grouped", "4", schedulingGroup={"podGroupName": "others"}))
+        await want(world, "4", count=1)
+        await world.bound("m0")
+        assert await left(world) == ["grouped"]
+
+    in_a_cluster(scenario)
+
+
 def test_pods_that_a_budget_protects_stay_where_others_can_go() -> None:
     async def scenario(world: World) -> None:
+        # Though the other is more important.
+        await world.create(PRIORITY_CLASSES, priority_class("more", 6))
         kept = low("kept", "4", labels={"app": "kept"})
-        await place(world, kept, low("other", "4"))
+        await place(world, kept, low("other", "4", priorityClassName="more"))
         await world.create(DISRUPTION_BUDGETS, _budget())
         await want(world, "2")
         for name in ("m0", "m1"):

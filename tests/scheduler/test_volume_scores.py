@@ -24,14 +24,13 @@ def capacity(on: str, room: str) -> Json:
 
 def best(gates: dict[str, bool], small: str, large: str, **objects: list[Json]) -> str:
     """Where a pod goes with a claim on 10Gi that waits."""
+    given: dict[str, list[Json]] = {"volume_claims": [volume_claim()], "pods": [mounting()], **objects}
     made = world(
         gates,
         nodes=[node(small, "a"), node(large, "b")],
         storage_classes=[storage_class(provisioner="csi")],
         csi_drivers=[{"metadata": meta("csi"), "spec": {"storageCapacity": True}}],
-        volume_claims=[volume_claim()],
-        pods=[mounting()],
-        **objects,
+        **given,
     )
     for on, room in ((small, "11Gi"), (large, "100Gi")):
         made.set(STORAGE_CAPACITIES, key_of(capacity(on, room)), capacity(on, room))
@@ -49,6 +48,15 @@ def test_where_more_room_is_left_is_better_and_without_the_gate_all_are_alike(sm
 def test_of_volumes_that_there_are_the_larger_is_better(small: str, large: str) -> None:
     volumes = [volume("s", "10Gi", zone="a"), volume("l", "90Gi", zone="b")]
     assert best(GATE, small, large, volumes=volumes) == large
+
+
+def test_beside_a_volume_that_there_is_those_to_be_made_do_not_count() -> None:
+    both = mounting()
+    both["spec"]["volumes"].append({"name": "w", "persistentVolumeClaim": {"claimName": "other"}})
+    volumes = [volume("s", "25Gi", zone="a"), volume("l", "20Gi", zone="b")]
+    claims = [volume_claim(), volume_claim("other")]
+    # The larger volume is where less room is.
+    assert best(GATE, "n1", "n2", volumes=volumes, volume_claims=claims, pods=[both]) == "n1"
 
 
 def test_the_shape_is_an_argument_where_the_gate_is_on() -> None:
