@@ -1,0 +1,248 @@
+"""Where volumes let a pod go: zones, limits of nodes, disks and claims for one pod alone, and what cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controllers.runtime.kinds import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    key_of,
+)
+from controllers.scheduler.framework import SKIP, Plugin, PluginError
+from controllers.scheduler.nodes import Cache
+from controllers.scheduler.plugins.volumebinding import VolumeBinding
+from controllers.scheduler.plugins.volumes import node_volume_limits, volume_restrictions, volume_zone
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.status import Rejection
+from controllers.scheduler.volumes import VolumeCache
+from tests.scheduler.objects import a_node, a_pod
+
+Json = dict[str, Any]
+ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+KINDS = {
+    kind.kind: kind for kind in (CSI_DRIVERS, CSI_NODES, STORAGE_CLASSES, VOLUME_ATTACHMENTS, VOLUME_CLAIMS, VOLUMES)
+}
+
+
+def thing(kind: str, name: str, namespace: str = "", labels: Json | None = None, **content: Any) -> Json:
+    metadata = {"name": name, "uid": f"{kind}-{name}", "resourceVersion": "1", "labels": labels or {}}
+    return {"kind": kind, "metadata": {**metadata, **({"namespace": namespace} if namespace else {})}, **content}
+
+
+def claim(name: str, volume: str = "", storage: str = "", *modes: str) -> Json:
+    spec = {"volumeName": volume, "storageClassName": storage, "accessModes": list(modes)}
+    return thing("PersistentVolumeClaim", name, "ns", spec=spec)
+
+
+def volume(name: str, driver: str = "", **labels: str) -> Json:
+    source = {"csi": {"driver": driver, "volumeHandle": name}} if driver else {}
+    found = {OLD_ZONE if key == "old" else ZONE: value for key, value in labels.items()}
+    return thing("PersistentVolume", name, labels=found, spec=source)
+
+
+def storage_class(name: str, mode: str | None) -> Json:
+    return thing("StorageClass", name, provisioner=f"{name}.csi", **({"volumeBindingMode": mode} if mode else {}))
+
+
+def csi_node(name: str, **limits: int) -> Json:
+    drivers = [{"name": driver, "allocatable": {"count": count}} for driver, count in limits.items()]
+    return thing("CSINode", name, spec={"drivers": drivers})
+
+
+def using(*claims: str, name: str = "p", namespace: str = "ns", **spec: Any) -> PodInfo:
+    volumes = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": each}} for n, each in enumerate(claims)]
+    return PodInfo(a_pod(name, namespace=namespace, volumes=[*volumes, *spec.pop("volumes", ())], **spec))
+
+
+def known(*objects: Json) -> VolumeCache:
+    volumes = VolumeCache.empty()
+    for obj in objects:
+        volumes._informers[KINDS[obj["kind"]]].imagine(key_of(obj), obj)
+    return volumes
+
+
+def judged(make: Callable[[Cache], Plugin], pod: PodInfo, node: Json, *others: PodInfo) -> tuple[str, ...] | None:
+    """Why the pod may not go to the node; None if it may."""
+    cache = Cache()
+    cache.set_node(node)
+    for other in others:
+        cache.set_pod(other, node["metadata"]["name"])
+    plugin = make(cache)
+    assert plugin.pre_filter is not None
+    assert plugin.filter is not None
+    state = plugin.pre_filter(pod)
+    if state is SKIP:
+        return None
+    refused = (
+        state if isinstance(state, Rejection) else plugin.filter(pod, state, cache.nodes[node["metadata"]["name"]])
+    )
+    return None if refused is None else refused.reasons
+
+
+@pytest.mark.parametrize(
+    ("objects", "why"),
+    [
+        ([], 'persistentvolumeclaim "c" not found'),
+        ([claim("c", "v")], 'persistentvolume "v" not found'),
+        ([claim("c")], "PersistentVolumeClaim had no pv name and storageClass name"),
+        ([claim("c", "", "s")], 'storageclass.storage.k8s.io "s" not found'),
+        ([claim("c", "", "s"), storage_class("s", None)], 'VolumeBindingMode not set for StorageClass "s"'),
+        ([claim("c", "", "s"), storage_class("s", "Immediate")], "PersistentVolume had no name"),
+        ([claim("c", "", "s"), storage_class("s", "WaitForFirstConsumer")], None),
+        ([claim("c", "v"), volume("v")], None),
+    ],
+)
+def test_a_claim_whose_zone_cannot_be_known_keeps_its_pod_waiting(objects: list[Json], why: str | None) -> None:
+    found = judged(lambda _: volume_zone(known(*objects)), using("c"), a_node("n", labels={ZONE: "a"}))
+    assert found == (None if why is None else (why,))
+
+
+OTHER_ZONE = ("node(s) had no available volume zone",)
+
+
+@pytest.mark.parametrize(
+    ("of_volume", "of_node", "refused"),
+    [
+        ({"zone": "a"}, {ZONE: "a"}, False),
+        ({"zone": "a"}, {ZONE: "b"}, True),
+        ({"zone": "a__b"}, {ZONE: "b"}, False),
+        ({"zone": "a__ b"}, {ZONE: "b"}, False),
+        ({"zone": "a__"}, {ZONE: "c"}, False),
+        ({"old": "a"}, {ZONE: "a"}, False),
+        ({"old": "a"}, {ZONE: "b"}, True),
+        ({"old": "a"}, {OLD_ZONE: "a"}, False),
+        ({"zone": "a"}, {OLD_ZONE: "a"}, True),
+        ({"zone": "a", "old": "b"}, {ZONE: "a"}, True),
+        ({"zone": "a"}, {"topology.kubernetes.io/region": "r"}, True),
+        ({"zone": "a"}, {}, False),
+    ],
+)
+def test_a_pod_goes_where_the_zones_of_its_volumes_are(of_volume: Json, of_node: Json, refused: bool) -> None:
+    volumes = known(claim("c", "v"), volume("v", **of_volume))
+    assert judged(lambda _: volume_zone(volumes), using("c"), a_node("n", labels=of_node)) == (
+        OTHER_ZONE if refused else None
+    )
+
+
+def attachment(name: str, node: str, attached: str) -> Json:
+    spec = {"nodeName": node, "attacher": "d", "source": {"persistentVolumeName": attached}}
+    return thing("VolumeAttachment", name, spec=spec)
+
+
+FULL = ("node(s) exceed max volume count",)
+THREE = [item for n in "abc" for item in (claim(n, f"v{n}"), volume(f"v{n}", "d"))]
+
+
+@pytest.mark.parametrize(
+    ("more", "pod", "others", "why"),
+    [
+        ([csi_node("n", d=2)], using("a", "b"), [], None),
+        ([csi_node("n", d=2)], using("a", "b", "c"), [], FULL),
+        ([csi_node("n", d=2)], using("a", "b"), [using("c", name="q")], FULL),
+        ([csi_node("n", d=2)], using("a", "b"), [using("a", name="q")], None),
+        ([csi_node("n", d=2)], using("a", "b"), [using("c", name="q", namespace="elsewhere")], None),
+        ([csi_node("n", d=2)], using("a"), [using("b", "c", name="q")], FULL),
+        ([csi_node("n", d=2)], using("a"), [using("a", "b", "c", name="q")], None),
+        ([csi_node("n", d=2), attachment("x", "n", "vc")], using("a", "b"), [], FULL),
+        ([csi_node("n", d=2), attachment("x", "m", "vc")], using("a", "b"), [], None),
+        ([csi_node("n", d=2), attachment("x", "n", "gone")], using("a", "b"), [], None),
+        ([csi_node("n", e=0)], using("a", "b", "c"), [], None),
+        ([], using("a", "b", "c"), [], None),
+        ([csi_node("n", d=2)], using("x"), [], ('looking up PVC ns/x: persistentvolumeclaim "x" not found',)),
+        ([csi_node("n", **{"s.csi": 1}), storage_class("s", "Immediate"), claim("e", "", "s"), claim("f", "", "s")],
+         using("e", "f"), [], FULL),
+        ([csi_node("n", **{"s.csi": 1}), storage_class("s", "Immediate"), claim("e", "", "s")], using("e"), [], None),
+        ([csi_node("n", d=0), claim("e", "", "unknown")], using("e"), [], None),
+        ([csi_node("n", d=0), claim("e", "plain"), volume("plain")], using("e"), [], None),
+    ],
+)  # fmt: skip
+def test_a_node_attaches_as_many_volumes_of_a_driver_as_it_says(
+    more: list[Json], pod: PodInfo, others: list[PodInfo], why: tuple[str, ...] | None
+) -> None:
+    volumes = known(*THREE, *more)
+    assert judged(lambda _: node_volume_limits(volumes, needs_driver=False), pod, a_node("n"), *others) == why
+
+
+@pytest.mark.parametrize(
+    ("strict", "needs_driver", "installed", "refused"),
+    [(True, True, False, True), (True, True, True, False), (False, True, False, False), (True, False, False, False)],
+)
+def test_a_driver_can_keep_pods_off_nodes_without_it(
+    strict: bool, needs_driver: bool, installed: bool, refused: bool
+) -> None:
+    driver = thing("CSIDriver", "d", spec={"preventPodSchedulingIfMissing": strict})
+    volumes = known(*THREE, driver, csi_node("n", **{"d" if installed else "e": 5}))
+    found = judged(lambda _: node_volume_limits(volumes, needs_driver=needs_driver), using("a"), a_node("n"))
+    assert found == (("d CSI driver is not installed on the node",) if refused else None)
+
+
+def disk(kind: str, **fields: Any) -> PodInfo:
+    return using(name=f"disk-{len(fields)}", volumes=[{"name": "d", kind: fields}])
+
+
+RBD = {"monitors": ["a", "b"], "pool": "p", "image": "i"}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "taken"),
+    [
+        (disk("gcePersistentDisk", pdName="x"), disk("gcePersistentDisk", pdName="x"), True),
+        (disk("gcePersistentDisk", pdName="x"), disk("gcePersistentDisk", pdName="y"), False),
+        (disk("gcePersistentDisk", pdName="x", readOnly=True), disk("gcePersistentDisk", pdName="x"), True),
+        (disk("gcePersistentDisk", pdName="x", readOnly=True), disk("gcePersistentDisk", pdName="x", readOnly=True), False),
+        (disk("awsElasticBlockStore", volumeID="x", readOnly=True), disk("awsElasticBlockStore", volumeID="x", readOnly=True), True),
+        (disk("iscsi", iqn="x"), disk("iscsi", iqn="x"), True),
+        (disk("iscsi", iqn="x"), disk("gcePersistentDisk", pdName="x"), False),
+        (disk("rbd", **RBD), disk("rbd", **{**RBD, "monitors": ["b", "c"]}), True),
+        (disk("rbd", **RBD), disk("rbd", **{**RBD, "monitors": ["c"]}), False),
+        (disk("rbd", **RBD), disk("rbd", **{**RBD, "image": "j"}), False),
+        (disk("rbd", **RBD), disk("rbd", **{**RBD, "pool": "q"}), False),
+    ],
+)  # fmt: skip
+def test_a_disk_is_for_one_pod_of_a_node_unless_all_only_read_it(mine: PodInfo, theirs: PodInfo, taken: bool) -> None:
+    found = judged(lambda cache: volume_restrictions(cache, known()), mine, a_node("n"), theirs)
+    assert found == (("node(s) had no available disk",) if taken else None)
+
+
+def test_a_claim_for_one_pod_alone_waits_for_its_user_wherever_that_runs() -> None:
+    volumes = known(claim("one", "v", "", "ReadWriteOncePod"), claim("many", "v", "", "ReadWriteOnce"))
+
+    def refused(pod: PodInfo, *others: PodInfo) -> bool:
+        found = judged(lambda cache: volume_restrictions(cache, volumes), pod, a_node("n"), *others)
+        assert found is None or "ReadWriteOncePod access mode already in-use by another pod" in found[0]
+        return found is not None
+
+    assert refused(using("one"), using("one", name="q"))
+    assert refused(using("many", "one"), using("one", name="q"))
+    assert not refused(using("one"))
+    assert not refused(using("many"), using("many", name="q"))
+    assert not refused(using("one"), using("one", name="q", namespace="elsewhere"))
+    missing = judged(lambda cache: volume_restrictions(cache, volumes), using("gone"), a_node("n"))
+    assert missing == ('persistentvolumeclaim "gone" not found',)
+
+
+def test_a_class_that_does_not_say_when_to_bind_is_an_error() -> None:
+    volumes = known(claim("c", "", "s"), storage_class("s", None))
+    with pytest.raises(PluginError, match=r'^VolumeBindingMode not set for StorageClass "s"$'):
+        VolumeBinding(volumes, attributes=True).prefilter(using("c"))
+
+
+def test_claims_that_wait_are_served_from_the_smallest_on_and_what_is_bound_elsewhere_waits() -> None:
+    sized = [
+        {**claim(name, "", "s"), "spec": {"storageClassName": "s", "resources": {"requests": {"storage": size}}}}
+        for name, size in (("large", "10Gi"), ("small", "1Gi"), ("middle", "5Gi"))
+    ]
+    binding = VolumeBinding(known(*sized, storage_class("s", "WaitForFirstConsumer")), attributes=True)
+    state = binding.prefilter(using("large", "small", "middle"))
+    assert [item["metadata"]["name"] for item in state.waiting] == ["small", "middle", "large"]  # type: ignore[union-attr]
+    assert binding.prefilter(using()) is SKIP
+    immediate = VolumeBinding(known(claim("c", "", "s"), storage_class("s", "Immediate")), attributes=True)
+    assert immediate.prefilter(using("c")).reasons == ("pod has unbound immediate PersistentVolumeClaims",)  # type: ignore[union-attr]
