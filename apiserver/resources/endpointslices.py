@@ -125,6 +125,8 @@ def _drop_topology(obj: Json, old: Json | None) -> None:
 
 
 class EndpointSliceStrategy(Strategy):
+    compares_metadata = False
+
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
         drop_disabled(ctx, obj, None)

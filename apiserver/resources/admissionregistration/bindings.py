@@ -92,6 +92,7 @@ class BindingStrategy(Strategy):
     """`spec` is the type of the kind's spec, `policies` the resource that it binds."""
 
     checks_finalizer_names = False
+    compares_metadata = False
 
     def __init__(self, spec: Struct, policies: str) -> None:
         self._spec, self._policies = spec, policies

@@ -66,6 +66,7 @@ class _PolicyStrategy(Strategy):
     """What both kinds have in common."""
 
     checks_finalizer_names = False
+    compares_metadata = False
 
     def _expressions(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         raise NotImplementedError

@@ -42,6 +42,7 @@ _MOST_SECONDS: Final = 30
 
 class WebhooksStrategy(Strategy):
     checks_finalizer_names = False
+    compares_metadata = False
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1

@@ -36,6 +36,12 @@ ROLLBACK: Final = "deprecated.deployment.rollback.to"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
+def _count_from_zero(strategy: Json, *fields: str) -> None:
+    """What is not said of a rolling update of another strategy is 0: upstream's own form has numbers there."""
+    for field in fields if strategy.get("rollingUpdate") is not None else ():
+        strategy["rollingUpdate"].setdefault(field, 0)
+
+
 def default_deployment(obj: Json, now: datetime) -> None:
     spec = obj["spec"]
     strategy = spec["strategy"]
@@ -43,6 +49,7 @@ def default_deployment(obj: Json, now: datetime) -> None:
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", "25%")
         rolling.setdefault("maxSurge", "25%")
+    _count_from_zero(strategy, "maxUnavailable", "maxSurge")
     default_template(spec["template"])
 
 
@@ -57,6 +64,7 @@ def default_daemon_set(obj: Json, now: datetime) -> None:
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
+    _count_from_zero(strategy, "maxUnavailable", "maxSurge")
     default_template(spec["template"])
 
 
@@ -68,6 +76,7 @@ def default_stateful_set(obj: Json, now: datetime) -> None:
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == _ROLLING and strategy.get("rollingUpdate") is not None:
         strategy["rollingUpdate"].setdefault("partition", 0)
+    _count_from_zero(strategy, "partition")
     default_template(spec["template"])
     for claim in spec.get("volumeClaimTemplates") or ():
         default_claim_spec(claim["spec"])

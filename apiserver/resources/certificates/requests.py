@@ -86,7 +86,7 @@ def _whole(obj: Json, old: Json | None) -> Errors:
     try:
         read_request(spec.get("request", ""))
     except RequestError as error:
-        errors.append(invalid(_SPEC / "request", spec.get("request", ""), str(error)))
+        errors.append(invalid(_SPEC / "request", spec.get("request"), str(error)))
     errors += _usages(spec.get("usages") or [], before.get("usages") or [])
     signer = spec.get("signerName", "")
     if signer == _LEGACY and before.get("signerName") != _LEGACY:

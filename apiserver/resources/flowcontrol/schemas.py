@@ -161,7 +161,7 @@ class FlowControlStrategy(Strategy):
     """What schemas and levels have in common."""
 
     spec_type: Any
-    revalidates_metadata = False
+    compares_metadata = False
     reset_fields = ("status",)
     status_reset_fields = ("spec", "metadata")
 

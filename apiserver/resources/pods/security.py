@@ -19,6 +19,7 @@ from apiserver.api.types.core.security import (
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.formats import FORMATS
 from apiserver.resources.corerules import RULES
+from apiserver.resources.pods.systems import windows_options
 
 __all__ = ["CONTAINER_SECURITY", "POD_SECURITY"]
 
@@ -119,8 +120,9 @@ RULES.set(AppArmorProfile, _app_armor, by_rules=("type", "localhostProfile"))
 #: Of a pod's settings and of a container's.
 POD_SECURITY: Final = (
     "fsGroup", "runAsUser", "runAsGroup", "supplementalGroups", _shared_processes, _sysctls, "fsGroupChangePolicy",
-    "seccompProfile", "appArmorProfile", "supplementalGroupsPolicy", "seLinuxChangePolicy",
+    "seccompProfile", windows_options, "appArmorProfile", "supplementalGroupsPolicy", "seLinuxChangePolicy",
 )  # fmt: skip
 CONTAINER_SECURITY: Final = (
-    "runAsUser", "runAsGroup", "procMount", _unmasked, "seccompProfile", _escalation, "appArmorProfile",
+    "runAsUser", "runAsGroup", "procMount", _unmasked, "seccompProfile", _escalation, windows_options,
+    "appArmorProfile",
 )  # fmt: skip

@@ -37,6 +37,7 @@ from apiserver.resources.pods.defaults import containers
 from apiserver.resources.pods.environment import validate_file_volumes
 from apiserver.resources.pods.scheduling import validate_gates, validate_spread
 from apiserver.resources.pods.security import POD_SECURITY
+from apiserver.resources.pods.systems import host_processes, host_users, system_rules
 from apiserver.resources.pods.volumes import validate_volumes
 from apiserver.resources.resource_names import is_hugepage
 
@@ -357,6 +358,10 @@ def _system(at: At) -> list[FieldError]:
     return [] if name in known else [not_supported(at.path, Named(name), known)]
 
 
+def _named_system(at: At) -> list[FieldError]:
+    return at.field("os") or system_rules(at.value, at.path)
+
+
 def _group(at: At) -> list[FieldError]:
     if at.value.get("podGroupName") is None:
         return [invalid(at.path / "podGroupName", None, "must specify one of: `podGroupName`")]
@@ -374,9 +379,10 @@ RULES.set(
     "terminationGracePeriodSeconds", ("volumes", _volumes), ("resourceClaims", _resource_claims), _containers,
     ("initContainers", _init_containers), ("ephemeralContainers", _ephemeral_containers), ("resources", _pod_resources),
     "restartPolicy", "dnsPolicy", "nodeSelector", "securityContext", "affinity", _dns, "readinessGates",
-    ("schedulingGates", _gates), ("topologySpreadConstraints", _spread), "serviceAccountName", "nodeName",
+    ("schedulingGates", _gates), ("topologySpreadConstraints", _spread),
+    host_processes, host_users, "serviceAccountName", "nodeName",
     "activeDeadlineSeconds", "hostname", "subdomain", "tolerations", "hostAliases", "priorityClassName",
-    "runtimeClassName", ("hostnameOverride", _hostname), "preemptionPolicy", ("overhead", _overhead), "os",
-    "schedulingGroup", _file_volumes,
+    "runtimeClassName", ("hostnameOverride", _hostname), "preemptionPolicy", ("overhead", _overhead),
+    ("os", _named_system), "schedulingGroup", _file_volumes,
     by_rules=("containers", "dnsConfig"),
 )  # fmt: skip

@@ -79,6 +79,11 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
             if volume.get(name) is not None
         ]
     warnings += _repeated(spec, "hostAliases", "ip", root) + _repeated(spec, "imagePullSecrets", "name", root)
+    warnings += [
+        f'{(root / "imagePullSecrets")[index] / "name"}: invalid empty name ""'
+        for index, secret in enumerate(spec.get("imagePullSecrets") or ())
+        if not secret.get("name")
+    ]
     containers = _with_paths(spec, root)
     if annotations:
         warnings += _old_seccomp(spec, annotations, path)
@@ -144,8 +149,6 @@ def _repeated(spec: Json, field: str, name: str, root: Path) -> list[str]:
         at = (root / field)[index] / name
         if value in seen:
             warnings.append(f"{at}: duplicate {name} {go_quote(value)}")
-        elif not value and field == "imagePullSecrets":
-            warnings.append(f'{at}: invalid empty name ""')
         seen.add(value)
     return warnings
 

@@ -116,7 +116,7 @@ TopologySpreadConstraint = Struct("io.k8s.api.core.v1.TopologySpreadConstraint",
     field("maxSkew", 1, INT32, omit=False, required=True, limits=Limits(least=1, words="must be greater than zero"),
         doc="How many more matching pods a domain may have than the one with the fewest; at least 1."),
     field("topologyKey", 2, STRING, omit=False, required=True,
-        limits=Limits(required="can not be empty", format="label-key"),
+        limits=Limits(required="can not be empty"),
         doc="Node label whose values are the domains; nodes without it are left out."),
     field("whenUnsatisfiable", 3, UnsatisfiableConstraintAction, omit=False, required=True,
         doc="DoNotSchedule leaves the pod pending when maxSkew would be exceeded, ScheduleAnyway only prefers other "
