@@ -186,8 +186,10 @@ async def volumes_bound(client: Client) -> bool:
 
 async def decided(client: Client, kind: str) -> bool:
     """Whether all pods are bound, or where they fit nowhere, have a condition."""
-    pods = (await client.list(PODS, NAMESPACE))["items"]
-    return all(item["status"].get("conditions") if kind == "nowhere" else item["spec"].get("nodeName") for item in pods)
+    if kind == "nowhere":
+        pods = (await client.list(PODS, NAMESPACE))["items"]
+        return all(item["status"].get("conditions") for item in pods)
+    return not (await client.list(PODS, NAMESPACE, field_selector="spec.nodeName=", limit=1))["items"]
 
 
 async def play(client: Client, kind: str, pods: int) -> None:
