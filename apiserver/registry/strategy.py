@@ -82,6 +82,10 @@ class Strategy:
         """
         return []
 
+    def takes_long(self, version: str) -> bool:
+        """Whether checking an object may take longer than others should wait, however small the request is."""
+        return False
+
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return []
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import time
+from random import Random
 from time import process_time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.api.cel.engine import build_language, compile_expression
+from apiserver.api.cel.errors import EvaluationError
+from apiserver.api.cel.meter import Aside, Interrupted, Meter
 from apiserver.api.cel.regex import Pattern, compile_pattern
 from apiserver.api.cel.regex_machine import build
 from apiserver.api.cel.regex_syntax import parse
+from apiserver.api.cel.types import STRING
 
 ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "é", "^", "$", r"\b"])
 PATTERNS = st.recursive(
@@ -110,3 +115,34 @@ def test_repetitions_of_repetitions_are_bounded() -> None:
     with pytest.raises(ValueError, match="expression too large"):
         compile_pattern("(?:" + "ab" * 200 + "){1000}")
     assert compile_pattern(r"(?:[a-z0-9]{1,63}\.){1,15}").found_in("a.")
+
+
+@given(PATTERNS, SUBJECTS, st.integers(0, 8))
+def test_a_search_may_begin_within_a_text(pattern: str, subject: str, at: int) -> None:
+    at, machine = min(at, len(subject)), build(parse(pattern))
+    reference = re.compile(pattern.replace("$", r"\Z"), re.ASCII).search(subject, at)
+    assert machine.found_in(subject, at) is (reference is not None)
+    assert machine.search(subject, at) == (None if reference is None else reference.span())
+
+
+def test_what_is_remembered_of_a_pattern_has_a_bound() -> None:
+    machine = build(parse("(?:a|b)*a(?:a|b){12}$"))
+    text = "".join(Random(1).choices("ab", k=12_000)) + "b" * 13
+    assert not machine.found_in(text)
+    held = [len(state.positions) + len(state) for state in machine._states.values()]
+    assert 1000 < sum(held) < 120_000
+
+
+@pytest.mark.parametrize("expression", ["text.matches(pattern)", "text.find(pattern) == ''"])
+def test_one_call_that_takes_long_looks_at_the_clock(expression: str) -> None:
+    language = build_language((1, 36), {"text": STRING, "pattern": STRING}, {}, {}, [])
+    compiled = compile_expression(expression, language, {"bool"}, "bool", 10_000_000)
+    seconds = iter(range(1000))
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 5000)))
+    with pytest.raises(Aside):
+        compiled.evaluate([text, f"(?:{expression[5]}|[^b])*c"], 10_000_000, Meter(lambda: next(seconds), 3.0, Aside))
+    variables = [text, f"(?:{expression[5]}|[^d])*c"]
+    with pytest.raises(EvaluationError, match="operation interrupted"):
+        compiled.evaluate(variables, 10_000_000, Meter(lambda: next(seconds), 3.0, Interrupted))
+    meter = Meter(lambda: 0.0, 3.0, Aside)
+    assert compiled.evaluate(variables, 10_000_000, meter) == compiled.evaluate(variables, 10_000_000)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz.runner import Probe, Processor
+from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 
 Json = dict[str, Any]
@@ -123,3 +124,40 @@ def test_a_policy_that_changes_objects_and_conditions_of_webhooks_take_long_besi
     assert worst < STALL
     assert answers[0].status == 201, answers[0].text
     assert answers[0].json["data"] == {**DATA, "twice": "true", "before": "1500"}
+
+
+def test_rules_of_custom_resources_are_asked_and_compiled_beside_others(child: Child) -> None:
+    wire = child.wire()
+    rule = "self.l.all(x, self.l.exists(y, y == x))"
+    rules = [{"rule": rule, "message": "always"}] * 7 + [{"rule": f"!({rule})", "message": "never"}]
+    texts = {"type": "array", "maxItems": 300, "items": {"type": "string", "maxLength": 5}}
+    spec = {"type": "object", "properties": {"l": texts}, "x-kubernetes-validations": rules}
+    names = {"plural": "costs", "singular": "cost", "kind": "Cost", "listKind": "CostList"}
+    version = {"name": "v1", "served": True, "storage": True,
+               "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}  # fmt: skip
+    definition = {"metadata": {"name": "costs.example.com"},
+                  "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}}  # fmt: skip
+    made = wire.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    assert made.status == 201, made.text
+    path = "/apis/example.com/v1/namespaces/default/costs"
+    wait_until(lambda: wire.get(path).status == 200, "the resource is served")
+    answers = []
+    body = {"apiVersion": "example.com/v1", "kind": "Cost", "metadata": {"name": "a"},
+            "spec": {"l": [str(number) for number in range(300)]}}  # fmt: skip
+    worst = stall(child, lambda: answers.append(wire.post(path, body)))
+    assert worst < STALL
+    assert answers[0].status == 422
+    assert [cause["message"].rpartition(": ")[2] for cause in answers[0].json["details"]["causes"]] == ["never"]
+
+
+def test_a_small_change_of_a_large_object_lets_others_be_answered(child: Child) -> None:
+    wire = child.wire()
+    containers = [{"name": f"c{number}", "image": "i", "env": [{"name": "a"}] * 9} for number in range(2500)]
+    path = "/api/v1/namespaces/default/pods"
+    assert wire.post(path, {"metadata": {"name": "large"}, "spec": {"containers": containers}}).status == 201
+    answers = []
+    media = {"Content-Type": "application/strategic-merge-patch+json"}
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    worst = stall(child, lambda: answers.append(wire.request("PATCH", f"{path}/large", patch, media)))
+    assert worst < STALL
+    assert answers[0].status == 200

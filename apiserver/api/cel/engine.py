@@ -32,7 +32,7 @@ from apiserver.api.cel.library import (
     urls,
 )
 from apiserver.api.cel.messages import Messages, well_known
-from apiserver.api.cel.meter import SLICE, Interrupted, Meter
+from apiserver.api.cel.meter import SLICE, Interrupted, Meter, present
 from apiserver.api.cel.parser import NotCel, Parser
 from apiserver.api.cel.planner import PlanError, Planner
 from apiserver.api.cel.plans import code_of
@@ -99,10 +99,12 @@ class Compiled:
         frame: Frame = [0, *variables]
         # Behind the slots: what earlier slices cost, and the meter.
         frame.extend([None] * (self.width + 2 - len(frame)))
-        if meter is not None:
-            frame[0], frame[-2], frame[-1] = limit - SLICE, 0, meter
         try:
-            value = self.run(frame)
+            if meter is None:
+                value = self.run(frame)
+            else:
+                frame[0], frame[-2], frame[-1] = limit - SLICE, 0, meter
+                value = self._metered(frame, meter)
         except CelError as error:
             if (cost := _spent(frame, limit)) <= limit:
                 raise EvaluationError(str(error), cost) from None
@@ -119,6 +121,14 @@ class Compiled:
             if cost <= limit:
                 return value, cost
         raise EvaluationError(LIMIT_EXCEEDED, limit + 1)
+
+    def _metered(self, frame: Frame, meter: Meter) -> Any:
+        """Single steps that take long find the meter, too."""
+        before, present.meter = present.meter, meter
+        try:
+            return self.run(frame)
+        finally:
+            present.meter = before
 
     @staticmethod
     def not_bool(value: object, cost: int) -> EvaluationError:

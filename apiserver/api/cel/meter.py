@@ -8,12 +8,13 @@ less than the limit, and where the limit is passed `passed_limit` tells a slice 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.api.cel.values import CostExceeded
 
-__all__ = ["SLICE", "Aside", "Interrupted", "Meter", "passed_limit"]
+__all__ = ["SLICE", "Aside", "Interrupted", "Meter", "look", "passed_limit", "present"]
 
 #: Cost between two looks at the clock: some twenty microseconds, unless single calls take long.
 SLICE: Final = 256
@@ -49,6 +50,21 @@ class Meter:
             self._until = self._now() + self._seconds
         elif self._now() > self._until:
             raise self._beyond
+
+
+class _Present(threading.local):
+    """The meter of the evaluation that a thread is in."""
+
+    meter: Meter | None = None
+
+
+present: Final = _Present()
+
+
+def look() -> None:
+    """A long step looks at the clock of the evaluation that it belongs to."""
+    if present.meter is not None:
+        present.meter.look()
 
 
 def passed_limit(frame: list[Any], limit: int) -> None:

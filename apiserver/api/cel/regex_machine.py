@@ -1,7 +1,7 @@
 """Linear-time simulation of regular expressions: a program of alternatives that are followed all at once.
 
-`found_in` caches sets of program positions per character, so most characters cost one look-up. `search` follows
-prioritised threads and finds the leftmost match that a backtracking search would prefer.
+`found_in` remembers where a set of program positions leads with a character, so most characters cost one look-up.
+`search` follows prioritised threads and finds the leftmost match that a backtracking search would prefer.
 """
 
 from __future__ import annotations
@@ -9,11 +9,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
+from apiserver.api.cel.meter import look
 from apiserver.api.cel.regex_classes import LAST
 from apiserver.api.cel.regex_syntax import Assert, Chars, Join, Node, Repeat
 
 _WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
-_CACHE_LIMIT: Final = 20_000
+#: What the states of one program may take, in positions; what a state and a way out of it take of that.
+_ROOM: Final = 100_000
+_STATE: Final = 30
+_TRANSITION: Final = 10
+#: Characters of a search between two looks at the clock.
+_OFTEN: Final = 256
 
 # An instruction: ranges of characters and where to go on, an assertion, two ways, or the end of a match.
 _Ranges = tuple[tuple[int, int], ...]
@@ -86,42 +92,83 @@ def _emit_optional(body: Node, times: int, greedy: bool, program: list[_Instruct
         _split(at, at + 1, len(program), greedy, program)
 
 
-class Machine:
-    """A program and the cache of where its sets of positions lead."""
+class _State(dict[str, "_State | None"]):
+    """The positions that may go on, before a character, and what stood before it; as a dict where each character that
+    was met leads. None: there is a match before that character.
+    """
 
-    __slots__ = ("_cache", "_has_assertions", "_program")
+    __slots__ = ("before", "positions")
+
+    def __init__(self, positions: tuple[int, ...], before: str) -> None:
+        super().__init__()
+        self.positions, self.before = positions, before
+
+
+class Machine:
+    """A program and the states that texts have led to: an automaton that is made as far as it is needed."""
+
+    __slots__ = ("_has_assertions", "_program", "_room", "_states")
 
     def __init__(self, program: list[_Instruction]) -> None:
         self._program = program
         self._has_assertions = any(kind == "assert" for kind, _, _ in program)
-        self._cache: dict[tuple[tuple[int, ...], str], tuple[int, ...]] = {}
+        self._states: dict[tuple[tuple[int, ...], str], _State] = {}
+        self._room = _ROOM
 
-    def found_in(self, text: str) -> bool:
-        """Whether the program matches anywhere in the text."""
-        if self._has_assertions:
-            return self.search(text, 0) is not None
-        match_at = len(self._program) - 1
-        start = self._closure((0,), text, 0)
-        current = start
-        cache = self._cache
-        for char in text:
-            if match_at in current:
-                return True
-            following = cache.get((current, char))
+    def found_in(self, text: str, at: int = 0) -> bool:
+        """Whether the program matches anywhere in the text, at or after an offset."""
+        state = self._state((0,), self._before(text, at))
+        missing = object()
+        for char in text[at:] if at else text:
+            following = state.get(char, missing)
+            if following is missing:
+                following = self._follow(state, char)
             if following is None:
-                moved = tuple(dict.fromkeys((*self._step(current, char), 0)))
-                following = self._closure(moved, text, 0)
-                if len(cache) < _CACHE_LIMIT:
-                    cache[current, char] = following
-            current = following
-        return match_at in current
+                return True
+            state = following  # type: ignore[assignment]
+        return self._matches(self._closure(state.positions, state.before, len(state.before)))
+
+    def _before(self, text: str, at: int) -> str:
+        return _kind(text[at - 1]) if at and self._has_assertions else ""
+
+    def _state(self, positions: tuple[int, ...], before: str) -> _State:
+        """The one state of some positions."""
+        known = self._states.get((positions, before))
+        if known is None:
+            self._room -= len(positions) + _STATE
+            known = self._states[positions, before] = _State(positions, before)
+        return known
+
+    def _follow(self, state: _State, char: str) -> _State | None:
+        """Where a character leads that was not met in a state."""
+        look()
+        if self._room < 0:
+            # All are forgotten: this one, too, which may be the largest.
+            self._states.clear()
+            state.clear()
+            self._room = _ROOM
+        current = self._closure(state.positions, state.before + char, len(state.before))
+        following = None
+        if not self._matches(current):
+            moved = tuple(dict.fromkeys((*self._step(current, char), 0)))
+            following = self._state(moved, _kind(char) if self._has_assertions else "")
+        self._room -= _TRANSITION
+        state[char] = following
+        return following
+
+    def _matches(self, positions: tuple[int, ...]) -> bool:
+        return len(self._program) - 1 in positions
 
     def search(self, text: str, at: int) -> tuple[int, int] | None:
         """Start and end of the preferred leftmost match at or after an offset."""
+        if not self.found_in(text, at):
+            return None
         match_at = len(self._program) - 1
         threads: list[tuple[int, int]] = []
         best: tuple[int, int] | None = None
         for index in range(at, len(text) + 1):
+            if not index % _OFTEN:
+                look()
             if best is None:
                 threads.append((0, index))
             expanded = self._expand(threads, text, index)
@@ -197,3 +244,8 @@ def _holds(kind: str, text: str, index: int) -> bool:
     before = index > 0 and text[index - 1] in _WORD
     after = index < len(text) and text[index] in _WORD
     return (before != after) == (kind == "word")
+
+
+def _kind(char: str) -> str:
+    """A character that assertions take for the same."""
+    return char if char == "\n" else "a" if char in _WORD else " "

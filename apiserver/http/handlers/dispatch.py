@@ -5,12 +5,13 @@ was asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from datetime import datetime
 from time import monotonic
 from typing import Any, Final, TypeVar
 
 from apiserver.api.durations import parse_duration
+from apiserver.api.schema import ListOf, MapOf, Struct, Type
 from apiserver.api.status import StatusError
 from apiserver.http.documents.index import Documents
 from apiserver.http.formats.answers import json_response, list_response, object_response
@@ -42,6 +43,10 @@ T = TypeVar("T")
 
 #: How long a request may take, whatever its client says.
 _LONGEST_SECONDS: Final = 60.0
+#: Fields that are expressions, or the rules of schemas.
+_EXPRESSIONS: Final = frozenset({"expression", "x-kubernetes-validations"})
+#: Bytes of expressions that are compiled on the loop: some ten milliseconds a kilobyte.
+_TERSE: Final = 2048
 
 _WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
     "create": create,
@@ -166,11 +171,52 @@ def _deadline(request: Request) -> float | None:
 def _written(
     write: Callable[[Store, Context, Request], Coroutine[Any, Any, T]], store: Store, ctx: Context, request: Request
 ) -> Awaitable[T]:
-    """A write; of a kind that somebody else converts in a thread that may wait for that (`Conversion.between`)."""
+    """A write; of a kind that somebody else converts in a thread that may wait for that (`Conversion.between`), and one
+    that takes long in the thread for those.
+    """
     if store.resource.conversion is None:
+        if _takes_long(store, ctx, request) and is_on_loop():
+            return in_thread(write(store, ctx, request))
         return write(store, ctx, request)
     request_version.set(ctx.version)
     return in_thread(write(store, ctx, request), WAITING) if is_on_loop() else write(store, ctx, request)
+
+
+def _takes_long(store: Store, ctx: Context, request: Request) -> bool:
+    """Whether a write may take long although its body is small: what is stored is large, its rules cost much, or it has
+    expressions to compile.
+    """
+    resource = store.resource
+    entry = store.cache.get(resource.key(ctx.namespace, ctx.name)) if ctx.name else None
+    if entry is not None and len(entry.tail) > LONG:
+        return True
+    return store.strategy.takes_long(ctx.version) or (
+        len(request.body) > _TERSE and _has_expressions(resource.hub_schema)
+    )
+
+
+def _has_expressions(schema: Struct) -> bool:
+    """Whether objects have expressions, which are compiled when they are checked."""
+    known: bool | None = schema.cache.get("expressions")
+    if known is None:
+        known = schema.cache["expressions"] = any(not _EXPRESSIONS.isdisjoint(each.fields) for each in _structs(schema))
+    return known
+
+
+def _structs(schema: Struct) -> Iterator[Struct]:
+    """A type and all that it is made of."""
+    pending: list[Type] = [schema]
+    seen: set[int] = set()
+    while pending:
+        type_ = pending.pop()
+        if isinstance(type_, ListOf):
+            pending.append(type_.item)
+        elif isinstance(type_, MapOf):
+            pending.append(type_.value)
+        elif isinstance(type_, Struct) and id(type_) not in seen:
+            seen.add(id(type_))
+            yield type_
+            pending += [each.type for each in type_.fields.values()]
 
 
 async def _get(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:

@@ -37,6 +37,10 @@ Json = dict[str, Any]
 CALL_LIMIT: Final = 1_000_000
 #: What all rules about one object may cost.
 BUDGET: Final = 10_000_000
+#: What rules may cost that are asked on the event loop: a few milliseconds.
+_CHEAP: Final = 20_000
+#: Elements of a list or map without a bound, in a request that is answered on the event loop.
+_MANY: Final = 2_000
 _LONGEST_MESSAGE: Final = 5 * 1024
 _SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 _LINES: Final = re.compile(r"\n+")
@@ -124,6 +128,15 @@ class _Rule:
         return compile_rule(text, self.language, "string") if text else None
 
     @property
+    def estimate(self) -> int:
+        """What it may cost at most."""
+        try:
+            message = self.message_program
+            return self.program.max_cost + (message.max_cost if message is not None else 0)
+        except NotCompiled:
+            return 0
+
+    @property
     def shown(self) -> str:
         return (self.rule.get("message") or self.rule.get("rule") or "").strip()
 
@@ -160,6 +173,9 @@ class RuleChecks:
     def __init__(self, schema: Json, *, root: bool = False) -> None:
         self._root = root
         self._node = _checks(schema, schema, declared(schema, "selfType", root=root), root=root)
+        self._estimate: int | None = None
+        #: Whether asking them may take long: so it is until all are compiled, and then where they may cost much.
+        self.take_long = self._node is not None
 
     def errors(self, at: Path, value: Any, old: Any = ABSENT, *, budget: Budget | None = None) -> list[FieldError]:
         """What the rules say of a value."""
@@ -170,7 +186,11 @@ class RuleChecks:
     def asked(self, at: Path, value: Any, old: Any) -> tuple[list[FieldError], list[str]]:
         """As `errors`, with what failed about values that the update leaves as they were."""
         budget = Budget()
-        return self.errors(at, value, old, budget=budget), budget.warnings
+        found = self.errors(at, value, old, budget=budget)
+        if self._estimate is None and self._node is not None:
+            self._estimate = self._node.estimate(1)
+            self.take_long = self._estimate > _CHEAP
+        return found, budget.warnings
 
 
 def _checks(rules: Json, schema: Json, kind: Declared | None, *, root: bool) -> _Checks | None:
@@ -209,6 +229,13 @@ class _Checks:
             if (made := _checks({**part, "allOf": part.get("allOf")}, schema, kind, root=root)) is not None
         ]
         self.asks = bool(self._rules or self._items or self._others or self._properties or self._all)
+
+    def estimate(self, times: int) -> int:
+        """What the rules may cost at most, asked of so many values. Compiles those that are not compiled yet."""
+        cost = sum(times * rule.estimate for rule in self._rules)
+        each = times * int(self.schema.get("maxItems") or self.schema.get("maxProperties") or _MANY)
+        cost += sum(node.estimate(each) for node in (self._items, self._others) if node is not None)
+        return cost + sum(node.estimate(times) for node in (*self._properties.values(), *self._all))
 
     @staticmethod
     def _below(rules: Json, schema: Json, kind: Declared | None, name: str) -> _Checks | None:

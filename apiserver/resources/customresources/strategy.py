@@ -53,6 +53,10 @@ class CustomStrategy(Strategy):
     def _of(self, ctx: Context) -> Rules:
         return self._rules[ctx.version]
 
+    def takes_long(self, version: str) -> bool:
+        checks = self._rules[version].checks
+        return checks is not None and checks.take_long
+
     def reset_fields_of(self, subresource: str) -> tuple[str, ...]:
         if subresource == "status":
             return ("metadata", "spec")
