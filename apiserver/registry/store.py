@@ -189,6 +189,8 @@ class Store:
         #: the kind's last change of an object, where it makes one.
         changes = type(self.strategy).canonicalize is not Strategy.canonicalize
         self.canonicalize = self.strategy.canonicalize if changes else None
+        checks = type(self.strategy).takes_long is not Strategy.takes_long
+        self.takes_long = self.strategy.takes_long if checks else None
         loses = type(self.strategy).before_storing is not Strategy.before_storing
         self.before_storing = self.strategy.before_storing if loses else None
         #: turns an object into what storing makes of it, where that is not the object itself.

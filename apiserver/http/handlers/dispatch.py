@@ -187,12 +187,13 @@ def _takes_long(store: Store, ctx: Context, request: Request) -> bool:
     expressions to compile.
     """
     resource = store.resource
-    entry = store.cache.get(resource.key(ctx.namespace, ctx.name)) if ctx.name else None
-    if entry is not None and len(entry.tail) > LONG:
+    if ctx.name:
+        entry = store.cache.get(resource.key(ctx.namespace, ctx.name))
+        if entry is not None and len(entry.tail) > LONG:
+            return True
+    if len(request.body) > _TERSE and _has_expressions(resource.hub_schema):
         return True
-    return store.strategy.takes_long(ctx.version) or (
-        len(request.body) > _TERSE and _has_expressions(resource.hub_schema)
-    )
+    return store.takes_long is not None and store.takes_long(ctx.version)
 
 
 def _has_expressions(schema: Struct) -> bool:
