@@ -118,7 +118,7 @@ class Dispatch:
         write = _WRITES.get(ctx.verb)
         if write is None:
             return await _READS[ctx.verb](request, chosen, endpoint, ctx)
-        if endpoint.store.resource.conversion is None:
+        if endpoint.store.resource.conversion is None and not _takes_long(endpoint.store, ctx, request):
             result = await write(endpoint.store, ctx, request)
         else:
             result = await _written(write, endpoint.store, ctx, request)
