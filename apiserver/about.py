@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import socket
 from platform import python_version
 from typing import Final
 
@@ -52,7 +51,8 @@ def version_info(settings: Settings) -> dict[str, str]:
     }
 
 
-def server_id() -> str:
-    """The name of this server among those of its cluster, as its identity lease has it: made of the machine's name."""
-    digest = hashlib.sha256(socket.gethostname().encode()).digest()[:16]
+def server_id(host: str) -> str:
+    """The name of a server among those of its cluster, as its identity lease has it: made of its machine's name."""
+    parts = (host.encode(), b"kube-apiserver")
+    digest = hashlib.sha256(b"".join(len(part).to_bytes(2, "big") + part for part in parts)).digest()[:16]
     return f"apiserver-{base64.b32encode(digest).rstrip(b'=').decode().lower()}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ from apiserver.http.server.webpages import WebPages
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
+from apiserver.identitylease import IdentityLease
 from apiserver.localapis import LocalApis
 from apiserver.messages import Peer, Request
 from apiserver.registry.catalog import Catalog, CatalogEvent
@@ -93,6 +95,9 @@ class Server:
         #: Whether those who wait for the server have been told of it, as far as that is anybody's task.
         self.announced = True
         self._upkeep: list[asyncio.Task[None]] = []
+        self._lease: IdentityLease | None = None
+        # With a seed not even the machine makes a difference.
+        self._host = socket.gethostname() if settings.seed is None else "kubedra"
         #: Makes again what the process made at its start besides (`--nodes`).
         self.after_reset: Callable[[], Awaitable[None]] | None = None
         #: Explains a pod, claim or node (kind, namespace, name), where components run in the process.
@@ -137,6 +142,9 @@ class Server:
         self._authenticator.longest = identity.accounts.longest
         self._authenticator.audiences = identity.accounts.audiences or self._accounts.issuers
         self._identify_others()
+        # Where access is open there is one server, which nobody looks for.
+        if settings.tokens is not None and settings.features.enabled("APIServerIdentity"):
+            self._lease = IdentityLease(self.registry, self._host)
         self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
         self.metrics = Metrics(
             self._objects,
@@ -242,6 +250,8 @@ class Server:
             server._accounts.keys = await server._account_keys()
             await server.built_in.ensure()
             await server._apis.ensure()
+            if server._lease is not None:
+                await server._lease.renew()
             # Not before: what every server has does not wait for webhooks, which may come up after it.
             server.registry.webhooks = server.webhooks
             await server._custom.start()
@@ -257,6 +267,8 @@ class Server:
             raise
         server._upkeep.append(asyncio.create_task(server._apis.follow()))
         server._follow_files()
+        if server._lease is not None:
+            server._upkeep.append(asyncio.create_task(server._lease.keep()))
         if settings.compaction_interval:
             server._upkeep.append(asyncio.create_task(compact_regularly(log, settings.compaction_interval)))
         if settings.event_ttl:
@@ -292,7 +304,7 @@ class Server:
             def load(text: bytes) -> None:
                 self._authorizer.replace(read_authorizers(text, self.settings.features, types))
 
-            self._follow_file(Reloaded("authorization", file, server_id(), load))
+            self._follow_file(Reloaded("authorization", file, server_id(self._host), load))
         issuers, own = self.settings.others.file, self._accounts.issuers
         if issuers is not None:
             from apiserver.oidc.configuration import read_authenticators
@@ -300,7 +312,7 @@ class Server:
             def take(text: bytes) -> None:
                 self._authenticator.take(read_authenticators(text, self.settings.features, own))
 
-            self._follow_file(Reloaded("authentication", issuers, server_id(), take))
+            self._follow_file(Reloaded("authentication", issuers, server_id(self._host), take))
 
     def _follow_file(self, reloaded: Reloaded) -> None:
         self.metrics.include(reloaded.families)
@@ -341,6 +353,8 @@ class Server:
         self.requests.clear()
         await self.built_in.ensure()
         await self._apis.ensure()
+        if self._lease is not None:
+            await self._lease.renew()
         if self.after_reset is not None:
             await self.after_reset()
         return deleted, self.log.revision

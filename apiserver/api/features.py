@@ -61,6 +61,7 @@ def _gate(stages: str, *needs: str) -> Gate:
 GATES: Final[Mapping[str, Gate]] = {
     "AllowParsingUserUIDFromCertAuth": _gate("33:b+"),
     "AnyVolumeDataSource": _gate("18:a- 24:b+ 33:gL"),
+    "APIServerIdentity": _gate("20:a- 26:b+"),
     "AnonymousAuthConfigurableEndpoints": _gate("31:a- 32:b+ 34:gL"),
     "AuthorizeNodeWithSelectors": _gate("31:a- 32:b+ 34:gL", "AuthorizeWithSelectors"),
     "AuthorizePodWebsocketUpgradeCreatePermission": _gate("35:b+"),
