@@ -8,6 +8,7 @@ await server.close()
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from apiserver.identityflags import ProxySettings
 
 Json = dict[str, Any]
+log = logging.getLogger(__name__)
 
 #: Under these names the database keeps what signs the tokens of service accounts, and what signed them before.
 _TOKEN_KEY, _TOKEN_SECRET = "service-account-key-pair", "service-account-key"
@@ -138,6 +140,7 @@ class Server:
         self._authorizer.use(self.registry.stores, settings.features, self.webhooks)
         self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
         self._authenticator.accounts = self._accounts
+        self._accounts.note_use = self._label_secret
         self._accounts.audiences = identity.accounts.audiences
         self._authenticator.longest = identity.accounts.longest
         self._authenticator.audiences = identity.accounts.audiences or self._accounts.issuers
@@ -371,6 +374,18 @@ class Server:
         except StatusError as error:
             if error.reason != "NotFound":
                 raise
+
+    async def _label_secret(self, namespace: str, name: str, label: str, value: str) -> None:
+        """Sets a label of a secret. Whoever waits for it goes on even where that is not possible."""
+
+        def labelled(stored: Any) -> Any:
+            meta = stored["metadata"]
+            return {**stored, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), label: value}}}
+
+        try:
+            await self._rewrite("", "secrets", namespace, name, labelled)
+        except (StatusError, StorageError) as error:
+            log.warning("the use of the token in secret %s/%s is not noted: %s", namespace, name, error)
 
     def stop_watches(self) -> None:
         """End all watches, so that their connections may end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +123,15 @@ def test_the_token_that_a_secret_holds_is_good_as_long_as_it_holds_it(tmp_path: 
         assert root.post(secrets, {"metadata": {"name": "s"}, "data": data}).status == 201
         found = user.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
         assert found.json["status"]["userInfo"]["username"] == "system:serviceaccount:default:a"
-        label = {"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}}}
+        used = root.get(f"{secrets}/s").json["metadata"]
+        day = datetime.now(UTC).date()
+        label, days = "kubernetes.io/legacy-token-last-used", [str(day - timedelta(days=number)) for number in (0, 1)]
+        assert used["labels"][label] in days, "the day may have ended meanwhile"
+        user.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+        assert root.get(f"{secrets}/s").json["metadata"]["resourceVersion"] == used["resourceVersion"]
+        invalid = {"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}}}
         merge = {"Content-Type": "application/merge-patch+json"}
-        assert root.request("PATCH", f"{secrets}/s", label, merge).status == 200
+        assert root.request("PATCH", f"{secrets}/s", invalid, merge).status == 200
         assert user.get("/api/v1/namespaces").status == 401
         assert root.request("DELETE", f"{secrets}/s").status == 200
         assert user.get("/api/v1/namespaces").status == 401

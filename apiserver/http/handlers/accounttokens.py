@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, urlsafe_b64decode
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -20,6 +21,7 @@ from apiserver.api.status import not_found
 from apiserver.http.handlers.accountkeys import Keys, encode
 from apiserver.messages import User
 from apiserver.registry.authority import Identified
+from apiserver.settling import settled
 
 __all__ = ["ISSUER", "AccountTokens", "TokenError"]
 
@@ -32,6 +34,7 @@ ISSUER: Final = "https://kubernetes.default.svc"
 OF_SECRETS: Final = "kubernetes/serviceaccount"
 _OF_ACCOUNT: Final = "kubernetes.io/serviceaccount/"
 _INVALID: Final = "kubernetes.io/legacy-token-invalid-since"
+_LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
 _PRIVATE: Final = "kubernetes.io"
 _EXTRA: Final = "authentication.kubernetes.io/"
 _LEEWAY: Final = 60
@@ -56,6 +59,8 @@ class AccountTokens:
         self.keys: Keys | None = None
         #: whom tokens are for that say nothing of it.
         self.audiences: tuple[str, ...] = ()
+        #: Sets a label of a secret (namespace, name, label, value).
+        self.note_use: Callable[[str, str, str, str], Awaitable[None]] | None = None
         #: claims of tokens whose signature was checked.
         self._checked: dict[str, Json] = {}
 
@@ -147,13 +152,23 @@ class AccountTokens:
             raise TokenError("Token does not match server's copy")
         meta = secret["metadata"]
         if (meta.get("labels") or {}).get(_INVALID):
+            self._note_use(secret)
             raise TokenError(
                 f"the token in secret {namespace}/{meta['name']} for service account {namespace}/{account['name']} has"
                 " been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or"
                 f" remove the '{_INVALID}' label from the secret to temporarily allow use of this token"
             )
         found = self._user({_PRIVATE: {"namespace": namespace, "serviceaccount": account}, "jti": ""})
+        self._note_use(secret)
         return User(found.name, found.uid, found.groups)
+
+    def _note_use(self, secret: Json) -> None:
+        """Writes into a secret on which day its token was last used, so that old ones can be told from those in use."""
+        now, meta = self._clock(), secret["metadata"]
+        days = [f"{now + timedelta(days=number):%Y-%m-%d}" for number in (0, 1)]
+        if self.note_use is not None and (meta.get("labels") or {}).get(_LAST_USED) not in days:
+            namespace, name = meta["namespace"], meta["name"]
+            settled(("the use of", namespace, name), partial(self.note_use, namespace, name, _LAST_USED, days[0]))
 
     def _check_bound(self, kind: str, namespace: str, reference: Json) -> None:
         found = self._lookup("", kind + "s", namespace, reference["name"])
