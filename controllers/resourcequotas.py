@@ -7,6 +7,7 @@ counted anew, as it is when it changes and every five minutes. Facts: upstream's
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from apiserver.api.podrequests import Quantities
 from apiserver.api.quantity import Quantity
@@ -59,6 +60,16 @@ class ResourceQuotas(ControllerComponent):
     def _pod_changed(self, old: Json, pod: Json) -> None:
         if _phase(pod) in _ENDED and _phase(old) not in _ENDED:
             self._gone(pod)
+        elif pod["spec"] != old["spec"]:
+            self._other_changed((PODS.group, PODS.plural), old, pod)
+
+    def _other_changed(self, key: tuple[str, str], old: Json, obj: Json) -> None:
+        """Quotas are counted anew that an object has left, or uses less or more of."""
+        namespace = obj["metadata"].get("namespace", "")
+        for quota in self._quotas.objects.values():
+            spec = quota["spec"]
+            if quota["metadata"]["namespace"] == namespace and _share(key, spec, old) != _share(key, spec, obj):
+                self._add(quota)
 
     async def reconcile(self, key: str) -> timedelta | None:
         quota = self._quotas.get(key)
@@ -100,9 +111,14 @@ class ResourceQuotas(ControllerComponent):
     def _follow(self, kind: Kind) -> None:
         if kind not in self._followed:
             self._followed.add(kind)
-            pods = (kind.group, kind.plural) == (PODS.group, PODS.plural)
-            changed = self._pod_changed if pods else lambda *_: None
+            key = (kind.group, kind.plural)
+            changed = self._pod_changed if key == (PODS.group, PODS.plural) else partial(self._other_changed, key)
             self._informers.of(kind).on(lambda _: None, changed, self._gone)
+
+
+def _share(key: tuple[str, str], spec: Json, obj: Json) -> Quantities:
+    """What an object uses of a quota."""
+    return usage(key, obj) if belongs(key, spec, obj) else {}
 
 
 def _hard(quota: Json) -> Json:

@@ -55,3 +55,25 @@ def test_devices_count_by_class_and_a_changed_quota_is_counted_anew(kube):
     used(kube, **{CLASS: "3"})
     kube.apply(quota(**{CLASS: "4", "count/resourceclaims.resource.k8s.io": "5"}))
     used(kube, **{CLASS: "3", "count/resourceclaims.resource.k8s.io": "1"})
+
+
+def test_what_an_object_uses_no_more_is_free_again(kube):
+    name = "services.nodeports"
+    kube.apply(quota(**{name: "1"}))
+    used(kube, **{name: "0"})
+    spec = {"type": "NodePort", "ports": [{"port": 80}]}
+    kube.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec})
+    used(kube, **{name: "1"})
+    kube.client().patch("service/s", {"spec": {"type": "ClusterIP"}})
+    used(kube, **{name: "0"})
+
+
+def test_a_pod_that_will_end_leaves_the_quota_of_those_that_will_not(kube):
+    limits = quota(pods="1")
+    kube.apply({**limits, "spec": {**limits["spec"], "scopes": ["NotTerminating"]}})
+    used(kube, pods="0")
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    kube.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    used(kube, pods="1")
+    kube.client().patch("pod/p", {"spec": {"activeDeadlineSeconds": 3600}})
+    used(kube, pods="0")
