@@ -344,8 +344,8 @@ def _compile(struct: Struct) -> Reader:
                 plans[names] = plan
         steps, missing, order = plan
         out = {}
-        # One step a value; to have `zip` check that costs more than reading a short object.
-        for (name, mode, read), item in zip(steps, value.values()):  # noqa: B905
+        for name, mode, read in steps:
+            item = value[name]
             # Most fields are strings: a call saved.
             made = item if read is read_string and type(item) is str else read(item)
             if made or mode == _ALWAYS or (made is not None and mode == _UNLESS_NULL):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from apiserver.api.nesting import dumps
 
@@ -47,19 +47,35 @@ class Named(str):
     __slots__ = ()
 
 
-class Path:
-    """A field path, extended by `/` (field), `[int]` (index) and `key()` (map key): `Path("spec") / "devices"`."""
+#: Paths that a path keeps.
+_KEPT_BELOW: Final = 64
 
-    __slots__ = ("text",)
+
+class Path:
+    """A field path, extended by `/` (field), `[int]` (index) and `key()` (map key): `Path("spec") / "devices"`.
+
+    A path keeps the paths of its first fields and indices: those below a constant are made once, not for every request.
+    """
+
+    __slots__ = ("_below", "text")
 
     def __init__(self, text: str = "") -> None:
         self.text = text
+        self._below: dict[str | int, Path] = {}
 
     def __truediv__(self, name: str) -> Path:
-        return Path(f"{self.text}.{name}" if self.text else name)
+        found = self._below.get(name)
+        return found if found is not None else self._kept(name, f"{self.text}.{name}" if self.text else name)
 
     def __getitem__(self, index: int) -> Path:
-        return Path(f"{self.text}[{index}]")
+        found = self._below.get(index)
+        return found if found is not None else self._kept(index, f"{self.text}[{index}]")
+
+    def _kept(self, part: str | int, text: str) -> Path:
+        made = Path(text)
+        if len(self._below) < _KEPT_BELOW:
+            self._below[part] = made
+        return made
 
     def key(self, name: str) -> Path:
         return Path(f"{self.text}[{name}]")

@@ -184,8 +184,8 @@ def _converted(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) 
 
 def _resets_managers(raw: Any) -> bool:
     """An empty list of managedFields, which no normal form keeps, asks to forget all managers."""
-    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
-    return isinstance(metadata, Mapping) and metadata.get("managedFields") == []
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    return isinstance(metadata, dict) and metadata.get("managedFields") == []
 
 
 def summary(body: bytes) -> str:
