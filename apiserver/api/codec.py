@@ -23,7 +23,7 @@ import orjson
 from apiserver.api.bodies import Body, DecodeError, interpret, loads
 from apiserver.api.gojson import Pairs, RawObject, go_kind, parse_with_spans
 from apiserver.api.nesting import MARK, Cut, dumps, dumps_folded, fold
-from apiserver.api.scalars import READERS, Odd, Reader, read_string
+from apiserver.api.scalars import AS_IT_IS, READERS, Odd, Reader
 from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
 
 __all__ = [
@@ -296,8 +296,9 @@ def _pointer(read: Reader) -> Reader:
 _UNLESS_EMPTY, _UNLESS_NULL, _ALWAYS = 0, 1, 2
 
 
-#: How a field is read: its mode, and what reads its value.
-_Entry = tuple[int, Reader]
+#: How a field is read: its mode, the Python type whose values are taken as they are (most fields are strings: a call
+#: saved), and what reads any other value.
+_Entry = tuple[int, type | None, Reader]
 
 
 def _entry(item: Field) -> _Entry:
@@ -311,7 +312,8 @@ def _entry(item: Field) -> _Entry:
         if item.pointer or item.keep_empty or isinstance(item.type, Struct)
         else _UNLESS_EMPTY
     )
-    return mode, read
+    plain = AS_IT_IS.get(item.type.name) if isinstance(item.type, Scalar) and item.type.own is None else None
+    return mode, plain, read
 
 
 def reader_of(struct: Struct) -> Reader:
@@ -344,10 +346,9 @@ def _compile(struct: Struct) -> Reader:
                 plans[names] = plan
         steps, missing, order = plan
         out = {}
-        for name, mode, read in steps:
+        for name, mode, plain, read in steps:
             item = value[name]
-            # Most fields are strings: a call saved.
-            made = item if read is read_string and type(item) is str else read(item)
+            made = item if type(item) is plain else read(item)
             if made or mode == _ALWAYS or (made is not None and mode == _UNLESS_NULL):
                 out[name] = made
         if order is None:
@@ -359,9 +360,9 @@ def _compile(struct: Struct) -> Reader:
     return read_struct
 
 
-#: How objects with certain names in a certain order are read: name, mode and reader of each; the fields to add that
-#: are always written; the names in the order of the schema, None where they have it already.
-_Plan = tuple[tuple[tuple[str, int, Reader], ...], tuple[tuple[str, Reader], ...], tuple[str, ...] | None]
+#: How objects with certain names in a certain order are read: name and `_Entry` of each; the fields to add that are
+#: always written; the names in the order of the schema, None where they have it already.
+_Plan = tuple[tuple[tuple[str, int, type | None, Reader], ...], tuple[tuple[str, Reader], ...], tuple[str, ...] | None]
 #: Plans that a type keeps: most of its objects have the same few.
 _PLANS: Final = 64
 
@@ -371,8 +372,8 @@ def _plan(table: Mapping[str, _Entry], names: tuple[str, ...]) -> _Plan:
     given = set(names)
     if not table.keys() >= given:
         raise Odd
-    missing = tuple((name, read) for name, (mode, read) in table.items() if mode == _ALWAYS and name not in given)
-    order = tuple(name for name, (mode, _) in table.items() if name in given or mode == _ALWAYS)
+    missing = tuple((name, read) for name, (mode, _, read) in table.items() if mode == _ALWAYS and name not in given)
+    order = tuple(name for name, (mode, *_) in table.items() if name in given or mode == _ALWAYS)
     return tuple((name, *table[name]) for name in names), missing, None if order == names else order
 
 

@@ -14,7 +14,7 @@ from apiserver.api.quantity import Quantity
 from apiserver.api.remembering import remembered
 from apiserver.api.times import micro_time, time
 
-__all__ = ["READERS", "Odd", "Reader", "canonical_quantity", "read_string"]
+__all__ = ["AS_IT_IS", "READERS", "Odd", "Reader", "canonical_quantity"]
 
 Reader = Callable[[Any], Any]
 
@@ -128,6 +128,9 @@ def _anything(value: Any) -> Any:
 def _raw(value: Any) -> Any:
     return RawObject(value) if type(value) is dict else value
 
+
+#: Of these scalars every value of a Python type is in normal form.
+AS_IT_IS: Final[dict[str, type]] = {"string": str, "bool": bool}
 
 READERS: Final[dict[str, Reader]] = {
     "string": read_string,
