@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from typing import Any
 
 import pytest
 
-from controllers.allocator import Allocator
-from tests.allocator.builders import device, make_allocator, make_claim, request, slice_of
+from controllers.allocator import Allocator, Features
+from tests.allocator.builders import device, device_class, make_allocator, make_claim, request, slice_of
 from tests.allocator.worlds import FEATURES, NODE, make_world
 
 GROUPS = [frozenset(names) for size in (1, 2) for names in itertools.combinations(FEATURES, size)]
@@ -107,3 +108,89 @@ def test_incomplete_and_invalid_pools_are_listed_with_the_reason() -> None:
         "driver/q": "invalid: duplicate device name a",
     }
     assert explanation.error == "invalid resource pools were encountered"
+
+
+def test_reasons_go_from_the_largest_group_down_with_three_examples_at_most() -> None:
+    allocator = make_allocator(slice_of("s", *(device(f"d{n}", kind=kind) for n, kind in enumerate("ccabbbbb"))))
+    wanted = request("r", 2, "kind in ac", "kind in ab")
+    [item] = allocator.for_pod([make_claim("c", [wanted])]).explain(NODE).requests
+    assert [(reason.kind, reason.count, reason.examples) for reason in item.reasons] == [
+        ("selector", 5, ["driver/s/d3", "driver/s/d4", "driver/s/d5"]),
+        ("selector", 2, ["driver/s/d0", "driver/s/d1"]),
+    ]
+    assert (item.devices, item.usable, item.needed, item.pools) == (8, 1, 2, 1)
+
+
+def hungry(name: str, amount: int = 1) -> dict[str, Any]:
+    return device(name, consumesCounters=[{"counterSet": "s", "counters": {"x": {"value": str(amount)}}}])
+
+
+def pool_of(*devices: dict[str, Any], x: int = 2) -> list[dict[str, Any]]:
+    """A pool p with so much of counter x."""
+    counters = [{"name": "s", "counters": {"x": {"value": str(x)}}}]
+    return [slice_of("y", *devices, pool="p", count=2), slice_of("z", pool="p", count=2, sharedCounters=counters)]
+
+
+SHARED = device("d", allowMultipleAllocations=True, capacity={"memory": {"value": "4"}})
+PER_DEVICE: dict[str, Any] = {"nodeName": None, "perDeviceNodeSelection": True}
+PLACED = "nearest miss: with r -> driver/s/a, claim ns/c, request r lacks 1 device: "
+
+
+@pytest.mark.parametrize(
+    ("slices", "wanted", "features", "phrase"),
+    [
+        ([slice_of("s", device("d", bindingConditions=["x"]))], request("r"), {"binding_conditions": False},
+         "0 of 1 devices in 1 pool can be used: 1 has binding conditions, which are disabled"),
+        ([slice_of("s", device("d"))], request("r", cls="picky"), {},
+         "1 is refused by selector #0 of the class: kind in b"),
+        ([slice_of("s", device("a", allNodes=True), device("b", nodeName="n2"), **PER_DEVICE)], request("r", 2), {},
+         "1 of 2 devices in 1 pool can be used: 1 is not for this node"),
+        ([slice_of("s", SHARED)], request("r", capacity={"requests": {"memory": "3"}}), {},
+         "1 has too little capacity left (ns/first: 1)"),
+        (pool_of(hungry("a", 3), hungry("b")), request("r"), {}, "1 is in a pool with overdrawn counters"),
+        ([slice_of("s", hungry("a"))], request("r"), {"partitionable_devices": False},
+         "1 consumes counters, which are disabled"),
+        ([slice_of("s", device("a"))], request("r"), {}, "1 lacks the attribute driver/numa of a constraint"),
+        ([slice_of("s", device("a", numa=0)), slice_of("t", device("b", numa=1))], request("r", 3), {},
+         "(3 devices of class all): 2 of 2 devices in 2 pools can be used"),
+        ([slice_of("s", device("a", numa=0), device("b", numa=1))], request("r", 2), {},
+         f"{PLACED}1 goes to request r; 1 violates the constraint on driver/numa (must be 0)"),
+        ([slice_of("s", device("a", numa=0), device("b", numa=1))], request("r", 0, "kind in b", allocationMode="All"), {},
+         "request r (all devices of class all): 0 of 2 devices in 1 pool can be used: 2 are refused by selector #0"),
+        ([slice_of("s", device("a"))], request("r", 1, "kind in b"), {},
+         "nearest miss: with nothing placed yet, claim ns/c, request r lacks 1 device"),
+    ],
+)  # fmt: skip
+def test_every_reason_has_its_words(
+    slices: list[dict[str, Any]], wanted: dict[str, Any], features: dict[str, bool], phrase: str
+) -> None:
+    allocator = make_allocator(*slices, features=Features(**features))
+    allocator.inventory.upsert_class(device_class("picky", "kind in b"))
+    first = {**make_claim("first", []), "status": {"allocation": {"devices": {"results": [
+        {"driver": "driver", "pool": "s", "device": "d", "shareID": "1", "consumedCapacity": {"memory": "2"}},
+        {"driver": "driver", "pool": "p", "device": "a"},
+    ]}}}}  # fmt: skip
+    if "ns/first" in phrase or "overdrawn" in phrase:
+        allocator.allocated.upsert_claim(first)
+    matched = {"matchAttribute": "driver/numa"} if "numa" in phrase else {}
+    assert phrase in explain(allocator, wanted, **matched)
+
+
+def test_what_the_other_picks_use_up_is_told() -> None:
+    allocator = make_allocator(*pool_of(hungry("a"), hungry("b"), hungry("c")))
+    text = explain(allocator, request("r", 3))
+    assert "1 consumes counters that the other picks use up" in text
+    memory = {"capacity": {"requests": {"memory": "3"}}}
+    text = explain(make_allocator(slice_of("s", SHARED)), request("r", **memory), request("q", **memory))
+    assert "request q lacks 1 device: 1 has too little capacity beside the other picks" in text
+    same = slice_of("s", device("a", numa=1), device("b", numa=1))
+    text = explain(make_allocator(same), request("r", 2), distinctAttribute="driver/numa")
+    assert "violates the constraint on driver/numa (not 1)" in text
+
+
+def test_what_a_request_gets_is_told() -> None:
+    text = explain(make_allocator(slice_of("s", device("a"), device("b"))), request("r", 2))
+    assert text == (
+        "node node-1: allocated\n  claim ns/c, request r (2 devices of class all): 2 of 2 devices in 1 pool can be used;"
+        " gets driver/s/a, driver/s/b"
+    )
