@@ -11,11 +11,13 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from apiserver.about import about_of, pages_of, server_id, version_info
 from apiserver.admission.plugins import build
+from apiserver.aggregation.aggregation import Aggregation
+from apiserver.aggregation.servers import Server as RemoteServer
 from apiserver.api.features import RELEASES, Features
 from apiserver.api.nesting import loads_stored
 from apiserver.api.status import StatusError
@@ -136,6 +138,7 @@ class Server:
             settings.service_addresses,
             lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
         )
+        self._aggregation = Aggregation(self.registry, settings, ADMIN, self._show_remotes)
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._authorizer.use(self.registry.stores, settings.features, self.webhooks)
         self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
@@ -237,6 +240,7 @@ class Server:
     def _audit(self, event: dict[str, Any]) -> None:
         if self._audit_log is not None:
             self._audit_log.write(event)
+            self._audit_log.flush()  # who reads an answer finds it in the log
 
     @classmethod
     async def open(cls, settings: Settings) -> Server:
@@ -258,6 +262,7 @@ class Server:
             # Not before: what every server has does not wait for webhooks, which may come up after it.
             server.registry.webhooks = server.webhooks
             await server._custom.start()
+            await server._aggregation.start(server.chain)
         except DamagedRow as error:
             await server.close()
             where = settings.data_dir if settings.storage == "sqlite" else "the database"
@@ -396,6 +401,7 @@ class Server:
         """End all watches, commit what waits, let go of the store."""
         self.stop_watches()
         await self._custom.stop()
+        await self._aggregation.stop()
         for task in self._upkeep:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
@@ -412,6 +418,13 @@ class Server:
         self._discovery.show(found)
         self._documents.forget()
         self._openapi.show(found)
+
+    def _show_remotes(self, servers: Iterable[RemoteServer]) -> None:
+        """What servers behind this one serve, in the documents of what is served."""
+        servers = tuple(servers)
+        self._discovery.show_remote(servers)
+        self._documents.forget()
+        self._openapi.show_remote({server.remote.path.strip("/"): server.openapi for server in servers})
 
     def _routes(self) -> Routes:
         routes = Routes()

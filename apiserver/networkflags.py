@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 from dataclasses import dataclass
+from pathlib import Path
 
 __all__ = ["NetworkSettings", "add_flags", "read_network"]
 
@@ -14,12 +15,14 @@ _MOST_IPV6 = 64
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
     """`cidrs`: one range of addresses, or one of each family; `ports`: the first and the last node port; `advertise`:
-    where the Endpoints of the service `kubernetes` lead to.
+    where the Endpoints of the service `kubernetes` lead to; `proxy_client`: certificate and key that API servers behind
+    this one are shown.
     """
 
     cidrs: tuple[str, ...] = ("10.0.0.0/24",)
     ports: tuple[int, int] = (30000, 32767)
     advertise: str = ""
+    proxy_client: tuple[Path, Path] | None = None
 
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
@@ -36,6 +39,8 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
         help="where the service kubernetes leads to (default the bind address; 192.0.2.1, where nobody is, for a"
         " loopback one)",
     )  # fmt: skip
+    for name, text in (("cert", "what API servers behind this one are shown: a certificate"), ("key", "its key")):
+        group.add_argument(f"--proxy-client-{name}-file", type=Path, metavar="FILE", help=text)
 
 
 def read_network(given: argparse.Namespace) -> NetworkSettings:
@@ -46,7 +51,16 @@ def read_network(given: argparse.Namespace) -> NetworkSettings:
             ipaddress.ip_address(advertise)
         except ValueError:
             raise ValueError(f"--advertise-address {advertise}: not an IP address") from None
-    return NetworkSettings(_ranges(given.service_cluster_ip_range), _ports(given.service_node_port_range), advertise)
+    certificate, key = given.proxy_client_cert_file, given.proxy_client_key_file
+    if (certificate is None) != (key is None):
+        raise ValueError("--proxy-client-cert-file and --proxy-client-key-file go together")
+    for flag, file in (("--proxy-client-cert-file", certificate), ("--proxy-client-key-file", key)):
+        if file is not None and not file.is_file():
+            raise ValueError(f"{flag} {file}: no such file")
+    shown = None if certificate is None or key is None else (certificate, key)
+    return NetworkSettings(
+        _ranges(given.service_cluster_ip_range), _ports(given.service_node_port_range), advertise, shown
+    )
 
 
 def _ranges(text: str) -> tuple[str, ...]:

@@ -135,6 +135,23 @@ def test_a_scale_takes_over_its_field_and_leaves_managers_of_other_versions_what
     run(scenario())
 
 
+def test_who_applies_an_undeclared_field_owns_it_beside_what_is_in_it() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            v1 = version("v1", {}, subresources=scale("replicas"))
+            v1["schema"]["openAPIV3Schema"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            await define(client, things(v1))
+            one = THINGS.format("v1") + "/x"
+            made = await client.patch(one + "?fieldManager=a", json=thing("x", replicas=3), headers=APPLY)
+            (owned,) = made.json()["metadata"]["managedFields"]
+            assert owned["fieldsV1"] == {"f:spec": {".": {}, "f:replicas": {}}}
+            await client.patch(one + "/scale?fieldManager=s", json={"spec": {"replicas": 5}}, headers=MERGE)
+            managers = (await client.get(one)).json()["metadata"]["managedFields"]
+            assert [item["fieldsV1"] for item in managers] == [{"f:spec": {}}, {"f:spec": {"f:replicas": {}}}]
+
+    run(scenario())
+
+
 def test_a_definition_whose_webhook_nobody_could_trust_is_not_established() -> None:
     async def scenario() -> None:
         async with running("memory") as (_, client):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.versionorder import version_order
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.resource import Release, Resource, Subresource, Version
+
+if TYPE_CHECKING:
+    from apiserver.aggregation.servers import Server
 
 Json = dict[str, Any]
 
@@ -35,6 +38,7 @@ _ORDER: Final = (
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
 )
+_CUSTOM_PRIORITY: Final = 1000
 #: What follows the media type of aggregated discovery.
 AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -48,6 +52,7 @@ class Discovery:
 
     def __init__(self, served: Iterable[tuple[Resource, Version]], release: Release) -> None:
         self._release = release
+        self._remote: dict[str, dict[str, Server]] = {}
         self.show(served)
 
     def show(self, served: Iterable[tuple[Resource, Version]]) -> None:
@@ -59,15 +64,33 @@ class Discovery:
             for found in versions.values():
                 found.sort(key=lambda item: item[0].plural)
 
+    def show_remote(self, servers: Iterable[Server]) -> None:
+        """Describe what these servers behind this one serve, too."""
+        self._remote = {}
+        for server in servers:
+            self._remote.setdefault(server.remote.group, {})[server.remote.version] = server
+
     @property
     def groups(self) -> list[str]:
         """Names of all groups but the core one, in order."""
-        known = sorted(group for group in self._by_version if group)
-        return sorted(known, key=lambda group: _ORDER.index(group) if group in _ORDER else len(_ORDER))
+        known = sorted({group for group in (*self._by_version, *self._remote) if group})
+        return sorted(known, key=self._place)
+
+    def _place(self, group: str) -> tuple[int, int]:
+        """Where a group stands: built-in ones first, others by their priority, which that of custom resources is."""
+        if group in _ORDER:
+            return _ORDER.index(group), 0
+        if group in self._by_version:
+            return len(_ORDER), -_CUSTOM_PRIORITY
+        return len(_ORDER), -max(server.remote.group_priority for server in self._remote[group].values())
 
     def versions(self, group: str) -> list[str]:
         """A group's served versions, the preferred one first; none of a group that is not served."""
-        return sorted(self._by_version.get(group, ()), key=version_order)
+        known, remote = self._by_version.get(group, {}), self._remote.get(group)
+        if not remote:
+            return sorted(known, key=version_order)
+        priority = {version: server.remote.version_priority for version, server in remote.items()}
+        return sorted({*known, *remote}, key=lambda version: (-priority.get(version, 0), version_order(version)))
 
     def custom(self, group: str) -> bool:
         """Whether all of a group are custom resources."""
@@ -118,16 +141,18 @@ class Discovery:
         """/api or /apis as an APIGroupDiscoveryList"""
         items = []
         for group in [""] if core else self.groups:
-            versions = [
-                {
-                    "version": version,
-                    "resources": [_aggregated(r, v) for r, v in self._by_version[group][version]],
-                    "freshness": "Current",
-                }
-                for version in self.versions(group)
-            ]
+            versions = [self._version(group, version) for version in self.versions(group)]
             items.append({"metadata": {"name": group} if group else {}, "versions": versions})
         return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+    def _version(self, group: str, version: str) -> Json:
+        """A version of a group as aggregated discovery has it."""
+        if (own := self._by_version.get(group, {}).get(version)) is not None:
+            resources = [_aggregated(resource, form) for resource, form in own]
+            return {"version": version, "resources": resources, "freshness": "Current"}
+        server = self._remote[group][version]
+        freshness = "Current" if server.available else "Stale"
+        return {"version": version, "resources": server.resources, "freshness": freshness}
 
     def paths(self) -> list[str]:
         """What `/` lists of the API."""

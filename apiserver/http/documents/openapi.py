@@ -9,7 +9,7 @@ servers serve everything that the files hold, then the bytes are the file's. Ver
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -44,6 +44,7 @@ class OpenApi:
         self, served: Iterable[tuple[Resource, Version]], written: Iterable[Resource], directory: Path = DIRECTORY
     ) -> None:
         self._directory = directory
+        self._remote: dict[str, str] = {}
         self._written = {(resource.group, resource.plural): resource for resource in written}
         self.show(served)
 
@@ -57,6 +58,11 @@ class OpenApi:
         self._made: dict[str, bytes] | None = None
         self._documents: dict[str, tuple[bytes, str]] = {}
         self._index: tuple[bytes, str] | None = None
+
+    def show_remote(self, documents: Mapping[str, str]) -> None:
+        """List the documents of version 3 of other servers too, by name, with their addresses."""
+        self._remote = {name: address for name, address in documents.items() if address}
+        self._index = None
 
     def answer(self, request: Request) -> Response | None:
         """The answer to a path below /openapi, None where there is nothing."""
@@ -101,6 +107,7 @@ class OpenApi:
         """The list of version 3 documents, each with its hash, so that clients may keep them."""
         if self._index is None:
             paths = {name: {"serverRelativeURL": _url(name, self._document(_file(name))[1])} for name in self._names()}
+            paths |= {name: {"serverRelativeURL": address} for name, address in self._remote.items()}
             body = orjson.dumps({"paths": paths})
             self._index = body, _hash(body)
         return self._index

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from apiserver.clock import now
 from apiserver.http.sinks.record import COMPLETE, STARTED, RequestRecord
@@ -58,6 +58,7 @@ class HandlerChain:
         for link, following in zip(links, (*links[1:], last), strict=True):
             link.next = following
         self._first: Handler = links[0] if links else last
+        self._last = last
         self._count, self._sinks = count, list(sinks)
 
     def record_to(self, sink: Sink) -> None:
@@ -72,6 +73,25 @@ class HandlerChain:
         """Take the first link out again. Requests that it has begun go on in it."""
         assert self._first is link, "it stands there"
         self._first = link.next
+
+    def put_last(self, link: Link) -> None:
+        """Put a link behind all others, before the last handler."""
+        self._replace(self._last, link)
+        link.next = self._last
+
+    def take_out(self, link: Link) -> None:
+        """Take a link out again. Requests that it has begun go on in it."""
+        self._replace(link, link.next)
+
+    def _replace(self, handler: Handler, by: Handler) -> None:
+        """Whoever knew a handler as the next one knows another."""
+        if self._first is handler:
+            self._first = by
+            return
+        before: Any = self._first
+        while before.next is not handler:
+            before = before.next
+        before.next = by
 
     def try_fast(self, request: Request) -> Response | None:
         """What `handle` would answer, where that takes no waiting: an object, or all of a collection, as this server

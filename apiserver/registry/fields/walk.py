@@ -106,11 +106,12 @@ class _Container(Walker):
 
 
 class _StructWalker(_Container):
-    __slots__ = ("_fields", "_struct")
+    __slots__ = ("_declared", "_fields", "_struct")
 
     def __init__(self, struct: Struct) -> None:
         self._struct = struct
         self._fields: dict[str, tuple[str, Walker]] = {}
+        self._declared: frozenset[str] = frozenset()
 
     @property
     def fields(self) -> dict[str, tuple[str, Walker]]:
@@ -118,6 +119,7 @@ class _StructWalker(_Container):
         if not self._fields:
             if self._struct.others is not None:
                 self._fields = _OpenWalkers(walker_of(self._struct.others))
+            self._declared = frozenset(self._struct.fields.keys())
             for name, item in self._struct.fields.items():
                 self._fields[name] = ("f:" + name, _LEAF if item.atomic else walker_of(item.type))
         return self._fields
@@ -160,7 +162,9 @@ class _StructWalker(_Container):
                 element, walker = self.fields[name]
                 part = value[name]
                 node = walker.stated(part)
-                if node or not isinstance(walker, _Container) or part is None or part == {}:
+                if name not in self._declared:  # as the keys of a map
+                    out[element] = _as_member(node)
+                elif node or not isinstance(walker, _Container) or part is None or part == {}:
                     out[element] = node
         return out
 

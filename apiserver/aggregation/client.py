@@ -1,0 +1,110 @@
+"""The client of other API servers: HTTPS with the name of the service, and the certificate of a front proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from apiserver.aggregation.remotes import Remote
+from apiserver.clock import Timer, outside, timers
+from apiserver.messages import User
+from apiserver.webhooks.client import trust_of
+from apiserver.webhooks.credentials import Credentials
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["AGGREGATOR", "RemoteClient", "user_headers"]
+
+#: Who asks a server whether it is there, and what it serves.
+AGGREGATOR: Final = User("system:kube-aggregator", groups=("system:masters",))
+#: What a header's name may consist of; all else in a key of `extra` is written as %XX.
+_TOKEN: Final = frozenset("!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+Pairs = Sequence[tuple[str, str]]
+
+
+def user_headers(user: User) -> list[tuple[str, str]]:
+    """The headers by which a front proxy says for whom it asks (client-go/transport)."""
+    found = [("X-Remote-User", user.name), *(("X-Remote-Group", group) for group in user.groups)]
+    if user.uid:
+        found.append(("X-Remote-Uid", user.uid))
+    for key, values in user.extra.items():
+        found += [(f"X-Remote-Extra-{_escaped(key)}", value) for value in values]
+    return found
+
+
+def _escaped(key: str) -> str:
+    return "".join(char if char in _TOKEN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in key)
+
+
+class RemoteClient:
+    """Connections to servers, a pool for each kind of trust. `certificate` and key are what this server shows them."""
+
+    def __init__(self, certificate: tuple[Path, Path] | None) -> None:
+        """Raises OSError."""
+        shown = (b"", b"") if certificate is None else tuple(path.read_bytes() for path in certificate)
+        self._own = Credentials(certificate=shown[0], key=shown[1])
+        self._pools: dict[tuple[bytes, bool, str], httpx.AsyncClient] = {}
+
+    async def close(self) -> None:
+        pools, self._pools = list(self._pools.values()), {}
+        for pool in pools:
+            await pool.aclose()
+
+    async def send(
+        self, remote: Remote, place: tuple[str, int], method: str, target: str, headers: Pairs, body: bytes = b""
+    ) -> httpx.Response:
+        """An answer whose body is not read yet: whoever gets it closes it. Raises httpx.HTTPError, OSError and
+        ssl.SSLError.
+        """
+        if "httpx" not in sys.modules:
+            await asyncio.to_thread(import_module, "httpx")
+        import httpx
+
+        host, port = place
+        at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        request = httpx.Request(
+            method, f"https://{at}{target}", headers=[*headers, ("Host", at)], content=body or None,
+            extensions={"sni_hostname": remote.service.host},
+        )  # fmt: skip
+        pool = self._pool(remote)
+        with outside(), timers(Timer.MACHINE):
+            try:
+                return await pool.send(request, stream=True)
+            except httpx.RemoteProtocolError:
+                if method not in ("GET", "HEAD"):
+                    raise
+                # A kept connection may have been closed at the other end just now.
+                return await pool.send(request, stream=True)
+
+    async def get(self, remote: Remote, place: tuple[str, int], path: str, accept: str) -> tuple[int, bytes, str]:
+        """Status, body and content type of what the aggregator itself asks. Raises as `send`, and TimeoutError."""
+        headers: Mapping[str, str] = {"Accept": accept, "User-Agent": "kube-aggregator"}
+        with timers(Timer.MACHINE):
+            async with asyncio.timeout(5.0):
+                answer = await self.send(remote, place, "GET", path, [*headers.items(), *user_headers(AGGREGATOR)])
+                try:
+                    body = await answer.aread()
+                finally:
+                    await answer.aclose()
+        return answer.status_code, body, answer.headers.get("content-type", "")
+
+    def _pool(self, remote: Remote) -> httpx.AsyncClient:
+        import httpx
+
+        key = (remote.authority, remote.insecure, remote.service.host)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = httpx.AsyncClient(
+                verify=trust_of(remote.authority, self._own._replace(insecure=remote.insecure)),
+                timeout=None,  # noqa: S113 - a watch has no end; who asks bounds the rest
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+                trust_env=False,
+                follow_redirects=False,
+            )
+        return pool

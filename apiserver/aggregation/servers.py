@@ -1,0 +1,253 @@
+"""Follows the APIServices that name a service: whether their servers are there, what they serve, and where.
+
+    servers = RemoteServers(registry, addresses, client, user, changed)
+    await servers.start()        those that are stored are known when this returns
+    servers.known                by group and version
+    await servers.stop()
+
+Facts: kube-aggregator, pkg/controllers/status and pkg/apiserver (handler_discovery.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import orjson
+
+from apiserver.aggregation.client import RemoteClient
+from apiserver.aggregation.remotes import Addresses, Remote, Verdict, remote_of
+from apiserver.api.objects import Hub
+from apiserver.api.status import StatusError
+from apiserver.api.times import timestamp
+from apiserver.clock import Timer, timers
+from apiserver.messages import User
+from apiserver.registry.body.options import WriteOptions
+from apiserver.registry.store import Registry
+from apiserver.registry.verbs.update import update_object
+from apiserver.storage.types import Expired
+
+__all__ = ["RemoteServers", "Server"]
+
+Json = dict[str, Any]
+
+_SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
+#: What else says whether a server is there.
+_BESIDES: Final = (("", "services"), ("discovery.k8s.io", "endpointslices"))
+#: Servers are asked again after so many seconds.
+_AGAIN: Final = 30.0
+_PASSED: Final = Verdict("True", "Passed", "all checks passed")
+_LOCAL: Final = Verdict("True", "Local", "Local APIServices are always available")
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server behind this one. `place` is None while none is known; `resources` is what it serves in the version, as
+    aggregated discovery lists it; `openapi` the address of its document of version 3, "" where it has none.
+    """
+
+    remote: Remote
+    place: tuple[str, int] | None = None
+    resources: list[Json] = field(default_factory=list)
+    openapi: str = ""
+
+    @property
+    def available(self) -> bool:
+        return self.remote.available and self.place is not None
+
+
+class RemoteServers:
+    """Keeps the conditions of APIServices; `changed` is called when something else is served than before."""
+
+    def __init__(
+        self, registry: Registry, addresses: Addresses, client: RemoteClient, user: User, changed: Callable[[], None]
+    ) -> None:
+        self._registry, self._addresses, self._client, self._user = registry, addresses, client, user
+        self._changed, self._dirty = changed, asyncio.Event()
+        self.known: dict[tuple[str, str], Server] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._listens = False
+
+    async def start(self) -> None:
+        self._listen(*_SERVICES)
+        self._see()
+        self._dirty.set()
+        self._tasks.append(asyncio.create_task(self._follow()))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.close()
+
+    def _listen(self, group: str, plural: str) -> None:
+        self._tasks.append(asyncio.create_task(self._wake(group, plural)))
+
+    async def _wake(self, group: str, plural: str) -> None:
+        """Says that something changed, whenever that is so."""
+        cache = self._registry.stores[group, plural].cache
+        since = cache.revision
+        while not cache.closed:
+            cursor = cache.cursor(since)
+            try:
+                while not cursor.closed:
+                    if await cursor.wait(None):
+                        cursor.next_batch(1000)
+                        since = cursor.revision
+                        self._dirty.set()
+            except Expired:
+                since = cache.revision
+                self._dirty.set()
+
+    async def _follow(self) -> None:
+        while True:
+            with timers(Timer.MACHINE):
+                try:
+                    async with asyncio.timeout(_AGAIN if self.known else None):
+                        await self._dirty.wait()
+                except TimeoutError:
+                    pass
+            self._dirty.clear()
+            try:
+                await self._look()
+            except StatusError as error:  # the database is away: the next look makes up for it
+                _LOG.warning("API services: %s", error)
+            except Exception:  # noqa: BLE001 - one server must not keep the others from being looked at
+                _LOG.exception("API services")
+
+    def _see(self) -> None:
+        """Takes over which remotes are stored; what is known of their servers stays."""
+        before, known = self.known, {}
+        for item in self._registry.all_of(*_SERVICES):
+            remote = remote_of(item)
+            if remote is not None:
+                key = (remote.group, remote.version)
+                known[key] = replace(before.get(key) or Server(remote), remote=remote)
+        self.known = known
+        if known and not self._listens:
+            self._listens = True
+            for group, plural in _BESIDES:
+                self._listen(group, plural)
+        if known != before:
+            self._changed()
+
+    async def _look(self) -> None:
+        """Looks at each server once, and notes what is found."""
+        self._see()
+        for item in self._registry.all_of(*_SERVICES):
+            if remote_of(item) is None:
+                await self._note(item, _LOCAL)
+        await asyncio.gather(*(self._ask(key, server.remote) for key, server in list(self.known.items())))
+        self._see()
+
+    async def _ask(self, key: tuple[str, str], remote: Remote) -> None:
+        found = self._addresses.find(remote.service)
+        server = Server(remote)
+        if isinstance(found, Verdict):
+            verdict = found
+        else:
+            server = replace(self.known.get(key) or server, remote=remote, place=found)
+            verdict = await self._probe(remote, found)
+            if verdict is _PASSED:
+                server = await self._served(server, found)
+        if key in self.known:
+            if server != self.known[key]:
+                self.known[key] = server
+                self._changed()
+            item = next((each for each in self._registry.all_of(*_SERVICES) if remote_of(each) == remote), None)
+            if item is not None:
+                await self._note(item, verdict)
+
+    async def _probe(self, remote: Remote, place: tuple[str, int]) -> Verdict:
+        url = f"https://{place[0]}:{place[1]}{remote.path}"
+        try:
+            status, _, _ = await self._client.get(remote, place, remote.path, "application/json")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the server is not there
+            said = str(error) or type(error).__name__
+            text = f'failing or missing response from {url}: Get "{url}": {said}'
+            return Verdict("False", "FailedDiscoveryCheck", text)
+        if 200 <= status < 300:
+            return _PASSED
+        text = f"failing or missing response from {url}: bad status from {url}: {status}"
+        return Verdict("False", "FailedDiscoveryCheck", text)
+
+    async def _served(self, server: Server, place: tuple[str, int]) -> Server:
+        """The server with what it says that it serves."""
+        remote = server.remote
+        try:
+            resources = await self._resources(remote, place)
+            status, body, _ = await self._client.get(remote, place, "/openapi/v3", "application/json")
+            paths = orjson.loads(body).get("paths") or {} if status == 200 else {}
+            openapi = (paths.get(remote.path.strip("/")) or {}).get("serverRelativeURL", "")
+        except Exception as error:  # noqa: BLE001 - it was there a moment ago; what it said then stays
+            _LOG.debug("API service %s: %s", remote.name, error)
+            return server
+        return replace(server, resources=resources, openapi=openapi)
+
+    async def _resources(self, remote: Remote, place: tuple[str, int]) -> list[Json]:
+        status, body, content_type = await self._client.get(remote, place, "/apis", _AGGREGATED)
+        if status == 200 and "APIGroupDiscoveryList" in content_type:
+            for group in orjson.loads(body).get("items") or ():
+                for version in group.get("versions") or () if group["metadata"].get("name") == remote.group else ():
+                    if version.get("version") == remote.version:
+                        return version.get("resources") or []
+        _, body, _ = await self._client.get(remote, place, remote.path, "application/json")
+        return aggregated_of(orjson.loads(body))
+
+    async def _note(self, item: Any, verdict: Verdict) -> None:
+        """Writes the condition Available where it says something else."""
+        conditions = (item.get("status") or {}).get("conditions") or ()
+        before: Json = next((each for each in conditions if each["type"] == "Available"), {})
+        if (before.get("status"), before.get("reason", ""), before.get("message", "")) == verdict:
+            return
+        store = self._registry.stores[_SERVICES]
+        name, uid = item["metadata"]["name"], item["metadata"]["uid"]
+        ctx = store.context(user=self._user, version="v1", verb="update", name=name, subresource="status")
+        ctx.manager = "kube-apiserver"
+
+        def func(old: Hub | None) -> Hub:
+            assert old is not None, "an update has an object"
+            if old["metadata"]["uid"] == uid:
+                changed = before.get("status") != verdict.status
+                time = timestamp(ctx.now) if changed else before["lastTransitionTime"]
+                made = {"type": "Available", "lastTransitionTime": time, **verdict._asdict()}
+                others = [
+                    each for each in (old.get("status") or {}).get("conditions") or () if each["type"] != "Available"
+                ]
+                old["status"] = {"conditions": [*others, made]}
+            return old
+
+        try:
+            await update_object(store, ctx, func, WriteOptions())
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+
+def aggregated_of(listed: Json) -> list[Json]:
+    """An APIResourceList as aggregated discovery lists resources."""
+    found: dict[str, Json] = {}
+    for each in listed.get("resources") or ():
+        name, _, subresource = each["name"].partition("/")
+        kind = {"group": each.get("group", ""), "version": each.get("version", ""), "kind": each.get("kind", "")}
+        if not subresource:
+            made: Json = {
+                "resource": name,
+                "responseKind": kind,
+                "scope": "Namespaced" if each.get("namespaced") else "Cluster",
+                "singularResource": each.get("singularName", ""),
+                "verbs": each.get("verbs") or [],
+            }
+            more = {key: each[key] for key in ("shortNames", "categories") if each.get(key)}
+            found[name] = (
+                made | more | ({"subresources": subs} if (subs := found.get(name, {}).get("subresources")) else {})
+            )
+        else:
+            entry = {"subresource": subresource, "responseKind": kind, "verbs": each.get("verbs") or []}
+            found.setdefault(name, {"resource": name}).setdefault("subresources", []).append(entry)
+    return list(found.values())

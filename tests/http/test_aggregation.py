@@ -1,0 +1,184 @@
+"""API servers behind this one: whether they are there is told, and requests for their groups go to them."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conformance.webhook import _certificate
+from tests.http.test_live_catalog import created, run, running
+from tests.http.widgets import AGGREGATED
+
+Json = dict[str, Any]
+SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+PODS = "/apis/metrics.example.com/v1/namespaces/default/pods"
+LISTED: Json = {
+    "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "metrics.example.com/v1",
+    "resources": [
+        {"name": "pods", "singularName": "", "namespaced": True, "kind": "PodMetrics", "verbs": ["get", "list"]},
+        {"name": "pods/peak", "singularName": "", "namespaced": True, "kind": "Peak", "verbs": ["get"]},
+    ],
+}  # fmt: skip
+
+
+class Remote:
+    """An API server with a group of its own, which remembers who asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, dict[str, list[str]], bytes]] = []
+        certificate, context = _certificate(("metrics.kube-system.svc",))
+        self.authority = certificate.decode()
+        remote = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                length = int(self.headers.get("content-length") or 0)
+                headers = {name.lower(): self.headers.get_all(name) or [] for name in self.headers}
+                remote.asked.append((self.command, self.path, headers, self.rfile.read(length)))
+                body: Json | None = {
+                    "/apis/metrics.example.com/v1": LISTED,
+                    "/openapi/v3": {"paths": {"apis/metrics.example.com/v1": {"serverRelativeURL": "/o?hash=1"}}},
+                    f"{PODS}/a": {"kind": "PodMetrics", "metadata": {"name": "a"}},
+                }.get(self.path.partition("?")[0])
+                text = json.dumps(body or {"kind": "Status", "code": 404}).encode()
+                self.send_response(200 if body else 404)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(text)))
+                self.send_header("warning", '299 - "from afar"')
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_DELETE = answer
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def asked_for(self, method: str, start: str) -> list[tuple[str, dict[str, list[str]], bytes]]:
+        """Path, headers and body of requests whose path starts so: the aggregator asks for others meanwhile."""
+        return [rest for found, *rest in self.asked if found == method and rest[0].startswith(start)]  # type: ignore[misc]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def remote() -> Iterator[Remote]:
+    found = Remote()
+    yield found
+    found.close()
+
+
+def api_service(name: str = "metrics", **spec: Any) -> Json:
+    service = {"namespace": "kube-system", "name": name}
+    return {
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1.metrics.example.com"},
+        "spec": {
+            "group": "metrics.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+            "service": service, **spec,
+        },
+    }  # fmt: skip
+
+
+async def told(client: httpx.AsyncClient, reason: str) -> Json:
+    """The condition of the service, as soon as it has a reason."""
+    while True:
+        found = (await client.get(f"{SERVICES}/v1.metrics.example.com")).json()
+        for condition in (found.get("status") or {}).get("conditions") or ():
+            if condition["reason"] == reason:
+                return dict(condition)
+        await asyncio.sleep(0)
+
+
+def test_a_group_whose_server_is_not_there_answers_503_and_says_why() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            assert (await client.get(PODS)).status_code == 404
+            made = await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
+            assert made["status"] == {}
+            assert (await told(client, "ServiceNotFound"))["status"] == "False"
+            answer = await client.get(PODS)
+            assert (answer.status_code, answer.text) == (503, "service unavailable\n")
+            service: Json = {"metadata": {"name": "metrics"}, "spec": {"ports": [{"port": 80}]}}
+            await created(client, "/api/v1/namespaces/kube-system/services", service)
+            assert "port 443" in (await told(client, "ServicePortError"))["message"]
+            (group,) = (
+                g for g in (await client.get("/apis", headers=AGGREGATED)).json()["items"] if "metrics" in str(g)
+            )
+            assert group["versions"] == [{"version": "v1", "resources": [], "freshness": "Stale"}]
+            await client.delete(f"{SERVICES}/v1.metrics.example.com")
+            while (await client.get(PODS)).status_code != 404:  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0)
+
+    run(scenario())
+
+
+def test_requests_for_a_group_of_another_server_go_there_as_whoever_sent_them(remote: Remote, tmp_path: Path) -> None:
+    from base64 import b64encode
+
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('secret,alice,7,"system:masters,dev"\n')
+    where = f"--service-address=kube-system/metrics:443={remote.address}"
+
+    async def scenario() -> None:
+        async with running("memory", None, where, f"--token-auth-file={tokens}") as (_, client):
+            client.headers["authorization"] = "Bearer secret"
+            bundle = b64encode(remote.authority.encode()).decode()
+            await created(client, SERVICES, api_service(caBundle=bundle))
+            assert (await told(client, "Passed"))["status"] == "True"
+            answer = await client.get(f"{PODS}/a?x=%20y", headers={"X-Remote-Group": "root", "X-Remote-Extra-a": "b"})
+            assert (answer.status_code, answer.json()["kind"]) == (200, "PodMetrics")
+            assert answer.headers["warning"] == '299 - "from afar"'
+            ((path, headers, _),) = remote.asked_for("GET", PODS)
+            assert path == f"{PODS}/a?x=%20y"
+            assert headers["x-remote-user"] == ["alice"]
+            assert headers["x-remote-group"] == ["system:masters", "dev", "system:authenticated"]
+            assert headers["x-remote-uid"] == ["7"]
+            assert not {"authorization", "x-remote-extra-a"} & set(headers)
+            assert (await client.post(PODS, json={"a": 1})).status_code == 404
+            ((_, _, body),) = remote.asked_for("POST", PODS)
+            assert json.loads(body) == {"a": 1}
+            assert (await client.get("/apis/metrics.example.com/v1")).json() == LISTED
+            listed = (await client.get("/apis/metrics.example.com")).json()
+            assert listed["preferredVersion"]["groupVersion"] == "metrics.example.com/v1"
+            (group,) = (
+                g for g in (await client.get("/apis", headers=AGGREGATED)).json()["items"] if "metrics" in str(g)
+            )
+            (pods,) = group["versions"][0]["resources"]
+            assert (pods["resource"], pods["scope"], len(pods["subresources"])) == ("pods", "Namespaced", 1)
+            paths = (await client.get("/openapi/v3")).json()["paths"]
+            assert paths["apis/metrics.example.com/v1"]["serverRelativeURL"] == "/o?hash=1"
+            assert (await client.get("/api/v1/namespaces/default")).status_code == 200
+
+    run(scenario())
+
+
+def test_a_server_that_somebody_else_vouches_for_is_not_asked(remote: Remote) -> None:
+    where = f"--service-address=kube-system/metrics:443={remote.address}"
+
+    async def scenario() -> None:
+        async with running("memory", None, where) as (_, client):
+            await created(client, SERVICES, api_service())
+            assert "certificate verify failed" in (await told(client, "FailedDiscoveryCheck"))["message"]
+            assert remote.asked == []
+            assert (await client.get(PODS)).status_code == 503
+
+    run(scenario())
