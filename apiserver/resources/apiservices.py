@@ -1,5 +1,5 @@
 """APIServices (apiregistration.k8s.io). Those of this server's own groups are made by `apiserver.localapis`; those that
-name a service are kept and not followed. Rules: kube-aggregator/pkg/apis/apiregistration/validation.
+name a service are followed by `apiserver.aggregation`. Rules: kube-aggregator/pkg/apis/apiregistration/validation.
 """
 
 from __future__ import annotations
