@@ -146,3 +146,9 @@ def test_what_is_chosen_comes_from_the_upper_part_first() -> None:
     assert "fd00::ffff" in AddressRange("fd00::/112")
     assert list(PortRange(30000, 30003).numbers.candidates(lambda _: 0)) == [30000, 30001, 30002, 30003]
     assert next(PortRange(30000, 32767).numbers.candidates(lambda _: 0)) == 30086
+
+
+def test_a_name_for_something_elsewhere_has_no_policy_for_traffic(judge: Judge) -> None:
+    spec = {"type": "ExternalName", "externalName": "example.com", "internalTrafficPolicy": "Cluster"}
+    made, wrong = judge.create("services", {"spec": spec})
+    assert (wrong, made["spec"].get("internalTrafficPolicy")) == ([], None)

@@ -61,6 +61,11 @@ class ServiceStrategy(Strategy):
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return validate_status(obj, old, ctx.features)
 
+    def canonicalize(self, ctx: Context, obj: Json) -> None:
+        # It may be said, and does not count: upstream keeps it and shows it to nobody.
+        if obj["spec"].get("type") == "ExternalName":
+            _drop(obj["spec"], "internalTrafficPolicy")
+
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         return warnings_of(obj)
 
