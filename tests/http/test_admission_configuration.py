@@ -51,6 +51,13 @@ def test_pods_are_held_to_the_defaults_unless_they_are_exempt(tmp_path: Path) ->
         assert wire.post(PODS.format("free"), pod("a", hostNetwork=True)).status == 201
         sandboxed = pod("b", hostNetwork=True, runtimeClassName="sandbox")
         assert wire.post(PODS.format("default"), sandboxed).status == 201
+        counted = wire.get("/metrics").text
+        request = 'request_operation="create",resource="pod",subresource=""'
+        assert (
+            'pod_security_evaluations_total{decision="deny",policy_level="baseline",policy_version="v1.30",'
+            f'mode="enforce",{request}}} 1' in counted
+        )
+        assert f"pod_security_exemptions_total{{{request}}} 2" in counted
         lax = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
         merge = {"Content-Type": "application/merge-patch+json"}
         assert wire.request("PATCH", "/api/v1/namespaces/default", lax, merge).status == 200

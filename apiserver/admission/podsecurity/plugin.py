@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.admission.podsecurity.checks import NEWEST, findings
 from apiserver.admission.podsecurity.configuration import PodSecurityConfiguration
+from apiserver.admission.podsecurity.counting import Evaluations
 from apiserver.admission.podsecurity.policies import PREFIX, PRIVILEGED, Policy, Standard, policy_of
 from apiserver.admission.podsecurity.subjects import Finding, PodToCheck
 from apiserver.api.fielderrors import aggregate
@@ -54,6 +55,8 @@ class PodSecurity(Plugin):
 
     def use(self, registry: Registry) -> None:
         self._newest = min(NEWEST, registry.features.release[1])
+        self._counted = Evaluations(self._newest)
+        registry.counted += self._counted.families
 
     def handles(self, resource: Resource) -> bool:
         kind = (resource.group, resource.plural)
@@ -81,6 +84,7 @@ class PodSecurity(Plugin):
         """Raises 403 where what is enforced is broken; else warns."""
         if reason := self._exempt(attributes, pod):
             attributes.ctx.annotations[f"{PREFIX}exempt"] = reason
+            self._counted.exempt(attributes)
             return
         namespace = attributes.ctx.lookup("", "namespaces", "", attributes.namespace)
         policy, errors = policy_of(
@@ -90,15 +94,23 @@ class PodSecurity(Plugin):
         if enforced:
             notes[f"{PREFIX}enforce-policy"] = str(policy.enforce)
         if policy.privileged and not errors:
+            if enforced:
+                self._counted.evaluated(attributes, "enforce", policy.enforce, allowed=True)
             return
         if errors:
+            self._counted.failed(attributes)
             notes[f"{PREFIX}error"] = f"Failed to parse policy: {aggregate(errors)}"
         if found := findings(policy.audit, checked, self._newest):
+            self._counted.evaluated(attributes, "audit", policy.audit, allowed=False)
             notes[f"{PREFIX}audit-violations"] = _text("would violate", policy.audit, found)
-        if enforced and (found := findings(policy.enforce, checked, self._newest)):
+        found = findings(policy.enforce, checked, self._newest) if enforced else []
+        if enforced:
+            self._counted.evaluated(attributes, "enforce", policy.enforce, allowed=not found)
+        if found:
             cause = _text("violates", policy.enforce, found)
             raise forbidden(attributes.resource.plural, attributes.resource.group, attributes.name, cause)
         if found := findings(policy.warn, checked, self._newest):
+            self._counted.evaluated(attributes, "warn", policy.warn, allowed=False)
             attributes.ctx.warnings.append(_text("would violate", policy.warn, found))
 
     def _check_namespace(self, attributes: Attributes, namespace: Json) -> None:
