@@ -58,7 +58,9 @@ def device_language(compatible: tuple[int, int], *, consumable: bool, list_value
     extra = []
     if list_values or stored:
         extra.append(function("includes", method("dra_includes_dyn_dyn", (DYN, DYN), BOOL, includes)))
-    return build_language(release, {"device": struct(DEVICE)}, {DEVICE: fields}, {"device": _bounds()}, extra)
+    return build_language(
+        release, {"device": struct(DEVICE)}, {DEVICE: fields}, {"device": _bounds()}, extra, bindings=True
+    )
 
 
 @remembered(4096)

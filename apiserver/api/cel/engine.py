@@ -151,9 +151,11 @@ def build_language(
     bounds: Mapping[str, Bounds],
     extra: list[Function],
     messages: Messages = well_known,
+    *,
+    bindings: bool = False,
 ) -> Language:
     """The language of a release (of its libraries) with some variables, further functions, and types whose values can
-    be made.
+    be made. `bindings`: with cel.bind, which expressions about devices have, and those of policies and schemas do not.
     """
     libraries = [
         operators.library(), conversions.library(), standard.library(), urls.library(), kubernetes.regex(),
@@ -173,7 +175,8 @@ def build_language(
         names |= {"net.IP": opaque("net.IP"), "net.CIDR": opaque("net.CIDR")}
     if release >= (1, 31):
         libraries += [kubernetes.formats(), authorization.selectors()]
-        m.add_bindings(macros)
+        if bindings:
+            m.add_bindings(macros)
     if release >= (1, 32):
         libraries.append(kubernetes.map_insertion())
         m.add_two_variables(macros)

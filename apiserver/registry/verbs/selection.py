@@ -100,7 +100,7 @@ def _unknown_field(resource: Resource, version: str, field: str) -> StatusError:
         return bad_request(f"field label {go_quote(field)} not supported for {resource.kind}")
     if resource.field_error_style == "plain":
         return bad_request(f"field label not supported: {field}")
-    return bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+    return bad_request(f'{go_quote(field)} is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
 def _name(obj: Json) -> str:

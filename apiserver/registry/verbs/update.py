@@ -219,6 +219,7 @@ async def _create(
     deduplicate_owners(obj["metadata"], ctx.warnings, after_admission=True)
     if resource.guard is not None:
         resource.guard(store, ctx, obj, None)
+    _given_version(metadata.get("resourceVersion", ""))
     fill_system_fields(metadata, store.registry.new_uid(), ctx.now)
     if store.reservations is None:
         return await _create_reserved(store, ctx, key, obj, options, keep_managers=writer is None)
@@ -256,16 +257,21 @@ async def _create_reserved(
         return None
 
 
+def _given_version(text: str) -> int:
+    """A resource version as a number, 0 for none. Raises 500."""
+    try:
+        return parse_uint64(text) if text else 0
+    except ValueError as error:
+        raise StatusError(500, "", str(error)) from None
+
+
 def _check_version(store: Store, name: str, metadata: Json, revision: int) -> None:
     """The object's version must be the stored one; none means whichever, where the kind allows that."""
     resource = store.resource
     text = metadata.pop("resourceVersion", "")
     if text == str(revision):
         return
-    try:
-        given = parse_uint64(text) if text else 0
-    except ValueError as error:
-        raise StatusError(500, "", str(error)) from None
+    given = _given_version(text)
     if given == revision:
         return
     if given:

@@ -296,7 +296,7 @@ def _resize_policy(at: At) -> list[FieldError]:
         if how not in ways:
             errors.append(not_supported(path, Named(how), ways) if how else required(path))
         if at.env.restart_policy == "Never" and how != "NotRequired":
-            errors.append(invalid(path, Named(how), "must be 'NotRequired' when `restartPolicy` is 'Never'"))
+            errors.append(invalid(path, Named(how), "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
     return errors
 
 
@@ -304,8 +304,10 @@ def _resize_policy(at: At) -> list[FieldError]:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def validate_restart_policy(path: Path, container: Json) -> list[FieldError]:
-    """A container's own restart policy and its rules by exit code."""
+def validate_restart_policy(path: Path, container: Json, *, init: bool = False) -> list[FieldError]:
+    """A container's own restart policy and its rules by exit code, at which nobody looks while an init container has
+    none.
+    """
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
     if policy is None and not rules:
         return []
@@ -313,6 +315,8 @@ def validate_restart_policy(path: Path, container: Json) -> list[FieldError]:
     errors = at.field("restartPolicy")
     if policy is None:
         errors.append(required(path / "restartPolicy", "must specify restartPolicy when restart rules are used"))
+        if init:
+            return errors
     most = most_items(Container, "restartPolicyRules")
     if len(rules) > most:
         errors.append(too_many(path / "restartPolicyRules", len(rules), most))

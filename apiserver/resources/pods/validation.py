@@ -193,7 +193,7 @@ def _init_containers(at: At) -> list[FieldError]:
     system = (spec.get("os") or {}).get("name", "")
     for index, container in enumerate(spec.get("initContainers") or ()):
         here = path[index]
-        errors += validate_container(here, container, facts) + validate_restart_policy(here, container)
+        errors += validate_container(here, container, facts) + validate_restart_policy(here, container, init=True)
         if container.get("name", "") in names:
             errors.append(duplicate(here / "name", container.get("name", "")))
         names.add(container.get("name", ""))
