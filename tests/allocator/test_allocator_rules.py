@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, Features
+from controllers.allocator.allocated import Use
 from tests.allocator.builders import device, device_class, make_allocator, make_claim, picked, request, slice_of
 from tests.allocator.worlds import KindEvaluator
 
@@ -233,6 +234,22 @@ def test_a_counter_set_that_two_slices_of_a_pool_bring_makes_it_invalid() -> Non
         allocate(*slices, slice_of("u", device("d"), pool="p", count=3))
 
 
+def test_what_devices_of_other_nodes_consume_of_a_pools_counters_is_gone() -> None:
+    def part(name: str, node: str) -> dict[str, Any]:
+        consumes = [{"counterSet": "set", "counters": {"x": {"value": "1"}}}]
+        return slice_of(name, device(name, consumesCounters=consumes), pool="p", count=3, nodeName=node)
+
+    counters = [{"name": "set", "counters": {"x": {"value": "1"}}}]
+    shared = slice_of("z", pool="p", count=3, sharedCounters=counters, allNodes=True)
+    allocator = make_allocator(part("here", "node-1"), part("there", "node-2"), shared)
+    pod = allocator.for_pod([make_claim("c", [request("r")])])
+    assert picked(pod.allocate(NODE)) == ["p/here"]
+    allocator.allocated.put("another", [Use(("driver", "p", "there"))])
+    assert pod.allocate(NODE) is None
+    allocator.allocated.put("another", [])
+    assert picked(pod.allocate(NODE)) == ["p/here"]
+
+
 def test_nodes_that_a_selector_tells_apart_stay_apart_while_one_slice_has_it() -> None:
     allocator = make_allocator(*(slice_of(name, device("d"), nodeSelector=zone("1")) for name in ("s", "t")))
     allocator.inventory.remove_slice("s")
@@ -325,6 +342,8 @@ def test_nothing_to_allocate_is_allocated() -> None:
          "claim ns/c, request r: has capacity requests, but the DRAConsumableCapacity feature is disabled"),
         ({"name": "r", "firstAvailable": [{"name": "s"}]}, {"prioritized_list": False},
          "claim ns/c, request r: has subrequests, but the DRAPrioritizedList feature is disabled"),
+        (request("r", (1 << 63) - 1), {},
+         f"claim ns/c: number of requested devices {(1 << 63) - 1} exceeds the claim limit of 32"),
         (request("r", 1 << 63), {}, f"claim ns/c, request r: exact count {1 << 63} is too large"),
         (request("r", allocationMode="Some"), {}, "claim ns/c, request r: unsupported count mode Some"),
         ({"name": "r", "exactly": {"deviceClassName": "all", "allocationMode": "ExactCount", "selectors": [{}]}}, {},

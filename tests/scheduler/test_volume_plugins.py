@@ -246,3 +246,13 @@ def test_claims_that_wait_are_served_from_the_smallest_on_and_what_is_bound_else
     assert binding.prefilter(using()) is SKIP
     immediate = VolumeBinding(known(claim("c", "", "s"), storage_class("s", "Immediate")), attributes=True)
     assert immediate.prefilter(using("c")).reasons == ("pod has unbound immediate PersistentVolumeClaims",)  # type: ignore[union-attr]
+
+
+def test_what_is_said_of_volumes_is_not_remembered_for_other_pods() -> None:
+    volumes = known()
+    for plugin in (
+        volume_zone(volumes),
+        node_volume_limits(volumes, needs_driver=False),
+        volume_restrictions(Cache(), volumes),
+    ):
+        assert plugin.reads.elsewhere
