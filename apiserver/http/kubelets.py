@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from apiserver.api.names import dns_subdomain
 from apiserver.api.status import StatusError, bad_request
 from apiserver.messages import Response, Stream
 
@@ -36,8 +37,9 @@ class Kubelets:
         self._directory = directory
 
     def serves(self, node: str) -> bool:
-        """Whether the node runs processes."""
-        return (self._directory / node).is_file()
+        """Whether the node runs processes. Whoever asks a kubelet for something asks this first."""
+        # A binding may name any text; only a name that a node can have is looked for below the directory.
+        return not dns_subdomain(node) and (self._directory / node).is_file()
 
     async def log(self, node: str, uid: str, container: str, query: str) -> Response | Stream | None:
         """A container's log; None where the container is no process."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from apiserver.http.server.webpages import WebPages
 from tests.support.wire import Child, Wire
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -110,3 +111,10 @@ def test_the_page_of_routes_is_for_whoever_may_use_them(tmp_path: Path) -> None:
         for path in ("/docs", "/openapi.json"):
             assert Wire(child.url, "").get(path).status in (401, 403)
             assert Wire(child.url, "root").get(path).status == 200
+
+
+def test_long_names_of_this_machine_are_not_remembered() -> None:
+    pages = WebPages("127.0.0.1")
+    assert pages._is_ours("x" * 1_000_000)
+    assert pages._is_ours("localhost:80")
+    assert pages._known == {"localhost:80"}

@@ -28,6 +28,7 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Content types that a page may send anywhere without asking first (Fetch: CORS-safelisted), and none.
 _FORMS: Final = frozenset({"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 _KNOWN_HOSTS: Final = 256
+_LONGEST_HOST: Final = 300
 
 
 class WebPages:
@@ -66,7 +67,7 @@ class WebPages:
             or name == self._bound
             or _is_loopback(name)
         )
-        if ours and len(self._known) < _KNOWN_HOSTS:
+        if ours and len(self._known) < _KNOWN_HOSTS and len(host) <= _LONGEST_HOST:
             self._known.add(host)
         return ours
 

@@ -1,0 +1,23 @@
+"""Which nodes the server takes for kubelets of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apiserver.http.kubelets import Kubelets
+
+
+@pytest.mark.parametrize("node", ["../secret", "/dev/null", "..", ".", "", "a/b", "a\0b", "a" * 300])
+def test_a_binding_to_what_no_node_is_called_reads_no_file(tmp_path: Path, node: str) -> None:
+    directory = tmp_path / "kubelets"
+    directory.mkdir()
+    for file in (tmp_path / "secret", directory / "node-1.example", directory / "b"):
+        file.write_text("/nowhere")
+    (directory / "a").mkdir()
+    (directory / "a" / "b").write_text("/nowhere")
+    kubelets = Kubelets(directory)
+    assert kubelets.serves("node-1.example")
+    assert not kubelets.serves(node)
+    assert not kubelets.serves(str(tmp_path / "secret"))
