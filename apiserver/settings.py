@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -105,13 +106,17 @@ class Settings:
         return self.storage == "memory"
 
 
+#: User and password of a URL, and a password among its options.
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/?#\s]*@|(?<=[?&])(?:ssl)?password=[^&]*&?")
+
+
 def _shown(value: Any) -> str:
-    """A flag's value, as Go prints one of its kind."""
+    """A flag's value, as Go prints one of its kind. Who may read /flagz need not know a database's password."""
     if isinstance(value, list | tuple):
         return f"[{','.join(map(str, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
-    return "" if value is None else str(value)
+    return "" if value is None else _CREDENTIALS.sub("", str(value))
 
 
 def _audit_policy(file: Path | None) -> Policy | None:

@@ -19,6 +19,7 @@ UPSTREAM: Final = tuple(
         (500, "unsupported role reference kind: "),  # bindings of RBAC, GetRoleReferenceRules
         # apimachinery: strategicpatch and mergepatch
         (500, "unknown patch type: "),
+        (500, "unable to find api field in struct "),
         (500, r"expected a \S+( \{\})?, but received a "),
         (500, "does not contain declared merge key: "),
         (500, "no elements in any of the given slices"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.settings import read
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
@@ -240,6 +241,18 @@ def test_statusz_and_flagz_are_texts_for_people_and_kinds_for_whoever_asks_for_t
     assert old.headers["warning"].startswith('299 - "This version of the flagz endpoint is deprecated.')
     for accept in ("application/json", "application/json;g=config.k8s.io;v=v1beta1;as=Flagz", "text/html"):
         assert wire.get("/statusz", Accept=accept).status == 406
+
+
+@pytest.mark.parametrize(
+    ("storage", "shown"),
+    [
+        ("postgresql://kubedra:secret@db:5432/kubedra?sslmode=require", "postgresql://db:5432/kubedra?sslmode=require"),
+        ("postgresql://db/kubedra?user=u&password=secret&sslmode=require", "postgresql://db/kubedra?user=u&sslmode=require"),
+        ("sqlite", "sqlite"),
+    ],
+)  # fmt: skip
+def test_flagz_does_not_tell_the_password_of_the_database(storage: str, shown: str) -> None:
+    assert read([f"--storage={storage}"]).flags["storage"] == shown
 
 
 def test_statusz_and_flagz_are_not_there_where_their_gates_are_off() -> None:
