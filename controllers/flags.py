@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from apiserver.api.durations import parse_duration
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.names import ALIASES, CONCURRENT
-from controllers.options import NodeLifecycleOptions, Options
+from controllers.options import AutoscalerOptions, NodeLifecycleOptions, Options
 from controllers.runtime.election import Election, ElectionError
 from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
 
@@ -124,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
         "--max-endpoints-per-slice", type=int, default=100, metavar="N", help="of an EndpointSlice (default 100)"
     )
     _add_node_lifecycle(parser.add_argument_group("node lifecycle, as kube-controller-manager's"))
+    _add_autoscaler(parser.add_argument_group("autoscaling, as kube-controller-manager's"))
     concurrent = parser.add_argument_group("how many objects a controller works on at the same time")
     for flag, default in CONCURRENT.values():
         concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
@@ -151,6 +152,44 @@ def _add_node_lifecycle(group: argparse._ArgumentGroup) -> None:
         default=size,
         metavar="N",
         help=f"nodes up to which a zone is small: unhealthy ones get no NoExecute taints (default {size})",
+    )
+
+
+_AUTOSCALER = (
+    ("sync-period", "15s", "how often autoscalers are looked at"),
+    ("downscale-stabilization", "5m", "how long higher wishes are remembered before one scales down"),
+    ("cpu-initialization-period", "5m", "after a pod's start: while it is not ready, its use of cpu does not count"),
+    ("initial-readiness-delay", "30s", "after a pod's start: the same where it was never ready"),
+)
+
+
+def _add_autoscaler(group: argparse._ArgumentGroup) -> None:
+    for flag, default, what in _AUTOSCALER:
+        name = f"--horizontal-pod-autoscaler-{flag}"
+        group.add_argument(name, default=default, metavar="DURATION", help=f"{what} (default {default})")
+    group.add_argument(
+        "--horizontal-pod-autoscaler-tolerance",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="how far a metric may be off before one scales (default 0.1)",
+    )
+
+
+def _autoscaler(given: argparse.Namespace) -> AutoscalerOptions:
+    """Raises FlagError."""
+    prefix = "horizontal-pod-autoscaler-"
+    sync, stabilization, cpu, readiness = (
+        duration(f"--{prefix}{flag}", getattr(given, f"{prefix}{flag}".replace("-", "_"))) for flag, *_ in _AUTOSCALER
+    )
+    if sync <= timedelta():
+        raise FlagError(f"--{prefix}sync-period: must be more than 0")
+    return AutoscalerOptions(
+        sync_period=sync,
+        downscale_stabilization=stabilization,
+        tolerance=given.horizontal_pod_autoscaler_tolerance,
+        cpu_initialization=cpu,
+        initial_readiness=readiness,
     )
 
 
@@ -238,6 +277,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             nodes=given.nodes,
             devices=given.devices,
             node_lifecycle=_node_lifecycle(given),
+            autoscaler=_autoscaler(given),
             max_endpoints_per_slice=given.max_endpoints_per_slice,
             terminated_pod_gc_threshold=given.terminated_pod_gc_threshold,
             concurrency=_concurrency(given),

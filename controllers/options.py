@@ -40,6 +40,20 @@ class NodeLifecycleOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerOptions:
+    """How often HorizontalPodAutoscalers are looked at, and what holds where they do not say it themselves: how long
+    higher wishes are remembered, how far a metric may be off (as a share of its target), and for how long a pod that is
+    not ready counts as starting.
+    """
+
+    sync_period: timedelta = timedelta(seconds=15)
+    downscale_stabilization: timedelta = timedelta(minutes=5)
+    tolerance: float = 0.1
+    cpu_initialization: timedelta = timedelta(minutes=5)
+    initial_readiness: timedelta = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
     """Containers as processes: `directory` has their files, `announcements` is where the API server learns how to reach
     them, `cdi` are the directories of CDI files, of which the last counts most.
@@ -95,6 +109,7 @@ class Options:
 
     max_endpoints_per_slice: int = 100
     node_lifecycle: NodeLifecycleOptions = NodeLifecycleOptions()
+    autoscaler: AutoscalerOptions = AutoscalerOptions()
 
     @property
     def features(self) -> Features:

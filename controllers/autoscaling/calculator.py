@@ -18,9 +18,19 @@ from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
 from controllers.workloads.podstates import is_deleted, is_ready, phase
 
-_STARTING: Final = timedelta(minutes=5)
-_FIRST_READINESS: Final = timedelta(seconds=30)
 _MOST: Final = 2147483647
+
+
+class Starting(NamedTuple):
+    """How long after its start a pod that is not ready says nothing of what it uses of the processors: in any case, and
+    where it has not been ready since.
+    """
+
+    cpu: timedelta = timedelta(minutes=5)
+    readiness: timedelta = timedelta(seconds=30)
+
+
+_DEFAULT: Final = Starting()
 
 
 class Tolerances(NamedTuple):
@@ -58,11 +68,12 @@ def of_pods(
     *,
     cpu: bool = False,
     requests: Values | None = None,
+    starting: Starting = _DEFAULT,
 ) -> Asked:
     """For a metric of pods. `target` is a value, or with `requests` a share of these in percent. Raises MetricError."""
     if not pods:
         raise MetricError("no pods returned by selector while calculating replica count")
-    groups = _grouped(pods, values, now, cpu=cpu)
+    groups = _grouped(pods, values, now, starting if cpu else None)
     ignored = {_name(pod) for pod in pods if is_deleted(pod) or phase(pod) == "Failed"}
     values = {name: value for name, value in values.items() if name not in ignored | groups.unready}
     if not values:
@@ -152,7 +163,7 @@ def _ratio(values: Values, target: int, requests: Values | None) -> tuple[float,
     return percent / target, sum(value for value, _ in known) // len(known), percent
 
 
-def _grouped(pods: Iterable[Json], values: Values, now: datetime, *, cpu: bool) -> _Groups:
+def _grouped(pods: Iterable[Json], values: Values, now: datetime, starting: Starting | None) -> _Groups:
     ready, unready, missing = 0, set[str](), set[str]()
     for pod in pods:
         name = _name(pod)
@@ -162,14 +173,14 @@ def _grouped(pods: Iterable[Json], values: Values, now: datetime, *, cpu: bool) 
             unready.add(name)
         elif name not in values:
             missing.add(name)
-        elif cpu and _is_starting(pod, now):
+        elif starting is not None and _is_starting(pod, now, starting):
             unready.add(name)
         else:
             ready += 1
     return _Groups(ready, unready, missing)
 
 
-def _is_starting(pod: Json, now: datetime) -> bool:
+def _is_starting(pod: Json, now: datetime, periods: Starting) -> bool:
     """Whether what a pod uses of the processors says nothing yet."""
     condition, started = condition_of(pod, "Ready"), pod["status"].get("startTime")
     if condition is None or started is None:
@@ -177,9 +188,9 @@ def _is_starting(pod: Json, now: datetime) -> bool:
     if condition["status"] != "False":
         return False
     since = condition.get("lastTransitionTime")
-    if parse_time(started) + _STARTING > now:
+    if parse_time(started) + periods.cpu > now:
         return True
-    return since is not None and parse_time(started) + _FIRST_READINESS > parse_time(since)
+    return since is not None and parse_time(started) + periods.readiness > parse_time(since)
 
 
 def _up(replicas: float) -> int:

@@ -1,4 +1,4 @@
-"""horizontal-pod-autoscaler-controller: looks at each autoscaler every 15 s, and scales what it points to."""
+"""horizontal-pod-autoscaler-controller: looks at each autoscaler again and again, and scales what it points to."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from apiserver import clock
 from apiserver.api.selectors import LabelSelector, SelectorError, parse_labels
 from apiserver.api.status import StatusError
 from controllers.autoscaling import calculator
-from controllers.autoscaling.calculator import Asked, Tolerances
+from controllers.autoscaling.calculator import Asked, Starting, Tolerances
 from controllers.autoscaling.limits import Past, limit
 from controllers.autoscaling.usage import MetricError, Usage, milli, shown
-from controllers.options import Options
+from controllers.options import AutoscalerOptions, Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.conditions import with_condition
 from controllers.runtime.controller import Controller, ControllerComponent
@@ -25,7 +25,6 @@ from controllers.runtime.times import go_time
 from controllers.runtime.workqueue import Resync
 
 NAME = "horizontal-pod-autoscaler-controller"
-PERIOD: Final = Resync(seconds=15)
 #: By the type of a metric: the field of its source, and the reason when it cannot be read.
 _SOURCES: Final = {
     "Resource": ("resource", "FailedGetResourceMetric"),
@@ -39,7 +38,7 @@ _NO_SELECTOR: Final = "the HPA target's scale is missing a selector"
 
 def build(client: Client, informers: Informers, options: Options) -> Autoscalers:
     """The component, for the manager."""
-    return Autoscalers(client, informers)
+    return Autoscalers(client, informers, options.autoscaler)
 
 
 class _Proposal(NamedTuple):
@@ -57,7 +56,8 @@ class Autoscalers(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: AutoscalerOptions) -> None:
+        self.options = options
         self._client = client.named("horizontal-pod-autoscaler")
         self._scalers, self._pods = informers.of(AUTOSCALERS), informers.of(PODS)
         self._pods_in = self._pods.index("namespace", lambda pod: (pod["metadata"]["namespace"],))
@@ -93,7 +93,7 @@ class Autoscalers(ControllerComponent):
             pass
         finally:
             await look.write()
-        return PERIOD
+        return Resync(seconds=self.options.sync_period.total_seconds())
 
     # What a look asks for.
 
@@ -204,7 +204,7 @@ class _Look:
             return least, "Current number of replicas below Spec.MinReplicas", []
         wanted, name, metrics = await self._wanted(scale, current)
         reason = f"{name} above target" if wanted > current else "All metrics below target" if wanted < current else ""
-        found = limit(past, self._now, self._spec, current, wanted, least)
+        found = limit(past, self._now, self._spec, current, wanted, least, self._owner.options.downscale_stabilization)
         self._set("AbleToScale", True, *found.able)
         self._set("ScalingLimited", found.limited, *found.limit)
         return found.replicas, reason, metrics
@@ -287,7 +287,7 @@ class _Look:
     def _tolerances(self) -> Tolerances:
         behavior = self._spec.get("behavior") or {}
         given = [(behavior.get(rules) or {}).get("tolerance") for rules in ("scaleDown", "scaleUp")]
-        down, up = (0.1 if text is None else milli(str(text)) / 1000 for text in given)
+        down, up = (self._owner.options.tolerance if text is None else milli(str(text)) / 1000 for text in given)
         return Tolerances(down, up)
 
     async def _propose(
@@ -326,15 +326,27 @@ class _Look:
             values = await self._owner.usage.of_resource(self._scaler, pods, resource, container, selector)
         except MetricError as error:
             raise MetricError(f"unable to get metrics for resource {resource}: {error}") from error
+        options = self._owner.options
+        starting = Starting(options.cpu_initialization, options.initial_readiness)
         known = {"name": resource, **({"container": container} if container else {})}
         if target.get("averageValue") is not None:
             wanted = milli(target["averageValue"])
-            asked = calculator.of_pods(current, wanted, values, pods, self._tolerances, self._now, cpu=cpu)
+            asked = calculator.of_pods(
+                current, wanted, values, pods, self._tolerances, self._now, cpu=cpu, starting=starting
+            )
             status = {**known, "current": {"averageValue": shown(asked.value, binary=binary)}}
             return _Proposal(asked, f"{resource} resource", status)
         requests = calculator.requests_of(pods, resource, container)
         asked = calculator.of_pods(
-            current, target["averageUtilization"], values, pods, self._tolerances, self._now, cpu=cpu, requests=requests
+            current,
+            target["averageUtilization"],
+            values,
+            pods,
+            self._tolerances,
+            self._now,
+            cpu=cpu,
+            requests=requests,
+            starting=starting,
         )
         of = "container resource" if container else "resource"
         measured = {"averageUtilization": asked.percent, "averageValue": shown(asked.value, binary=binary)}

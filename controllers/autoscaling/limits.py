@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from controllers.runtime.kinds import Json
 
+#: How long a higher wish is remembered where no behavior says it.
 WINDOW: Final = timedelta(minutes=5)
 _WITHIN: Final = ("DesiredWithinRange", "the desired count is within the acceptable range")
 _TOO_MANY: Final = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
@@ -60,12 +61,14 @@ class Past:
         changes.append((now, abs(after - before)))
 
 
-def limit(past: Past, now: datetime, spec: Json, current: int, wanted: int, least: int) -> Limited:
+def limit(
+    past: Past, now: datetime, spec: Json, current: int, wanted: int, least: int, window: timedelta = WINDOW
+) -> Limited:
     """What becomes of `wanted` replicas; it is remembered."""
     behavior, most = spec.get("behavior"), spec["maxReplicas"]
     if behavior is None:
-        stable = max([wanted, *(asked for at, asked in past.asked if at >= now - WINDOW)])
-        _remember(past, now, wanted, WINDOW)
+        stable = max([wanted, *(asked for at, asked in past.asked if at >= now - window)])
+        _remember(past, now, wanted, window)
         able = _READY if stable == wanted else _HIGHER
         highest, why = (2 * current if current > 2 else 4), _TOO_MANY
         if most > highest:
@@ -73,7 +76,7 @@ def limit(past: Past, now: datetime, spec: Json, current: int, wanted: int, leas
         found, limit_ = _between(stable, least, min(most, highest), _TOO_FEW, why)
         return Limited(found, able, found != stable, limit_)
     up, down = behavior.get("scaleUp") or {}, behavior.get("scaleDown") or {}
-    stable = _stable(past, now, current, wanted, up, down)
+    stable = _stable(past, now, current, wanted, up, down, window)
     able = _READY if stable == wanted else _LOWER if wanted >= current else _HIGHER
     found, limit_ = stable, _WITHIN
     if stable > current:
@@ -99,11 +102,11 @@ def _remember(past: Past, now: datetime, wanted: int, window: timedelta) -> None
     past.asked.append((now, wanted))
 
 
-def _stable(past: Past, now: datetime, current: int, wanted: int, up: Json, down: Json) -> int:
+def _stable(past: Past, now: datetime, current: int, wanted: int, up: Json, down: Json, window: timedelta) -> int:
     """Up only as far as was asked for all along, down only as far."""
     rising = timedelta(seconds=up.get("stabilizationWindowSeconds") or 0)
     given = down.get("stabilizationWindowSeconds")
-    falling = WINDOW if given is None else timedelta(seconds=given)
+    falling = window if given is None else timedelta(seconds=given)
     highest = min([wanted, *(asked for at, asked in past.asked if at > now - rising)])
     lowest = max([wanted, *(asked for at, asked in past.asked if at > now - falling)])
     _remember(past, now, wanted, max(rising, falling))

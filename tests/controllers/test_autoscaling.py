@@ -10,6 +10,11 @@ import pytest
 from controllers.autoscaling.calculator import Tolerances, of_average, of_pods, of_value
 from controllers.autoscaling.limits import Past, limit
 from controllers.autoscaling.usage import MetricError
+from controllers.flags import FlagError, read
+from controllers.options import AutoscalerOptions
+from controllers.runtime.kinds import AUTOSCALERS, DEPLOYMENTS
+from tests.scheduler.world import World
+from tests.support.virtual import passes, run
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -153,3 +158,41 @@ def test_behavior_says_how_fast_the_size_changes_and_how_long_the_past_counts() 
 def test_without_behavior_a_size_doubles_at_most(current: int, wanted: int, expected: int, reason: str) -> None:
     found = limit(Past(), NOW, {"maxReplicas": 10}, current, wanted, 2)
     assert (found.replicas, found.limit[0]) == (expected, reason)
+
+
+def test_flags_say_what_holds_where_an_autoscaler_does_not() -> None:
+    prefix = "--horizontal-pod-autoscaler-"
+    flags = ["sync-period=1m", "downscale-stabilization=90s", "tolerance=0.5", "cpu-initialization-period=2m"]
+    given = read(["--server=http://127.0.0.1:1", *(prefix + flag for flag in flags)]).options.autoscaler
+    assert given == AutoscalerOptions(
+        sync_period=timedelta(minutes=1),
+        downscale_stabilization=timedelta(seconds=90),
+        tolerance=0.5,
+        cpu_initialization=timedelta(minutes=2),
+    )
+    with pytest.raises(FlagError, match="sync-period: must be more than 0"):
+        read(["--server=http://127.0.0.1:1", prefix + "sync-period=0s"])
+
+
+def test_higher_wishes_are_remembered_for_as_long_as_is_said() -> None:
+    past, spec = Past(), {"maxReplicas": 20}
+    limit(past, NOW, spec, 5, 8, 1, timedelta(seconds=90))
+    assert limit(past, NOW + timedelta(seconds=80), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 8
+    assert limit(past, NOW + timedelta(seconds=171), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 2
+
+
+@pytest.mark.parametrize(("tolerance", "expected"), [(1.0, 2), (0.5, 4)])
+def test_an_autoscaler_tolerates_as_much_as_is_said(tolerance: float, expected: int) -> None:
+    async def scenario() -> None:
+        names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
+        async with World(*names, options={"autoscaler": AutoscalerOptions(tolerance=tolerance)}) as world:
+            metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+            scaler = autoscaler(metrics=[{"type": "External", "external": metric}])
+            scaler["metadata"] |= {"namespace": "ns", "annotations": {"kubedra.dev/metric.queue": "38"}}
+            await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
+            await passes(5)
+            await world.create(AUTOSCALERS, scaler)
+            await passes(40)
+            assert (await world.client.get(DEPLOYMENTS, "web", "ns"))["spec"]["replicas"] == expected
+
+    run(scenario)
