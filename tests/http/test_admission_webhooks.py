@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -247,7 +248,10 @@ def test_a_webhook_that_cannot_be_asked_is_passed_over_where_that_is_allowed_and
             made = await hooks.client.post(MAPS, json=config_map("a"))
             assert (made.status_code, made.headers["warning"]) == (201, '299 - "odd"')
             records = [record.to_dict() for record in hooks.server.requests.latest()]
-            assert records[0]["annotations"] == {"here.example.com/why": "because"}
+            assert records[0]["annotations"] == {
+                "failed-open.validating.webhook.admission.k8s.io/round_0_index_0": "gone.example.com",
+                "here.example.com/why": "because",
+            }
             assert (await hooks.client.post(MAPS, json=config_map("b"))).status_code == 400
             metrics = (await hooks.client.get("/metrics")).text
             for line in (
@@ -305,6 +309,30 @@ def test_the_plugin_can_be_left_out_and_configurations_are_nobodys_concern(flags
             assert answer.status_code == (201 if flags else 400)
             path = f"{CONFIGURATIONS.format('validating')}/hooks"
             assert (await hooks.client.delete(path)).status_code == 200
+
+    run(scenario())
+
+
+def test_what_webhooks_changed_is_noted_with_where_they_stand_and_in_which_round() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            again: Json = {"reinvocationPolicy": "IfNeeded"}
+            await hooks.configure("mutating", {"name": "a", **again}, {"name": "b"}, name="first")
+            nowhere = {"url": "https://127.0.0.1:9/"}
+            gone: Json = {"name": "c", "failurePolicy": "Ignore", "clientConfig": nowhere}
+            await hooks.configure("mutating", gone, name="second")
+            hooks.script(a=[ALLOW], b=[patch("/data/b", "1")])
+            await created(hooks.client, MAPS, config_map("x", k="v"))
+            (record,) = [r for r in hooks.server.requests.latest() if r.to_dict()["verb"] == "create"][:1]
+            notes = record.to_dict()["annotations"]
+            key = "mutation.webhook.admission.k8s.io/round_{}_index_{}".format
+            assert [json.loads(notes[key(*at)])["mutated"] for at in ((0, 0), (0, 1), (1, 0))] == [False, True, False]
+            assert json.loads(notes["patch.webhook.admission.k8s.io/round_0_index_1"]) == {
+                "configuration": "first", "webhook": "b.example.com", "patchType": "JSONPatch",
+                "patch": [{"op": "add", "path": "/data/b", "value": "1"}],
+            }  # fmt: skip
+            failed = {name for name in notes if name.startswith("failed-open.")}
+            assert failed == {"failed-open.mutation.webhook.admission.k8s.io/round_0_index_2"}
 
     run(scenario())
 

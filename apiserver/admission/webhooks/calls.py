@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Registry
     from apiserver.webhooks.client import Webhooks
 
-__all__ = ["CallFailed", "Caller", "Rejected"]
+__all__ = ["CallFailed", "Caller", "Rejected", "noted_at"]
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -137,6 +137,9 @@ class Caller:
             raise internal_error(str(error)) from None
         self._count(hook, view, began, error.code, "")
         self.counts.fail_open.inc(hook.name, self.type)
+        kind = "mutation" if self.type == "admit" else "validating"
+        key = f"failed-open.{kind}.webhook.admission.k8s.io/{noted_at(hook, view.attributes)}"
+        view.attributes.ctx.annotations[key] = hook.name
         _LOG.warning("%s; the request goes on", error)
 
     def _count(self, hook: Hook, view: View, began: float, code: int, error_type: str) -> None:
@@ -175,6 +178,13 @@ class Caller:
         if not verdict.allowed:
             raise Rejected(_refusal(hook.name, verdict.status))
         return verdict
+
+
+def noted_at(hook: Hook, attributes: Attributes) -> str:
+    """How keys of notes on a call end: the round, and where the webhook stands among all."""
+    reinvocation = attributes.reinvocation
+    again = reinvocation is not None and reinvocation.again
+    return f"round_{int(again)}_index_{hook.index}"
 
 
 def _too_late() -> PlainError:

@@ -33,6 +33,8 @@ class Hook:
 
     def __init__(self, configuration: str, webhook: Json, release: tuple[int, int], wallet: Wallet = EMPTY) -> None:
         self.configuration, self.name = configuration, webhook["name"]
+        #: Where it stands among all webhooks of its kind.
+        self.index = 0
         self.matcher = Matcher(
             rules=webhook.get("rules") or (),
             namespace_selector=webhook.get("namespaceSelector"),
@@ -117,6 +119,8 @@ class Hooks:
             key = (entry.key, entry.revision)
             name, webhooks = entry.obj["metadata"]["name"], entry.obj.get("webhooks") or ()
             self._hooks[key] = before.get(key) or [Hook(name, webhook, release, self._wallet) for webhook in webhooks]
+        for index, hook in enumerate(hook for hooks in self._hooks.values() for hook in hooks):
+            hook.index = index
         self._concerned = {}
 
     def _find(self, attributes: Attributes) -> tuple[Concerned, ...]:

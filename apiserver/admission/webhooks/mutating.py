@@ -10,9 +10,11 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from apiserver.admission.changes import take_over
 from apiserver.admission.requests import Place, View, is_exempt
-from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts
+from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts, noted_at
 from apiserver.admission.webhooks.hooks import Concerned, Hook, Hooks
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.api.codec import DecodeError, loads
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 from apiserver.webhooks.credentials import EMPTY, Wallet
 
 __all__ = ["MutatingAdmissionWebhook"]
+
 
 Json = dict[str, Any]
 
@@ -97,11 +100,22 @@ class MutatingAdmissionWebhook(Plugin):
         place = await caller.place(concerned, attributes, view)
         if place is None or (reinvocation.again and hook.key not in rounds.again):
             return
-        if await caller.call(hook, view(place), partial(self._change, hook, attributes, place)):
+        if await caller.call(hook, view(place), partial(self._noted, hook, attributes, place)):
             rounds.changed()
             reinvocation.asked = True
         if hook.reinvocable:
             rounds.before.add(hook.key)
+
+    def _noted(self, hook: Hook, attributes: Attributes, place: Place, verdict: Verdict) -> bool:
+        """As `_change`; the audit log is told what came of it, and at its higher levels by which patch."""
+        changed = self._change(hook, attributes, place, verdict)
+        notes, at = attributes.ctx.annotations, noted_at(hook, attributes)
+        of = {"configuration": hook.configuration, "webhook": hook.name}
+        notes[f"mutation.webhook.admission.k8s.io/{at}"] = orjson.dumps({**of, "mutated": changed}).decode()
+        if changed:
+            patch = {**of, "patch": orjson.loads(verdict.patch), "patchType": _JSON_PATCH}
+            notes[f"patch.webhook.admission.k8s.io/{at}"] = orjson.dumps(patch).decode()
+        return changed
 
     def _change(self, hook: Hook, attributes: Attributes, place: Place, verdict: Verdict) -> bool:
         """Does what a webhook wants of the object. Whether that changed it. Raises CallFailed, StatusError."""

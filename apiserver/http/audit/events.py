@@ -20,6 +20,9 @@ from apiserver.registry.body.decode import PROTOBUF, Kinds, media_type
 __all__ = ["Event", "Write"]
 
 Json = dict[str, Any]
+
+#: How notes on what webhooks changed begin.
+_PATCHES: Final = "patch.webhook.admission.k8s.io/"
 #: Takes an event as JSON shows it.
 Write = Callable[[Json], None]
 
@@ -68,6 +71,8 @@ class Event:
         if stage in self._audited.omitted:
             return
         notes = self._request.annotations
+        if self._audited.level < Level.REQUEST:  # what a webhook changed is part of what was asked
+            notes = {name: value for name, value in notes.items() if not name.startswith(_PATCHES)}
         self._write(
             self._known
             | {"stage": stage, "requestReceivedTimestamp": _micro(self._received), "stageTimestamp": _micro(now())}
