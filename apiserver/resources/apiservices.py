@@ -68,6 +68,8 @@ def _whole(obj: Json) -> Errors:
 class APIServiceStrategy(Strategy):
     name_rule = "path-segment"
     checks_finalizer_names = False
+    reset_fields = ("status",)
+    status_reset_fields = ("metadata", "spec")
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["status"] = {}
