@@ -26,7 +26,7 @@ __all__ = ["AdmissionSettings", "read_admission"]
 Json = dict[str, Any]
 
 _GROUP: Final = "apiserver.config.k8s.io"
-_KINDS: Final = {version: ADMISSION for version in (f"{_GROUP}/v1", f"{_GROUP}/v1alpha1", "apiserver.k8s.io/v1alpha1")}
+_KINDS: Final = dict.fromkeys((f"{_GROUP}/v1", f"{_GROUP}/v1alpha1", "apiserver.k8s.io/v1alpha1"), ADMISSION)
 _WEBHOOK_KINDS: Final = {f"{_GROUP}/v1": WEBHOOKS, f"{_GROUP}/v1alpha1": WEBHOOKS}
 _WEBHOOKS: Final[Mapping[str, Callable[..., Plugin]]] = {
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
