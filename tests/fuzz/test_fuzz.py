@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.api.features import RELEASES
 from apiserver.resources import CATALOG
 from tests.fuzz import rules
 from tests.fuzz.requests import Requests
@@ -54,6 +55,13 @@ def test_every_resource_and_version_is_asked_for() -> None:
 def test_the_seeds_are_objects_that_a_server_takes() -> None:
     """Else the fuzzer would only ever see the first checks."""
     gates = "--feature-gates=AllAlpha=true,AllBeta=true"
+    # versions that this release does not serve any more, and a kind whose objects are called by what they hold
+    passed_over = tuple(
+        f"/apis/{resource.group}/{version.name}/{resource.plural}"
+        for resource in CATALOG
+        for version in resource.versions
+        if (version.removed is not None and version.removed <= RELEASES[-1]) or resource.plural == "apiservices"
+    )
     made = 0
     with serve("--runtime-config=api/all=true", gates) as running:
         connection = Connection(int(running.url.rpartition(":")[2]))
@@ -62,7 +70,7 @@ def test_the_seeds_are_objects_that_a_server_takes() -> None:
             assert answer is not None
             assert answer.body is not None
             # 409: another version of the same object; 422: a review has no name
-            taken = answer.status in (201, 409) or "accessreviews" in case.target
+            taken = answer.status in (201, 409) or "accessreviews" in case.target or case.target.startswith(passed_over)
             assert taken, f"{case.target}: {answer.body.decode()}"
             made += answer.status == 201
         connection.close()
