@@ -72,18 +72,14 @@ def place_of(attributes: Attributes) -> Place:
 def equivalents(registry: Registry, place: Place) -> tuple[Place, ...]:
     """The other places where the same objects are: further versions that are served, of every group that has them."""
     own = registry.stores[place.group, place.resource]
-    plurals = {
-        store.resource.group: store.resource.plural
-        for store in registry.stores.values()
-        if store.resource.storage_prefix == own.resource.storage_prefix
-    }
-    found = []
-    for name in own.forms:
-        group, _, version = name.rpartition("/")
-        other = Place(group, version, plurals.get(group, place.resource), place.subresource)
-        if other != place and _has(registry, other):
-            found.append(other)
-    return tuple(found)
+    prefix = own.resource.storage_prefix
+    same = (store for store in registry.stores.values() if store is not own and store.resource.storage_prefix == prefix)
+    others = [
+        Place(store.resource.group, name.rpartition("/")[2], store.resource.plural, place.subresource)
+        for store in (own, *same)
+        for name in store.forms
+    ]
+    return tuple(other for other in others if other != place and _has(registry, other))
 
 
 def _has(registry: Registry, place: Place) -> bool:

@@ -337,6 +337,24 @@ def test_what_webhooks_changed_is_noted_with_where_they_stand_and_in_which_round
     run(scenario())
 
 
+def test_events_are_shown_to_webhooks_of_either_group_that_has_them() -> None:
+    async def scenario() -> None:
+        async with asked() as hooks:
+            await hooks.configure("validating", {"name": "v", "rules": [{**RULE, "resources": ["events"]}]})
+            hooks.script(v=[ALLOW])
+            event: Json = {
+                "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "reason": "R",
+                "action": "A", "type": "Normal", "note": "n", "eventTime": "2026-01-01T00:00:00.000000Z",
+                "reportingController": "c.example.com", "reportingInstance": "i", "regarding": {"namespace": "default"},
+            }  # fmt: skip
+            await created(hooks.client, "/apis/events.k8s.io/v1/namespaces/default/events", event)
+            ((_, asked_for),) = hooks.calls()
+            assert (asked_for["resource"]["group"], asked_for["requestResource"]["group"]) == ("", "events.k8s.io")
+            assert (asked_for["object"]["apiVersion"], asked_for["object"]["message"]) == ("v1", "n")
+
+    run(scenario())
+
+
 def test_a_webhook_has_the_time_that_the_client_gives_the_request() -> None:
     """Of that, what is left; when nothing is, the request fails, whatever the webhook's failure policy says."""
 
