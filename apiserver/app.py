@@ -33,6 +33,7 @@ from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
 from apiserver.http.documents.issuer import Issuer
 from apiserver.http.documents.openapi import OpenApi
+from apiserver.http.documents.startup import AFTER_START, BOOTSTRAP_ROLES
 from apiserver.http.formats.view import View, hides_of
 from apiserver.http.handlers.accountkeys import Keys, StoreKeys, make_key, read_key_files
 from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens
@@ -211,14 +212,12 @@ class Server:
             "etcd": self._storage,
             "etcd-readiness": self._storage,
             "informer-sync": self._ping,
-            # Upstream's names for what a start makes; here it is made before anybody is answered.
-            "poststarthook/start-system-namespaces-controller": self._ping,
-            "poststarthook/scheduling/bootstrap-system-priority-classes": self._ping,
+            **dict.fromkeys(AFTER_START, self._ping),
             "kubeconfig": self._announced,
             "shutdown": self._shutdown,
         }
-        if "RBAC" in self.settings.access.modes:
-            checks["poststarthook/rbac/bootstrap-roles"] = self._ping
+        if "RBAC" not in self.settings.access.modes:
+            del checks[BOOTSTRAP_ROLES]
         health = Health(checks)
         version = version_info(self.settings)
         accounts = self.settings.identity.accounts
