@@ -117,7 +117,7 @@ def test_checks_have_upstreams_names_and_are_counted(wire: Wire) -> None:
     for check in ("etcd-readiness", "informer-sync", hook, "shutdown"):
         assert f"[+]{check} ok\n" in shown
         assert wire.get(f"/readyz/{check}").text == "ok"
-    assert "informer-sync" not in wire.get("/livez?verbose").text
+    assert "[+]informer-sync " not in wire.get("/livez?verbose").text
     before = counted(hook, "livez")
     wire.get("/livez")
     assert counted(hook, "livez") == before + 1
