@@ -38,6 +38,14 @@ def user_headers(user: User) -> list[tuple[str, str]]:
     return found
 
 
+def _bytes(value: str) -> bytes:
+    """A header's value: what clients sent was read as Latin-1, what is known of users is any text."""
+    try:
+        return value.encode("latin-1")
+    except UnicodeEncodeError:
+        return value.encode()
+
+
 def _escaped(key: str) -> str:
     return "".join(char if char in _TOKEN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in key)
 
@@ -69,8 +77,10 @@ class RemoteClient:
         host, port = place
         at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         request = httpx.Request(
-            method, f"https://{at}{target}", headers=[*headers, ("Host", at)], content=body or None,
-            extensions={"sni_hostname": remote.service.host},
+            method, f"https://{at}/", content=body or None,
+            headers=[(name.encode(), _bytes(value)) for name, value in (*headers, ("Host", at))],
+            # As it was sent and authorized: httpx would take "..", and what it thinks wrong, out of a URL.
+            extensions={"sni_hostname": remote.service.host, "target": target.encode("latin-1")},
         )  # fmt: skip
         pool = self._pool(remote)
         with outside(), timers(Timer.MACHINE):

@@ -25,8 +25,11 @@ _OWN: Final = frozenset(
     {
         "host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "te", "trailer", "upgrade",
         "content-length", "authorization", "x-remote-user", "x-remote-uid", "x-remote-group", "expect",
+        "impersonate-user", "impersonate-uid", "impersonate-group",
     }
 )  # fmt: skip
+#: How the names of headers begin for which the same holds.
+_OWN_STARTS: Final = ("x-remote-extra-", "impersonate-extra-")
 _OF_ANSWER: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date"}
 )
@@ -73,7 +76,7 @@ class Aggregated:
         headers = [
             (name, value)
             for name, value in request.headers.items()
-            if name not in _OWN and not name.startswith("x-remote-extra-")
+            if name not in _OWN and not name.startswith(_OWN_STARTS)
         ]
         target = f"{request.path}?{request.query}" if request.query else request.path
         try:
@@ -81,9 +84,9 @@ class Aggregated:
                 server.remote, server.place, request.method, target, [*headers, *user_headers(request.user)],
                 request.body,
             )  # fmt: skip
+            return await _taken(request, answer)
         except (httpx.HTTPError, OSError, ssl.SSLError) as error:
             raise PlainError(503, f"error trying to reach service: {error}") from None
-        return await _taken(request, answer)
 
 
 async def _taken(request: Request, answer: httpx.Response) -> Response | Stream:

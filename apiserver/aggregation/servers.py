@@ -39,6 +39,8 @@ _SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
 _BESIDES: Final = (("", "services"), ("discovery.k8s.io", "endpointslices"))
 #: Servers are asked again after so many seconds.
 _AGAIN: Final = 30.0
+#: Seconds that a look which is under way has when this server ends.
+_LAST_LOOK: Final = 0.5
 _PASSED: Final = Verdict("True", "Passed", "all checks passed")
 _LOCAL: Final = Verdict("True", "Local", "Local APIServices are always available")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -71,15 +73,23 @@ class RemoteServers:
         self._changed, self._dirty = changed, asyncio.Event()
         self.known: dict[tuple[str, str], Server] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._listens = False
+        self._listens = self._stopped = False
+        self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._listen(*_SERVICES)
         self._see()
         self._dirty.set()
-        self._tasks.append(asyncio.create_task(self._follow()))
+        self._following = asyncio.create_task(self._follow())
+        self._tasks.append(self._following)
 
     async def stop(self) -> None:
+        self._stopped = True
+        self._dirty.set()
+        if self._following is not None:
+            # A connection that is given up in the middle of its handshake would not be closed.
+            with timers(Timer.MACHINE):
+                await asyncio.wait((self._following,), timeout=_LAST_LOOK)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -112,6 +122,8 @@ class RemoteServers:
                         await self._dirty.wait()
                 except TimeoutError:
                     pass
+            if self._stopped:
+                return
             self._dirty.clear()
             try:
                 await self._look()

@@ -135,7 +135,7 @@ def test_requests_for_a_group_of_another_server_go_there_as_whoever_sent_them(re
     from base64 import b64encode
 
     tokens = tmp_path / "tokens.csv"
-    tokens.write_text('secret,alice,7,"system:masters,dev"\n')
+    tokens.write_text('secret,alice,7,"system:masters,dev"\nother,zoë ż,8,"system:masters"\n')
     where = f"--service-address=kube-system/metrics:443={remote.address}"
 
     async def scenario() -> None:
@@ -153,6 +153,15 @@ def test_requests_for_a_group_of_another_server_go_there_as_whoever_sent_them(re
             assert headers["x-remote-group"] == ["system:masters", "dev", "system:authenticated"]
             assert headers["x-remote-uid"] == ["7"]
             assert not {"authorization", "x-remote-extra-a"} & set(headers)
+            odd = f"{PODS}/../b"
+            acting = {"Impersonate-User": "bob", "Impersonate-Extra-a": "b", "User-Agent": "zoë".encode()}
+            await client.get(PODS, headers=acting, extensions={"target": odd.encode()})
+            ((path, headers, _),) = remote.asked_for("GET", odd)
+            assert (path, headers["x-remote-user"]) == (odd, ["bob"])
+            assert not [name for name in headers if name.startswith("impersonate")]
+            await client.get(f"{PODS}/zoë", headers={"authorization": "Bearer other"})
+            ((_, headers, _),) = remote.asked_for("GET", f"{PODS}/zo%C3%AB")
+            assert headers["x-remote-user"] == ["zoë ż".encode().decode("latin-1")]
             assert (await client.post(PODS, json={"a": 1})).status_code == 404
             ((_, _, body),) = remote.asked_for("POST", PODS)
             assert json.loads(body) == {"a": 1}
