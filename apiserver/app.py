@@ -312,14 +312,16 @@ class Server:
                 self._authorizer.replace(read_authorizers(text, self.settings.features, types))
 
             self._follow_file(Reloaded("authorization", file, server_id(self._host), load))
-        issuers, own = self.settings.others.file, self._accounts.issuers
-        if issuers is not None:
-            from apiserver.oidc.configuration import read_authenticators
+        others, own = self.settings.others, self._accounts.issuers
+        if others.file is not None and others.authenticators is not None:
+            from apiserver.oidc.configuration import read_again
+
+            first = others.authenticators
 
             def take(text: bytes) -> None:
-                self._authenticator.take(read_authenticators(text, self.settings.features, own))
+                self._authenticator.take(read_again(text, first, self.settings.features, own))
 
-            self._follow_file(Reloaded("authentication", issuers, server_id(self._host), take))
+            self._follow_file(Reloaded("authentication", others.file, server_id(self._host), take))
 
     def _follow_file(self, reloaded: Reloaded) -> None:
         self.metrics.include(reloaded.families)

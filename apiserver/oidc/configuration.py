@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apiserver.api.cel.engine import Language
     from apiserver.api.features import Features
 
-__all__ = ["Anonymous", "Authenticators", "read_authenticators", "take_over"]
+__all__ = ["Anonymous", "Authenticators", "read_again", "read_authenticators", "take_over"]
 
 Json = dict[str, Any]
 
@@ -52,6 +52,16 @@ class Authenticators(NamedTuple):
 def read_authenticators(text: bytes, features: Features, disallowed: Collection[str] = ()) -> Authenticators:
     """What a file says. `disallowed` are issuers of this server's own tokens. Raises ConfigurationError."""
     return take_over(read_configuration(text, _KINDS).obj, features, disallowed)
+
+
+def read_again(
+    text: bytes, first: Authenticators, features: Features, disallowed: Collection[str] = ()
+) -> Authenticators:
+    """What a file says that said `first` when the server began: who is anonymous stays. Raises ConfigurationError."""
+    found = read_authenticators(text, features, disallowed)
+    if found.anonymous != first.anonymous:
+        raise ConfigurationError.of([forbidden(Where("anonymous"), "changed from initial configuration file")])
+    return found
 
 
 def take_over(

@@ -86,7 +86,7 @@ class Provider:
             with outside(), timers(Timer.MACHINE):
                 async with self._client() as client:
                     answer = await client.get(url)
-        except (httpx.HTTPError, OSError, ssl.SSLError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError) as error:
             raise ProviderError(f'Get "{url}": {str(error) or type(error).__name__}') from None
         if answer.status_code != 200:
             raise ProviderError(f"{answer.status_code} {answer.reason_phrase}: {answer.text}")

@@ -20,7 +20,7 @@ from apiserver.api.features import Features
 from apiserver.configurations import ConfigurationError
 from apiserver.flags import SettingsError
 from apiserver.http.handlers.accountkeys import encode
-from apiserver.oidc.configuration import read_authenticators
+from apiserver.oidc.configuration import read_again, read_authenticators
 from apiserver.settings import read
 from tests.conformance.webhook import _certificate
 from tests.support.reviewers import decider
@@ -203,6 +203,17 @@ def test_some_paths_are_open_to_anybody(tmp_path: Path) -> None:
     with serve(*flags(tmp_path, f"--authentication-config={tmp_path / 'authn'}")) as running:
         nobody = running.wire()
         assert [nobody.get(path).status for path in ("/livez", "/healthz", "/api/v1/pods")] == [200, 401, 401]
+
+
+def test_who_is_anonymous_does_not_change_while_a_server_runs() -> None:
+    def text(*, enabled: bool) -> bytes:
+        kind = {"apiVersion": VERSION, "kind": "AuthenticationConfiguration"}
+        return json.dumps({**kind, "anonymous": {"enabled": enabled}}).encode()
+
+    first = read_authenticators(text(enabled=False), Features())
+    assert read_again(text(enabled=False), first, Features()) == first
+    with pytest.raises(ConfigurationError, match="anonymous: Forbidden: changed from initial configuration file"):
+        read_again(text(enabled=True), first, Features())
 
 
 ISSUER: Json = {"url": "https://a", "audiences": ["x"]}

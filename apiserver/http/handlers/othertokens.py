@@ -6,6 +6,7 @@ Facts: apiserver, plugin/pkg/authenticator/token/webhook; plugin/pkg/auth/authen
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 from base64 import b64decode
@@ -40,18 +41,19 @@ class WebhookTokens:
 
     def __init__(self, reviewer: Reviewer, version: str, lasts: float) -> None:
         self._reviewer, self._version, self._lasts = reviewer, version, lasts
-        self._known: OrderedDict[tuple[str, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
+        # By the digest of a token: a review may ask about one of megabytes.
+        self._known: OrderedDict[tuple[bytes, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
 
     def identify(self, token: str, wanted: tuple[str, ...], own: tuple[str, ...]) -> Identified:
         """Whose a token is that is for one of the `wanted` audiences; `own` are those of this server, which a webhook
         means that names none.
         """
-        key = token, wanted
+        key = hashlib.sha256(token.encode(errors="surrogatepass")).digest(), wanted
         known = self._known.get(key)
         if known is not None and known[0] > now():
             status = known[1]
         else:
-            found = settled((self, key), partial(self._ask, token, wanted))
+            found = settled((self, key), partial(self._ask, key, token))
             if isinstance(found, WebhookError):
                 return Identified(None, (), str(found))
             status = found
@@ -65,14 +67,14 @@ class WebhookTokens:
         user = User(said.get("username", ""), said.get("uid", ""), tuple(said.get("groups") or ()), extra)
         return Identified(user, good_for)
 
-    async def _ask(self, token: str, wanted: tuple[str, ...]) -> Json | WebhookError:
-        spec = {"token": token, "audiences": list(wanted)}
+    async def _ask(self, key: tuple[bytes, tuple[str, ...]], token: str) -> Json | WebhookError:
+        spec = {"token": token, "audiences": list(key[1])}
         try:
             status = await self._reviewer.review(self._version, {"metadata": {}, "spec": spec}, _TIMEOUT)
         except WebhookError as error:
             return error
         if self._lasts:
-            self._known[token, wanted] = now() + timedelta(seconds=self._lasts), status
+            self._known[key] = now() + timedelta(seconds=self._lasts), status
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)
         return status
