@@ -119,6 +119,10 @@ class Webhooks:
                 raise WebhookError(f'Post "{shown}": {error.args[0]}') from None
         parts = urlsplit(shown)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            shows = target.credentials.headers()
+        except (OSError, ValueError) as error:
+            raise WebhookError(f'Post "{shown}": the token of this server cannot be read: {error}') from None
         request = httpx.Request(
             "POST",
             f"{parts.scheme}://{place}{parts.path}?{parts.query}",
@@ -127,7 +131,7 @@ class Webhooks:
                 "accept": "application/json, */*",
                 "content-type": "application/json",
                 "user-agent": "kube-apiserver-admission",
-                **target.credentials.headers(),
+                **shows,
             },
             content=body,
             extensions={"sni_hostname": target.credentials.server_name or target.host},

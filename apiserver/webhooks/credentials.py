@@ -129,16 +129,22 @@ def credentials_of(path: Path, user: Json, cluster: Json) -> Credentials:
 
 
 def _named(path: Path, config: Json, kind: str, name: str) -> Json:
-    for each in config.get(f"{kind}s") or ():
-        if each.get("name") == name:
+    listed = config.get(f"{kind}s")
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, dict) and each.get("name") == name:
             found: Json = each.get(kind) or {}
+            if not isinstance(found, dict):
+                raise KubeconfigError(f"{path}: the {kind} {name!r} is no mapping")
             return found
     raise KubeconfigError(f"{path}: {kind}s has no {name!r}")
 
 
 def _pem(path: Path, section: Json, field: str) -> bytes:
     if data := section.get(f"{field}-data"):
-        return b64decode(data)
+        try:
+            return b64decode("".join(data.split()), validate=True)
+        except (AttributeError, ValueError) as error:
+            raise KubeconfigError(f"{path}: {field}-data: {error}") from error
     if file := section.get(field):
         try:
             return (path.parent / str(file)).read_bytes()
@@ -180,4 +186,8 @@ def read_wallet(path: Path) -> Wallet:
     except (OSError, yaml.YAMLError) as error:
         raise KubeconfigError(f"{path}: {' '.join(str(error).split())}") from error
     users = (found.get("users") or []) if isinstance(found, dict) else []
-    return Wallet({each["name"]: credentials_of(path, each.get("user") or {}, {}) for each in users})
+    named = isinstance(users, list) and all(isinstance(each, dict) and each.get("name") for each in users)
+    if not named:
+        raise KubeconfigError(f"{path}: users has to be a list of users with names")
+    names = [str(each["name"]) for each in users]
+    return Wallet({name: credentials_of(path, _named(path, found, "user", name), {}) for name in names})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from apiserver.admissionflags import read_admission
-from apiserver.webhooks.credentials import Credentials, read_wallet
+from apiserver.webhooks.client import Target, Webhooks
+from apiserver.webhooks.credentials import Credentials, KubeconfigError, read_kubeconfig, read_wallet
+from apiserver.webhooks.failures import WebhookError
 from tests.support.server import serve
 
 Json = dict[str, Any]
@@ -89,3 +92,34 @@ def test_webhooks_are_shown_what_a_kubeconfig_has_for_them(tmp_path: Path) -> No
     assert {place: wallet.of(*place).token for place in shown} == shown
     assert Credentials(token="t").headers() == {"authorization": "Bearer t"}
     assert read_wallet(tmp_path / "users").of("x.y", 1).token == "*"
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ({"clusters": ["c"]}, "clusters has no 'c'"),
+        ({"clusters": [{"name": "c", "cluster": "x"}]}, "the cluster 'c' is no mapping"),
+        ({"clusters": [{"name": "c", "cluster": {"server": "a", "certificate-authority-data": "?"}}]},
+         "certificate-authority-data: "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, said: Json, says: str) -> None:
+    contexts = [{"name": "a", "context": {"cluster": "c"}}]
+    (tmp_path / "config").write_text(json.dumps({"current-context": "a", "contexts": contexts, **said}))
+    with pytest.raises(KubeconfigError, match=says):
+        read_kubeconfig(tmp_path / "config")
+    (tmp_path / "users").write_text(json.dumps({"users": [{"user": {"token": "t"}}]}))
+    with pytest.raises(KubeconfigError, match="users has to be a list of users with names"):
+        read_wallet(tmp_path / "users")
+
+
+def test_a_webhook_is_not_asked_with_a_token_that_is_gone(tmp_path: Path) -> None:
+    shown = Credentials(token_file=str(tmp_path / "gone"))
+    target = Target("https://127.0.0.1:1/", "127.0.0.1", 1, b"", None, shown)
+    webhooks = Webhooks({}, lambda *_: False)
+
+    async def post() -> None:
+        with pytest.raises(WebhookError, match="the token of this server cannot be read"):
+            await webhooks.post(target, b"{}", seconds=5)
+
+    asyncio.run(post())
