@@ -5,6 +5,7 @@ Facts: kube-aggregator, pkg/apiserver/handler_proxy.go.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from apiserver.aggregation.client import RemoteClient, user_headers
 from apiserver.aggregation.servers import RemoteServers, Server
 from apiserver.api.status import PlainError
+from apiserver.clock import Timer, timers
 from apiserver.http.handlers.chain import Handler
 from apiserver.messages import Request, Response, Stream
 
@@ -35,6 +37,8 @@ _OF_ANSWER: Final = frozenset(
 )
 #: A longer answer, or one whose length nobody knows, is passed on as it comes.
 _WHOLE: Final = 1 << 20
+#: Seconds until an answer begins, watches aside: nothing else ends a request whose client has gone.
+_LONGEST_SECONDS: Final = 60.0
 
 
 class Aggregated:
@@ -80,11 +84,15 @@ class Aggregated:
         ]
         target = f"{request.path}?{request.query}" if request.query else request.path
         try:
-            answer = await self._client.send(
-                server.remote, server.place, request.method, target, [*headers, *user_headers(request.user)],
-                request.body,
-            )  # fmt: skip
-            return await _taken(request, answer)
+            with timers(Timer.MACHINE):
+                async with asyncio.timeout(None if request.info.verb == "watch" else _LONGEST_SECONDS):
+                    answer = await self._client.send(
+                        server.remote, server.place, request.method, target, [*headers, *user_headers(request.user)],
+                        request.body,
+                    )  # fmt: skip
+                    return await _taken(request, answer)
+        except TimeoutError:
+            raise PlainError(504, f"{server.remote.name}: no answer within {_LONGEST_SECONDS:g} seconds") from None
         except (httpx.HTTPError, OSError, ssl.SSLError) as error:
             raise PlainError(503, f"error trying to reach service: {error}") from None
 

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from apiserver.aggregation import link
 from tests.conformance.webhook import _certificate
 from tests.http.test_live_catalog import created, run, running
 from tests.http.widgets import AGGREGATED
@@ -34,6 +35,7 @@ class Remote:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, dict[str, list[str]], bytes]] = []
+        self.closing = threading.Event()
         certificate, context = _certificate(("metrics.kube-system.svc",))
         self.authority = certificate.decode()
         remote = self
@@ -45,6 +47,8 @@ class Remote:
                 length = int(self.headers.get("content-length") or 0)
                 headers = {name.lower(): self.headers.get_all(name) or [] for name in self.headers}
                 remote.asked.append((self.command, self.path, headers, self.rfile.read(length)))
+                if self.path == f"{PODS}/slow":
+                    remote.closing.wait()
                 body: Json | None = {
                     "/apis/metrics.example.com/v1": LISTED,
                     "/openapi/v3": {"paths": {"apis/metrics.example.com/v1": {"serverRelativeURL": "/o?hash=1"}}},
@@ -74,6 +78,7 @@ class Remote:
         return [rest for found, *rest in self.asked if found == method and rest[0].startswith(start)]  # type: ignore[misc]
 
     def close(self) -> None:
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -189,5 +194,22 @@ def test_a_server_that_somebody_else_vouches_for_is_not_asked(remote: Remote) ->
             assert "certificate verify failed" in (await told(client, "FailedDiscoveryCheck"))["message"]
             assert remote.asked == []
             assert (await client.get(PODS)).status_code == 503
+
+    run(scenario())
+
+
+def test_a_server_that_does_not_answer_holds_no_request_for_ever(
+    remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_LONGEST_SECONDS", 0.05)
+    where = f"--service-address=kube-system/metrics:443={remote.address}"
+
+    async def scenario() -> None:
+        async with running("memory", None, where) as (_, client):
+            await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
+            await told(client, "Passed")
+            answer = await client.get(f"{PODS}/slow")
+            assert answer.status_code == 504
+            assert answer.text == "v1.metrics.example.com: no answer within 0.05 seconds\n"
 
     run(scenario())
