@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
 from platform import python_version
 from typing import Final
 
@@ -12,10 +14,18 @@ from apiserver.clock import now
 from apiserver.http.documents.zpages import About
 from apiserver.settings import Settings
 
-__all__ = ["about_of", "pages_of", "version_info"]
+__all__ = ["about_of", "own_release", "pages_of", "version_info"]
 
 #: The pages for people, by what turns them on.
 _GATES: Final = {"ComponentStatusz": "statusz", "ComponentFlagz": "flagz"}
+
+
+def own_release() -> str:
+    """Which kubedra this is."""
+    try:
+        return installed("kubedra")
+    except PackageNotFoundError:
+        return "unreleased"
 
 
 def about_of(settings: Settings) -> About:

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from apiserver.about import about_of, pages_of, server_id, version_info
+from apiserver.about import about_of, own_release, pages_of, version_info
+from apiserver.access import Access
 from apiserver.admission.plugins import build
 from apiserver.aggregation.aggregation import Aggregation
 from apiserver.aggregation.servers import Server as RemoteServer
 from apiserver.api.features import RELEASES, Features
 from apiserver.api.nesting import loads_stored
 from apiserver.api.status import StatusError
-from apiserver.authorization.authorizer import Authorizer
-from apiserver.authorization.configuration import read_authorizers
 from apiserver.builtin import BuiltIn
-from apiserver.clock import now, outside
+from apiserver.clock import now
 from apiserver.compaction import compact_regularly
 from apiserver.expiry import Expiry
 from apiserver.extensions import CustomResources
@@ -35,12 +33,9 @@ from apiserver.http.documents.issuer import Issuer
 from apiserver.http.documents.openapi import OpenApi
 from apiserver.http.documents.startup import AFTER_START, BOOTSTRAP_ROLES
 from apiserver.http.formats.view import View, hides_of
-from apiserver.http.handlers.accountkeys import Keys, StoreKeys, make_key, read_key_files
-from apiserver.http.handlers.accounttokens import ISSUER, AccountTokens
 from apiserver.http.handlers.authentication import Authentication
-from apiserver.http.handlers.authenticator import ADMIN, Authenticator
+from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.http.handlers.authorization import Authorization
-from apiserver.http.handlers.certificates import ClientCertificates
 from apiserver.http.handlers.chain import HandlerChain, Link
 from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.errors import Errors
@@ -55,12 +50,10 @@ from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
 from apiserver.identitylease import IdentityLease
 from apiserver.localapis import LocalApis
-from apiserver.messages import Peer, Request
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
 from apiserver.registry.store import Registry
 from apiserver.registry.verbs.update import replace_object
-from apiserver.reloading import Reloaded
 from apiserver.requestinfo import RequestInfo
 from apiserver.resources import CATALOG
 from apiserver.resources.events import CORE_EVENTS
@@ -68,7 +61,6 @@ from apiserver.resources.services.network import ServiceNetwork
 from apiserver.resources.services.ranges import PortRange
 from apiserver.serving import deprecation, known, served
 from apiserver.settings import Settings
-from apiserver.settling import settle
 from apiserver.storage import (
     DamagedRow,
     RevisionLog,
@@ -87,9 +79,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
 
-#: Under these names the database keeps what signs the tokens of service accounts, and what signed them before.
-_TOKEN_KEY, _TOKEN_SECRET = "service-account-key-pair", "service-account-key"
-
 
 class Server:
     """One API server without its socket."""
@@ -107,22 +96,46 @@ class Server:
         self.after_reset: Callable[[], Awaitable[None]] | None = None
         #: Explains a pod, claim or node (kind, namespace, name), where components run in the process.
         self.explain: Callable[[str, str, str], Awaitable[dict[str, Any]]] | None = None
-        # As upstream: where everything is allowed to everybody, nobody may come without a token.
-        identity = settings.identity
-        anonymous = identity.anonymous
-        if anonymous is None:
-            anonymous = "AlwaysAllow" not in settings.access.modes
-        self._authenticator = Authenticator(settings.tokens, anonymous=anonymous, proxy=identity.proxy)
-        self._authorizer = Authorizer(
-            settings.access.authorizers, settings.access.policies, changes=settings.access.file is not None
+        self._access = Access(settings)
+        self._assemble_registry()
+        self._access.use(self.registry, self.webhooks)
+        # Where access is open there is one server, which nobody looks for.
+        if settings.tokens is not None and settings.features.enabled("APIServerIdentity"):
+            self._lease = IdentityLease(self.registry, self._host)
+        self.metrics = Metrics(
+            self._objects, settings.features.stages, lambda: len(self._dispatch.streams), self._serves
         )
+        self.metrics.include(lambda: self.registry.counted)
+        self.metrics.include(self._access.authorizer.families)
+        self.requests = Ring()
+        self._logs: list[JsonLines] = []
+        self._audit_log: JsonLines | None = None
+        self._faults: Faults | None = None
+        self._discovery = Discovery(self.catalog.served(), settings.features.release)
+        self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()))
+        self._documents = self._make_documents()
+        self._dispatch = Dispatch(self._routes(), self._documents, now)
+        self.rest = Rest(self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now)
+        self.chain = HandlerChain(
+            *self._links(), last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add]
+        )
+        # Where access is open nothing else asks who sends a request.
+        pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
+        self.front = FrontEnd(
+            self.chain, self._make_admin, pages, self._access.peer_of(), _claims_of(settings.identity.proxy)
+        )
+        self.catalog.subscribe(self._follow_catalog)
+
+    def _assemble_registry(self) -> None:
+        """The stores of all kinds, and what is asked about their objects besides the rules."""
+        settings = self.settings
         self.registry = Registry(
-            log,
-            cache,
+            self.log,
+            self.cache,
             admission=build(settings.enable_plugins, settings.disable_plugins, settings.admission.plugins()),
             features=settings.features,
-            chance=Chance(None if settings.seed is None else f"{settings.seed}/{log.revision}"),
-            authorize=self._authorizer.allows,
+            chance=Chance(None if settings.seed is None else f"{settings.seed}/{self.log.revision}"),
+            authorize=self._access.authorizer.allows,
             shared=not (settings.memory or settings.storage == "sqlite"),
             warn_dropped=settings.warn_dropped_fields,
         )
@@ -141,54 +154,22 @@ class Server:
         )
         self._aggregation = Aggregation(self.registry, settings, ADMIN, self._show_remotes)
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
-        self._authorizer.use(self.registry.stores, settings.features, self.webhooks)
-        self._accounts = AccountTokens(self.registry.lookup, now, identity.accounts.issuers or (ISSUER,))
-        self._authenticator.accounts = self._accounts
-        self._accounts.note_use = self._label_secret
-        self._accounts.audiences = identity.accounts.audiences
-        self._authenticator.longest = identity.accounts.longest
-        self._authenticator.audiences = identity.accounts.audiences or self._accounts.issuers
-        self._identify_others()
-        # Where access is open there is one server, which nobody looks for.
-        if settings.tokens is not None and settings.features.enabled("APIServerIdentity"):
-            self._lease = IdentityLease(self.registry, self._host)
-        self.registry.authority, self.registry.identity = self._authorizer, self._authenticator
-        self.metrics = Metrics(
-            self._objects,
-            settings.features.stages,
-            lambda: len(self._dispatch.streams),
-            self._serves,
-        )
-        self.metrics.include(lambda: self.registry.counted)
-        self.metrics.include(self._authorizer.families)
-        self.requests = Ring()
-        self._logs: list[JsonLines] = []
-        self._audit_log: JsonLines | None = None
-        self._faults: Faults | None = None
-        self._discovery = Discovery(self.catalog.served(), settings.features.release)
-        self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()))
-        self._documents = self._make_documents()
-        self._dispatch = Dispatch(self._routes(), self._documents, now)
-        self.rest = Rest(self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now)
-        self._authentication = Authentication(
-            self._authenticator,
-            self._authorizer,
-            constrained=settings.features.enabled("ConstrainedImpersonation"),
-        )
+
+    def _links(self) -> list[Link]:
+        """What a request passes before it is dispatched."""
+        settings, authorizer = self.settings, self._access.authorizer
+        constrained = settings.features.enabled("ConstrainedImpersonation")
+        self._authentication = Authentication(self._access.authenticator, authorizer, constrained=constrained)
         links: list[Link] = [Errors(), self._authentication]
         if settings.audit_policy is not None:
             from apiserver.http.audit.handler import Audit, AuditOfStrangers
 
             strangers = AuditOfStrangers(settings.audit_policy, self.registry.kinds, self._audit)
-            audit = Audit(settings.audit_policy, self.registry.kinds, self._authorizer, self._audit)
+            audit = Audit(settings.audit_policy, self.registry.kinds, authorizer, self._audit)
             links = [Errors(), strangers, self._authentication, audit]
-        if self._authorizer.needed:
-            links.append(Authorization(self._authorizer))
-        self.chain = HandlerChain(*links, last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add])
-        # Where access is open nothing else asks who sends a request.
-        pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
-        self.front = FrontEnd(self.chain, self._make_admin, pages, self._peer_of(), _claims_of(identity.proxy))
-        self.catalog.subscribe(self._follow_catalog)
+        if authorizer.needed:
+            links.append(Authorization(authorizer))
+        return links
 
     def warn_of(self, unattended: Mapping[tuple[str, str], Callable[[dict[str, Any]], list[str]]]) -> None:
         """From now on whoever creates an object of these groups and resources gets these warnings."""
@@ -221,8 +202,8 @@ class Server:
         health = Health(checks)
         version = version_info(self.settings)
         accounts = self.settings.identity.accounts
-        address = accounts.jwks_uri or f"{self._accounts.issuers[0].rstrip('/')}/openid/v1/jwks"
-        issuer = Issuer(self._accounts.issuers[0], address, self._accounts.public_keys)
+        address = accounts.jwks_uri or f"{self._access.accounts.issuers[0].rstrip('/')}/openid/v1/jwks"
+        issuer = Issuer(self._access.accounts.issuers[0], address, self._access.accounts.public_keys)
         pages, this = pages_of(self.settings), about_of(self.settings)
         return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this)
 
@@ -253,7 +234,7 @@ class Server:
             await cache.start()
             if any(hides_of(version, cache[resource.prefix()]) for resource, version in server.catalog.served()):
                 server._dispatch.routes = server._routes()
-            server._accounts.keys = await server._account_keys()
+            await server._access.start(log)
             await server.built_in.ensure()
             await server._apis.ensure()
             if server._lease is not None:
@@ -273,7 +254,9 @@ class Server:
             await server.close()
             raise
         server._upkeep.append(asyncio.create_task(server._apis.follow()))
-        server._follow_files()
+        for reloaded in server._access.followed(server._host):
+            server.metrics.include(reloaded.families)
+            server._upkeep.append(asyncio.create_task(reloaded.follow()))
         if server._lease is not None:
             server._upkeep.append(asyncio.create_task(server._lease.keep()))
         if settings.compaction_interval:
@@ -282,75 +265,6 @@ class Server:
             expiry = Expiry(log, cache[CORE_EVENTS.prefix()], settings.event_ttl)
             server._upkeep.append(asyncio.create_task(expiry.run()))
         return server
-
-    def _identify_others(self) -> None:
-        """Whose tokens are known to others. Raises KubeconfigError."""
-        others, authenticator = self.settings.others, self._authenticator
-        if others.authenticators is not None:
-            authenticator.take(others.authenticators)
-        if others.webhook is None and not others.bootstrap:
-            return
-        from apiserver.http.handlers.othertokens import BootstrapTokens, WebhookTokens
-
-        if others.bootstrap:
-            authenticator.bootstrap = BootstrapTokens(self.registry.lookup)
-        if others.webhook is not None:
-            from apiserver.api.types.authentication import TokenReview
-            from apiserver.webhooks.credentials import read_kubeconfig
-            from apiserver.webhooks.reviewers import Reviewer
-
-            where = read_kubeconfig(others.webhook.kubeconfig)
-            reviewer = Reviewer(self.webhooks, where, "authentication.k8s.io", TokenReview)
-            authenticator.webhook = WebhookTokens(reviewer, others.webhook.version, others.webhook.lasts)
-
-    def _follow_files(self) -> None:
-        """Configurations are read again when they change."""
-        file, types = self.settings.access.file, self.settings.access.modes
-        if file is not None:
-
-            def load(text: bytes) -> None:
-                self._authorizer.replace(read_authorizers(text, self.settings.features, types))
-
-            self._follow_file(Reloaded("authorization", file, server_id(self._host), load))
-        others, own = self.settings.others, self._accounts.issuers
-        if others.file is not None and others.authenticators is not None:
-            from apiserver.oidc.configuration import read_again
-
-            first = others.authenticators
-
-            def take(text: bytes) -> None:
-                self._authenticator.take(read_again(text, first, self.settings.features, own))
-
-            self._follow_file(Reloaded("authentication", others.file, server_id(self._host), take))
-
-    def _follow_file(self, reloaded: Reloaded) -> None:
-        self.metrics.include(reloaded.families)
-        self._upkeep.append(asyncio.create_task(reloaded.follow()))
-
-    def _peer_of(self) -> Callable[[bytes], Peer] | None:
-        """What says whom certificates name; None where none count. Raises CertificateError."""
-        identity = self.settings.identity
-        if not identity.certificates:
-            return None
-        uid = self.settings.features.enabled("AllowParsingUserUIDFromCertAuth")
-        return ClientCertificates(identity, with_uid=uid).peer
-
-    async def _account_keys(self) -> Keys:
-        """The keys of service accounts' tokens. Raises KeyFileError."""
-        accounts = self.settings.identity.accounts
-        if accounts.signing is None:
-            secret = await self.log.remember(_TOKEN_SECRET, secrets.token_bytes(32))
-            return StoreKeys(secret, self._kept_key)
-        return read_key_files(accounts.signing, accounts.keys)
-
-    async def _kept_key(self) -> bytes:
-        """The private key that all servers of the store sign with, in PEM."""
-        kept = await self.log.recall(_TOKEN_KEY)
-        if kept is None:
-            with outside():
-                made = await asyncio.to_thread(make_key)
-            kept = await self.log.remember(_TOKEN_KEY, made)
-        return kept
 
     async def reset(self) -> tuple[int, int]:
         """Empty everything but what the server was started with: the built-in namespaces (as new), and what
@@ -380,18 +294,6 @@ class Server:
         except StatusError as error:
             if error.reason != "NotFound":
                 raise
-
-    async def _label_secret(self, namespace: str, name: str, label: str, value: str) -> None:
-        """Sets a label of a secret. Whoever waits for it goes on even where that is not possible."""
-
-        def labelled(stored: Any) -> Any:
-            meta = stored["metadata"]
-            return {**stored, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), label: value}}}
-
-        try:
-            await self._rewrite("", "secrets", namespace, name, labelled)
-        except (StatusError, StorageError) as error:
-            log.warning("the use of the token in secret %s/%s is not noted: %s", namespace, name, error)
 
     def stop_watches(self) -> None:
         """End all watches, so that their connections may end."""
@@ -462,21 +364,15 @@ class Server:
         return self._dispatch.routes.serves(info)
 
     def _make_admin(self) -> AsgiApp:
-        from importlib.metadata import PackageNotFoundError, version
-
         from apiserver.http.admin.application import create_admin
         from apiserver.http.admin.operations import Operations
         from apiserver.http.handlers.faults import Faults
 
-        try:
-            release = version("kubedra")
-        except PackageNotFoundError:
-            release = "unreleased"
         self._faults = Faults(self.chain, self._authentication.user_of)
         return create_admin(
             Operations(
-                version=release,
-                allowed=self._administrator,
+                version=own_release(),
+                allowed=self._access.administrator(self._authentication.user_of),
                 info=self._info,
                 reset=self.reset,
                 dropped=self.registry.dropped.losses,
@@ -495,18 +391,6 @@ class Server:
             "objects": self._objects(),
             "watches": len(self._dispatch.streams),
         }
-
-    async def _administrator(self, request: Request) -> str:
-        """ "" where the sender of a request, or whoever it impersonates, may do everything, else why not."""
-
-        def judge() -> str:
-            user = self._authentication.user_of(request)
-            return "" if self._authorizer.allows_everything(user) else f'User "{user.name}" may not use /-/'
-
-        try:
-            return await settle(judge)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is no administrator
-            return str(error)
 
 
 def _claims_of(proxy: ProxySettings | None) -> tuple[str, ...]:
