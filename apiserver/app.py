@@ -53,7 +53,7 @@ from apiserver.localapis import LocalApis
 from apiserver.registry.catalog import Catalog, CatalogEvent
 from apiserver.registry.chance import Chance
 from apiserver.registry.store import Registry
-from apiserver.registry.verbs.update import replace_object
+from apiserver.registry.verbs.replace import replace_object
 from apiserver.requestinfo import RequestInfo
 from apiserver.resources import CATALOG
 from apiserver.resources.events import CORE_EVENTS

@@ -30,7 +30,8 @@ from apiserver.registry.results import DeleteResult, Listing, Result, WatchEvent
 from apiserver.registry.store import Registry, Store
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.verbs.create import create
-from apiserver.registry.verbs.delete import delete, delete_collection
+from apiserver.registry.verbs.delete import delete
+from apiserver.registry.verbs.deletecollection import delete_collection
 from apiserver.registry.verbs.get import get
 from apiserver.registry.verbs.list import list_
 from apiserver.registry.verbs.patch import patch

@@ -31,7 +31,8 @@ from apiserver.registry.results import Result
 from apiserver.registry.store import Store
 from apiserver.registry.verbs.connect import connect
 from apiserver.registry.verbs.create import create
-from apiserver.registry.verbs.delete import delete, delete_collection
+from apiserver.registry.verbs.delete import delete
+from apiserver.registry.verbs.deletecollection import delete_collection
 from apiserver.registry.verbs.get import get, get_present
 from apiserver.registry.verbs.list import list_, list_present
 from apiserver.registry.verbs.patch import patch

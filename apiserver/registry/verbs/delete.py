@@ -1,4 +1,4 @@
-"""DELETE of an object and of a collection: immediately, after a grace period, or when the finalizers are gone.
+"""DELETE of an object: immediately, after a grace period, or when the finalizers are gone.
 
     options → preconditions → a kind's own beginning (namespaces) → grace period → finalizers → admit → append
 
@@ -7,8 +7,6 @@ Rules are those of upstream's generic registry (rest.BeforeDelete, the store's d
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,14 +20,11 @@ from apiserver.api.types.meta import DeleteOptions as DeleteOptionsType
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.convert import read
 from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body
-from apiserver.registry.body.options import DeleteOptions, ListOptions, Preconditions, delete_options, list_options
+from apiserver.registry.body.options import DeleteOptions, Preconditions, delete_options
 from apiserver.registry.conversion import shown, stored
 from apiserver.registry.metadata import FOREGROUND, ORPHAN
-from apiserver.registry.results import DeleteResult, Listing, Unsaved
-from apiserver.registry.verbs.list import list_entries
-from apiserver.registry.verbs.selection import check_fields
+from apiserver.registry.results import DeleteResult, Unsaved
 from apiserver.storage.types import KeyMissing, RevisionConflict, Write
-from apiserver.turns import on_loop
 
 if TYPE_CHECKING:
     from apiserver.messages import Request
@@ -38,23 +33,22 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Store
     from apiserver.storage.cache import Entry
 
-__all__ = ["delete", "delete_collection", "delete_object", "removable"]
+__all__ = ["delete", "delete_object", "options_of", "removable"]
 
-#: How many objects of a collection are deleted at the same time, to share commits.
-_AT_ONCE: Final = 64
 _COLLECTED: Final = (ORPHAN, FOREGROUND)
 
 
 async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:
     """DELETE of an object. Raises StatusError."""
-    options = _options(request)
+    options = options_of(request)
     ctx.dry_run, ctx.options = options.dry_run, options
     ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
     store.strategy.check_delete(ctx)
     return await delete_object(store, ctx, options)
 
 
-def _options(request: Request) -> DeleteOptions:
+def options_of(request: Request) -> DeleteOptions:
+    """From the body, or else from the query. Raises 400, 415, 422."""
     if not request.body:
         return delete_options(request.params) if request.query else delete_options()
     media = check_media_type(request.headers.get("content-type", ""))
@@ -200,57 +194,6 @@ async def _remove(store: Store, key: str, entry: Entry, *, written: bool) -> Del
 def _answer(store: Store, entry: Entry, *, gone: bool) -> DeleteResult:
     status = None if store.resource.delete_returns_object else _success(store.resource, entry.obj["metadata"])
     return DeleteResult(entry, gone, status)
-
-
-async def delete_collection(store: Store, ctx: Context, request: Request) -> Listing:
-    """Deletes what a list selects, and answers the list as it was. Raises StatusError."""
-    selection = list_options(request.params, watch=False) if request.query else ListOptions()
-    check_fields(store.variants[ctx.version], ctx.version, selection.fields)
-    options = _options(request)
-    ctx.dry_run, ctx.options = options.dry_run, options
-    ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
-    listing = await list_entries(store, ctx, selection)
-    one_by_one = options.preconditions is not None
-    size = 1 if one_by_one else _AT_ONCE
-    for start in range(0, len(listing.entries), size):
-        page = listing.entries[start : start + size]
-        for outcome in await (_delete_page if store.resource.conversion is None else _delete_in_turn)(
-            store, ctx, page, options
-        ):
-            if outcome is not None:
-                raise outcome
-    return listing
-
-
-@on_loop
-async def _delete_page(
-    store: Store, ctx: Context, page: Sequence[Entry], options: DeleteOptions
-) -> list[BaseException | None]:
-    deletions = (_delete_listed(store, ctx, entry, options) for entry in page)
-    return await asyncio.gather(*deletions, return_exceptions=True)
-
-
-async def _delete_in_turn(
-    store: Store, ctx: Context, page: Sequence[Entry], options: DeleteOptions
-) -> list[BaseException | None]:
-    """One after the other, where the caller is: who is asked about them may have to wait for a conversion."""
-    for entry in page:
-        try:
-            await _delete_listed(store, ctx, entry, options)
-        except StatusError as error:
-            return [error]
-    return []
-
-
-async def _delete_listed(store: Store, ctx: Context, entry: Entry, options: DeleteOptions) -> None:
-    parts = entry.key.rsplit("/", 2)
-    namespace = parts[1] if store.resource.namespaced else ""
-    one = ctx.of_object(namespace, parts[2])
-    try:
-        await delete_object(store, one, options)
-    except StatusError as error:
-        if error.reason != "NotFound":
-            raise
 
 
 # Rules

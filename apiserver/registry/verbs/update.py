@@ -8,7 +8,6 @@ Between reading and appending nothing waits (unless a plugin does), and a write 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Store
     from apiserver.storage.cache import Entry
 
-__all__ = ["check_name", "replace_object", "update", "update_object"]
+__all__ = ["check_name", "precondition_failed", "update", "update_object"]
 
 
 async def update(store: Store, ctx: Context, request: Request) -> Result:
@@ -129,7 +128,7 @@ async def _update(
             if not create:
                 raise not_found(resource.plural, resource.group, name)
             if uid:
-                raise _precondition(store, ctx, key, "UID", uid, "")
+                raise precondition_failed(store, ctx, key, "UID", uid, "")
             made = await _create(store, ctx, key, func, options, None if tracked else writer)
             if made is None:
                 continue
@@ -138,7 +137,7 @@ async def _update(
             entry = await shown(store, ctx, entry)
         old = read(entry)
         if uid and uid != old["metadata"]["uid"]:
-            raise _precondition(store, ctx, key, "UID", uid, old["metadata"]["uid"])
+            raise precondition_failed(store, ctx, key, "UID", uid, old["metadata"]["uid"])
         new = func(read(entry) if tracked else read_compact(entry))
         if not tracked:
             store.tracker.updated(old, new, writer, ctx.now)
@@ -195,7 +194,7 @@ async def _replace(
     return result
 
 
-def _precondition(store: Store, ctx: Context, key: str, what: str, wanted: str, found: str) -> StatusError:
+def precondition_failed(store: Store, ctx: Context, key: str, what: str, wanted: str, found: str) -> StatusError:
     """409 in the storage's words; a dry run does not know the prefix of its keys."""
     shown = key.removeprefix("/registry") if ctx.dry_run else key
     cause = (
@@ -395,43 +394,3 @@ async def _write(
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None
-
-
-async def replace_object(
-    store: Store,
-    ctx: Context,
-    func: Callable[[Hub], Json],
-    *,
-    uid: str = "",
-    resource_version: str = "",
-    dry_run: bool = False,
-) -> Entry:
-    """What subresources do that write the stored object ctx.name themselves (binding): preconditions in the storage's
-    words, no strategy, no admission (that was asked about the subresource), no managed fields. Raises StatusError.
-    """
-    resource = store.resource
-    key = resource.key(ctx.namespace, ctx.name)
-    while True:
-        await store.registry.turn(key)
-        entry = store.cache.get(key)
-        if entry is None:
-            raise not_found(resource.plural, resource.group, ctx.name)
-        if resource.conversion is not None:
-            entry = await shown(store, ctx, entry)
-        old = read(entry)
-        metadata = old["metadata"]
-        if uid and uid != metadata["uid"]:
-            raise _precondition(store, ctx, key, "UID", uid, metadata["uid"])
-        if resource_version and resource_version != metadata["resourceVersion"]:
-            raise _precondition(store, ctx, key, "ResourceVersion", resource_version, metadata["resourceVersion"])
-        new = Hub(func(read(entry)))
-        new["metadata"].pop("resourceVersion", None)
-        metadata.pop("resourceVersion", None)
-        if new == old:
-            return entry
-        if dry_run:
-            return Unsaved(key, new, entry.revision)
-        try:
-            return await store.put(ctx, key, new, entry.revision)
-        except (RevisionConflict, KeyMissing) as refused:
-            await store.registry.catch_up(refused)

@@ -8,7 +8,7 @@ from apiserver.api.fielderrors import FieldError, Path, aggregate, not_supported
 from apiserver.api.status import StatusError, bad_request, conflict
 from apiserver.api.times import timestamp
 from apiserver.registry.admission import Attributes, admit, validate
-from apiserver.registry.verbs.update import replace_object
+from apiserver.registry.verbs.replace import replace_object
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from apiserver.messages import User
 from apiserver.registry.admission import Attributes, admit, validate
 from apiserver.registry.body.options import DeleteOptions, Preconditions, WriteOptions, check_delete_options
 from apiserver.registry.verbs.delete import delete_object
-from apiserver.registry.verbs.update import replace_object, update_object
+from apiserver.registry.verbs.replace import replace_object
+from apiserver.registry.verbs.update import update_object
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:

@@ -1,0 +1,63 @@
+"""Writing a stored object as it is: what subresources do that change one themselves (binding, eviction), and the server
+on its own account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from apiserver.api.objects import Hub, Json
+from apiserver.api.status import not_found
+from apiserver.registry.body.convert import read
+from apiserver.registry.conversion import shown
+from apiserver.registry.results import Unsaved
+from apiserver.registry.verbs.update import precondition_failed
+from apiserver.storage.types import KeyMissing, RevisionConflict
+
+if TYPE_CHECKING:
+    from apiserver.registry.context import Context
+    from apiserver.registry.store import Store
+    from apiserver.storage.cache import Entry
+
+__all__ = ["replace_object"]
+
+
+async def replace_object(
+    store: Store,
+    ctx: Context,
+    func: Callable[[Hub], Json],
+    *,
+    uid: str = "",
+    resource_version: str = "",
+    dry_run: bool = False,
+) -> Entry:
+    """Stores what `func` makes of the object ctx.name: preconditions in the storage's words, no strategy, no admission
+    (that was asked about the subresource), no managed fields. Raises StatusError.
+    """
+    resource = store.resource
+    key = resource.key(ctx.namespace, ctx.name)
+    while True:
+        await store.registry.turn(key)
+        entry = store.cache.get(key)
+        if entry is None:
+            raise not_found(resource.plural, resource.group, ctx.name)
+        if resource.conversion is not None:
+            entry = await shown(store, ctx, entry)
+        old = read(entry)
+        metadata = old["metadata"]
+        if uid and uid != metadata["uid"]:
+            raise precondition_failed(store, ctx, key, "UID", uid, metadata["uid"])
+        if resource_version and resource_version != metadata["resourceVersion"]:
+            raise precondition_failed(store, ctx, key, "ResourceVersion", resource_version, metadata["resourceVersion"])
+        new = Hub(func(read(entry)))
+        new["metadata"].pop("resourceVersion", None)
+        metadata.pop("resourceVersion", None)
+        if new == old:
+            return entry
+        if dry_run:
+            return Unsaved(key, new, entry.revision)
+        try:
+            return await store.put(ctx, key, new, entry.revision)
+        except (RevisionConflict, KeyMissing) as refused:
+            await store.registry.catch_up(refused)
