@@ -67,7 +67,8 @@ class Credentials(NamedTuple):
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(self.certificate + b"\n" + self.key)
-            trust.load_cert_chain(name)
+            # With a password, even none, an encrypted key is refused; without, somebody would be asked for it.
+            trust.load_cert_chain(name, password="")
         finally:
             Path(name).unlink()
 

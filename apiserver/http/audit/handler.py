@@ -12,7 +12,7 @@ from apiserver.http.audit.events import Event, Write
 from apiserver.http.audit.policy import Level, Policy
 from apiserver.http.formats.errors import error_response
 from apiserver.http.handlers.authorization import question_of
-from apiserver.http.handlers.chain import Handler
+from apiserver.http.handlers.chain import Handler, anew
 from apiserver.messages import ConnectionClosed, Request, Response, Stream
 from apiserver.registry.authority import Decision
 from apiserver.registry.body.decode import Kinds
@@ -49,7 +49,7 @@ class Audit:
             try:
                 answer = await self.next.handle(request)
             except Unsettled as lacking:
-                answer = await settle_again(lacking, lambda: self.next.handle(request))
+                answer = await settle_again(lacking, lambda: anew(self.next, request))
         except ConnectionClosed:
             event.note_code(200, "Connection closed early")
             self._finish(event, request)

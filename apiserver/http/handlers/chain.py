@@ -47,6 +47,12 @@ class Link(Handler, Protocol):
     next: Handler
 
 
+def anew(handler: Handler, request: Request) -> Awaitable[Response | Stream]:
+    """Asks a handler once more: a request that was given up leaves no warnings behind."""
+    request.warnings, request.annotations = [], {}
+    return handler.handle(request)
+
+
 class HandlerChain:
     """The handlers, from the first to the last. Every answer is counted, and a record of it is given to the sinks.
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from apiserver.http.formats.errors import error_response
 from apiserver.http.formats.warning import warning_headers
-from apiserver.http.handlers.chain import Handler
+from apiserver.http.handlers.chain import Handler, anew
 from apiserver.messages import ConnectionClosed, Request, Response, Stream
 from apiserver.settling import Unsettled, settle_again
 
@@ -33,7 +31,7 @@ class Errors:
             try:
                 answer = await self.next.handle(request)
             except Unsettled as lacking:
-                answer = await settle_again(lacking, lambda: self._again(request))
+                answer = await settle_again(lacking, lambda: anew(self.next, request))
         except ConnectionClosed:
             raise
         except Exception as error:  # noqa: BLE001 - each kind has its answer
@@ -41,8 +39,3 @@ class Errors:
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
         return answer
-
-    def _again(self, request: Request) -> Awaitable[Response | Stream]:
-        """A request that was given up leaves no warnings behind."""
-        request.warnings, request.annotations = [], {}
-        return self.next.handle(request)
