@@ -107,8 +107,9 @@ def test_rows_arrive_by_polling_when_notifications_are_lost(postgres_schema_url)
     async def run() -> None:
         async with servers(postgres_schema_url, 1, poll_interval=0.05) as (log,):
             with psycopg.connect(postgres_schema_url, autocommit=True) as connection:
-                row = row_of(Record(1, "a/x", 1, 0, False, b"x"))
-                connection.execute("INSERT INTO log VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
+                *row, deleted, value, checksum = row_of(Record(1, "a/x", 1, 0, False, b"x"))
+                columns = (*row, bool(deleted), value, checksum)
+                connection.execute("INSERT INTO log VALUES (%s, %s, %s, %s, %s, %s, %s)", columns)
                 connection.execute("UPDATE counter SET revision = 1")  # as log_append does, but without its hint
             await reached(log, 1)
 
