@@ -5,11 +5,11 @@ Facts: apiserver, pkg/apis/apiserver/validation; pkg/kubeapiserver/options/authe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from apiserver.api.cel.mentions import spelled
 from apiserver.api.fielderrors import FieldError, duplicate, forbidden, invalid, required, too_many
 from apiserver.api.fielderrors import Path as Where
 from apiserver.api.names import domain_prefixed_path
@@ -30,8 +30,8 @@ Json = dict[str, Any]
 _GROUP: Final = "apiserver.config.k8s.io"
 _KINDS: Final = {f"{_GROUP}/{version}": AUTHENTICATION for version in ("v1", "v1beta1", "v1alpha1")}
 _MOST: Final = 64
-_EMAIL: Final = re.compile(r"\bclaims\s*\.\s*\??\s*email\b(?!_)|\bclaims\s*\[\s*\?\s*['\"]email['\"]")
-_VERIFIED: Final = re.compile(r"\bclaims\s*\.\s*\??\s*email_verified\b|\bclaims\s*\[\s*\?\s*['\"]email_verified['\"]")
+_EMAIL: Final = ("claims", "email")
+_VERIFIED: Final = ("claims", "email_verified")
 _BOTH: Final = "claim and expression can't both be set"
 
 
@@ -288,9 +288,9 @@ class _Reader:
     def _email(self, where: Where, username: Mapped | None, others: tuple[Expression, ...]) -> None:
         """Whoever takes names from email has to look whether it was verified."""
         source = username.expression if username is not None else None
-        if source is None or not _EMAIL.search(source.source):
+        if source is None or _EMAIL not in spelled(source.source):
             return
-        if any(_VERIFIED.search(each.source) for each in (source, *others)):
+        if any(_VERIFIED in spelled(each.source) for each in (source, *others)):
             return
         self.errors.append(invalid(
             where, source.source,

@@ -230,6 +230,8 @@ NAME: Json = {"username": {"claim": "sub", "prefix": ""}}
          ["jwt[0].claimMappings.username.prefix: Required value: prefix is required when claim is set."]),
         ({"issuer": ISSUER, "claimMappings": {**NAME, "groups": {"expression": "1 +"}}},
          ['jwt[0].claimMappings.groups.expression: Invalid value: "1 +": compilation failed: ERROR: <input>:1:4:']),
+        ({"issuer": ISSUER, "claimMappings": {"username": {"expression": "claims['email'] + (true ? '' : 'claims.email_verified')"}}},
+         ["claims.email_verified must be used in claimMappings.username.expression"]),
         ({"issuer": ISSUER, "claimMappings": {"username": {"expression": "claims.email"}}},
          ["claims.email_verified must be used in claimMappings.username.expression"]),
         ({"issuer": ISSUER, "claimMappings": NAME, "userValidationRules": [{"expression": "1"}]},

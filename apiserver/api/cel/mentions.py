@@ -1,7 +1,8 @@
-"""Which attributes and capacities an expression names, as far as it names them literally."""
+"""What an expression names literally: attributes and capacities of a device, fields of another variable."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apiserver.api.cel.ast import Call, Comprehension, Ident, Literal, Node, Select
@@ -27,29 +28,38 @@ class Mention:
 
 
 def mentions(expression: str) -> list[Mention]:
-    """The names in an expression, sorted; none if it is not in the language."""
-    issues = Issues(expression)
-    try:
-        root = Parser(tokenize(expression, issues), issues, with_everything(), optional_syntax=True).parse()
-    except (NotCel, Reported):
-        return []
-    found: set[Mention] = set()
-    _collect(root, {}, found)
+    """The names in an expression about a device, sorted; none if it is not in the language."""
+    found = {
+        Mention(path[1], path[2], path[3] if len(path) > 3 else "")
+        for path in spelled(expression)
+        if len(path) >= 3 and path[0] == "device" and path[1] in ("attributes", "capacity")
+    }
     # A domain alone says nothing that one of its names does not say.
     named = {(mention.kind, mention.domain) for mention in found if mention.name}
     return sorted(mention for mention in found if mention.name or (mention.kind, mention.domain) not in named)
 
 
-def _collect(node: Node, local: dict[str, Path], found: set[Mention]) -> None:
+def spelled(expression: str) -> set[Path]:
+    """All chains of selections from a variable that an expression spells, as a.b and a["b"]; none if it is not in the
+    language.
+    """
+    issues = Issues(expression)
+    try:
+        root = Parser(tokenize(expression, issues), issues, with_everything(), optional_syntax=True).parse()
+    except (NotCel, Reported):
+        return set()
+    return set(_paths(root, {}))
+
+
+def _paths(node: Node, local: dict[str, Path]) -> Iterator[Path]:
     if isinstance(node, Comprehension) and node.is_binding:
-        _collect(node.accu_init, local, found)
-        _collect(node.result, local | {node.accu_var: _path(node.accu_init, local)}, found)
+        yield from _paths(node.accu_init, local)
+        yield from _paths(node.result, local | {node.accu_var: _path(node.accu_init, local)})
         return
-    path = _path(node, local)
-    if len(path) >= 3 and path[0] == "device" and path[1] in ("attributes", "capacity"):
-        found.add(Mention(path[1], path[2], path[3] if len(path) > 3 else ""))
+    if path := _path(node, local):
+        yield path
     for child in children(node):
-        _collect(child, local, found)
+        yield from _paths(child, local)
 
 
 def _path(node: Node, local: dict[str, Path]) -> Path:
