@@ -118,12 +118,12 @@ class Manager:
     @property
     def next_timer(self) -> tuple[str, float] | None:
         """The component whose timer falls due next, and in how many seconds; None where only upkeep is left."""
-        now = asyncio.get_running_loop().time()
         timers = [(due, component.name) for component in self.components if (due := component.due) is not None]
         if not timers:
             return None
         due, name = min(timers)
-        return name, max(0.0, due - now)
+        # Asked after them: what is due "now" was due a moment ago.
+        return name, max(0.0, due - asyncio.get_running_loop().time())
 
     def metrics(self) -> list[Family]:
         """What the components count."""
