@@ -124,9 +124,10 @@ def test_a_claim_that_is_refused_is_tried_again(cluster: Cluster) -> None:
 
 
 def test_a_pod_is_not_reported_as_ended_before_its_claim_is_released(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod(exit_after="3"))
-    cluster.driver.heard("prepare")
+    cluster.kube.apply(a_pod())
+    cluster.kube.wait("pod/p", "phase=Running")
     cluster.driver.script(error="busy")
+    cluster.kube.client().patch("pod/p", {"metadata": {"annotations": {"kubedra.dev/exit-after": "0"}}})
     cluster.driver.heard("unprepare", 2)
     assert cluster.phase() == "Running"
     cluster.driver.script()
