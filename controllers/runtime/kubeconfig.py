@@ -52,7 +52,8 @@ def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> N
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(certificate + b"\n" + key)
-        context.load_cert_chain(name)
+        # With a password, even none, an encrypted key is refused; without, somebody would be asked for it.
+        context.load_cert_chain(name, password="")
     finally:
         Path(name).unlink()
 
@@ -79,7 +80,10 @@ def load_kubeconfig(path: Path) -> Cluster:
         raise KubeconfigError(f"{path}: cluster {context.get('cluster')!r} has no server")
     token = user.get("token") or ""
     if not token and user.get("tokenFile"):
-        token = (path.parent / user["tokenFile"]).read_text().strip()
+        try:
+            token = (path.parent / user["tokenFile"]).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise KubeconfigError(f"{path}: tokenFile: {error}") from error
     return Cluster(
         server=cluster["server"].rstrip("/"),
         authority=_pem(path, cluster, "certificate-authority"),
@@ -100,7 +104,11 @@ def _named(path: Path, document: dict[str, Any], group: str, field: str, name: o
 
 def _pem(path: Path, section: dict[str, Any], field: str) -> bytes:
     if data := section.get(f"{field}-data"):
-        return base64.b64decode(data)
+        try:
+            return base64.b64decode(data, validate=True)
+        except ValueError as error:
+            # Read leniently, an authority that is none would mean those of the system.
+            raise KubeconfigError(f"{path}: {field}-data: {error}") from error
     if file := section.get(field):
         try:
             return (path.parent / str(file)).read_bytes()
