@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import importlib
 import json
 import logging
@@ -22,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apiserver import kubeconfig, logs
+from apiserver import garbage, kubeconfig, logs
 from apiserver.flags import SettingsError
 from apiserver.guard import IntruderError, check_origins
 from apiserver.http.handlers.accountkeys import KeyFileError
@@ -187,11 +186,7 @@ class Process:
             await self._come_to_rest()
             self._announce(files)
             server.announced = True
-            # What is here stays. Requests leave no cycles, so the collector may look less often than for every 700
-            # objects that live.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(20_000, 20, 50)
+            garbage.begin()
             threading.Thread(target=_warm, args=(self._settings.announce,), daemon=True).start()
             await _first(self._stopping.wait(), running, serving)
         finally:

@@ -111,18 +111,24 @@ async def in_thread(work: Coroutine[Any, Any, T], threads: ThreadPoolExecutor = 
     `threads`."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     step: Callable[[], Any] = partial(work.send, None)
-    while True:
-        taken = loop.run_in_executor(threads, context.run, _take, loop, step)
-        try:
-            ended, value = await asyncio.shield(taken)
-        except asyncio.CancelledError:
-            await asyncio.wait((taken,))
-            work.close()
-            raise
-        if ended:
-            result: T = value
-            return result
-        step = await _waited_for(work, value)
+    taken: asyncio.Future[tuple[bool, Any]] | None = None
+    try:
+        while True:
+            taken = loop.run_in_executor(threads, context.run, _take, loop, step)
+            try:
+                ended, value = await asyncio.shield(taken)
+            except asyncio.CancelledError:
+                await asyncio.wait((taken,))
+                work.close()
+                raise
+            if ended:
+                result: T = value
+                return result
+            step = await _waited_for(work, value)
+    finally:
+        # Both may hold the error that is raised here, which holds this frame: a request of megabytes would be kept
+        # until garbage is collected.
+        del taken, step
 
 
 def _take(loop: asyncio.AbstractEventLoop, step: Callable[[], Any]) -> tuple[bool, Any]:
@@ -134,6 +140,7 @@ def _take(loop: asyncio.AbstractEventLoop, step: Callable[[], Any]) -> tuple[boo
         return True, end.value
     finally:
         served.loop = None
+        del step  # as in `in_thread`
 
 
 async def _waited_for(work: Coroutine[Any, Any, Any], awaited: Any) -> Callable[[], Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from json import decoder as json_decoder
 from json import scanner as json_scanner
 from typing import Any, Final
@@ -109,12 +110,18 @@ class _SpanDecoder(json.JSONDecoder):
         return pairs, end
 
 
+@cache
+def _span_decoder() -> _SpanDecoder:
+    """One for all: each is a cycle of functions that would wait for the garbage collector."""
+    return _SpanDecoder()
+
+
 def parse_with_spans(body: bytes) -> Any:
     """A body as nested Pairs, lists, strings, Literals, bools and None. Raises ValueError where it is not JSON.
 
     Invalid UTF-8 and lone surrogates become U+FFFD, as in Go.
     """
-    return _repaired(_SpanDecoder().decode(body.decode("utf-8", "replace")))
+    return _repaired(_span_decoder().decode(body.decode("utf-8", "replace")))
 
 
 def _repaired(value: Any) -> Any:

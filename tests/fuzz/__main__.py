@@ -17,10 +17,14 @@ import tempfile
 import time
 from base64 import b64decode, b64encode
 from pathlib import Path
+from typing import Final
 
 from tests.fuzz.runner import Finding, Report, Run, server
 from tests.fuzz.whole import check_whole
 from tests.fuzz.wire import WireCase
+
+#: Requests between two lines of progress that go to a file.
+_SELDOM: Final = 50_000
 
 
 def main() -> int:
@@ -58,9 +62,12 @@ def main() -> int:
     return 1 if report.findings else 0
 
 
-def _progress(line: str) -> None:
+def _progress(done: int, line: str) -> None:
+    """Shows where a run is; where nobody looks, now and then, for a run that is cut short."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+    elif done % _SELDOM == 0:
+        print(line, file=sys.stderr, flush=True)
 
 
 def _tell(report: Report, seed: int, keep: Path, seconds: float) -> None:
@@ -68,7 +75,8 @@ def _tell(report: Report, seed: int, keep: Path, seconds: float) -> None:
     print(f"{report.requests} requests of seed {seed} in {seconds:.0f} s; answers {statuses}")
     memory = " → ".join(f"{size >> 20}" for size in report.memory)
     print(
-        f"memory after each quarter {memory} MiB; the loop's longest work while /readyz waited {report.stall * 1000:.0f} ms"
+        f"memory after each quarter {memory} MiB; the loop's longest work while /readyz waited"
+        f" {report.stall * 1000:.0f} ms, at request {report.stalled}"
     )
     for finding in report.findings:
         print(f"\nBROKEN: {finding.rule}\n{finding.detail}")

@@ -64,6 +64,8 @@ class Report:
     statuses: dict[int, int] = field(default_factory=dict)
     requests: int = 0
     stall: float = 0.0
+    #: The number of the request at which the loop worked longest.
+    stalled: int = 0
     memory: list[int] = field(default_factory=list)
 
     def count(self, status: int) -> None:
@@ -173,7 +175,7 @@ class Probe(threading.Thread):
         self._most, self._ended = most, threading.Event()
         #: (seconds, the number of the request that was sent before it, and after it)
         self.stalls: list[tuple[float, int, int]] = []
-        self.worst = 0.0
+        self.worst, self.worst_at = 0.0, 0
         self.failure: BaseException | None = None
 
     def run(self) -> None:
@@ -184,7 +186,8 @@ class Probe(threading.Thread):
                 worked = self._processor.seconds() - before
                 assert answer is not None, "/readyz was not answered"
                 assert answer.status == 200, f"/readyz: {answer.body!r}"
-                self.worst = max(self.worst, worked)
+                if worked > self.worst:
+                    self.worst, self.worst_at = worked, number
                 if worked > self._most:
                     self.stalls.append((worked, number, self._now()))
         except BaseException as error:  # noqa: BLE001 - told by the run
@@ -201,7 +204,12 @@ class Run:
     """One run against a server that answers. `stall`: seconds of its loop's work for which /readyz may wait."""
 
     def __init__(
-        self, child: Child, seed: int, *, stall: float = rules.STALL, progress: Callable[[str], Any] = lambda _: None
+        self,
+        child: Child,
+        seed: int,
+        *,
+        stall: float = rules.STALL,
+        progress: Callable[[int, str], Any] = lambda _, __: None,
     ) -> None:
         self._child, self._stall, self._progress = child, stall, progress
         self.port = int(child.url.rpartition(":")[2])
@@ -235,7 +243,9 @@ class Run:
                     self._flush()
                     self._look(number)
                     self._progress(
-                        f"{number + 1} requests, {self._memory() >> 20} MiB, {len(self.report.findings)} findings"
+                        number + 1,
+                        f"{number + 1} requests, {self._memory() >> 20} MiB, longest work {probe.worst * 1000:.0f} ms,"
+                        f" {len(self.report.findings)} findings",
                     )
                 if len(self.report.findings) >= 20 or probe.failure is not None:
                     break
@@ -384,7 +394,7 @@ class Run:
                 return
 
     def _judge(self, probe: Probe) -> None:
-        self.report.stall = probe.worst
+        self.report.stall, self.report.stalled = probe.worst, probe.worst_at
         if probe.failure is not None:
             self._found("/readyz is answered", None, repr(probe.failure))
         for seconds, first, last in probe.stalls[:5]:

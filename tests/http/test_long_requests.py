@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import threading
+import weakref
 from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
 import pytest
 
-from apiserver.turns import LONG
+from apiserver.turns import LONG, in_thread, on_loop
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 
@@ -120,3 +122,32 @@ def test_long_writes_of_one_object_at_a_time_are_all_kept(server: Running) -> No
     for writer in writers:
         writer.join()
     assert len(wire.get(path).json["data"]) == 62
+
+
+@pytest.mark.parametrize("belonging", [False, True], ids=["in a step", "on the loop"])
+def test_a_long_request_that_is_refused_is_freed_at_once(belonging: bool) -> None:
+    """Else megabytes of each would be kept until garbage is collected."""
+
+    class Body:
+        pass
+
+    seen: list[weakref.ref[Body]] = []
+
+    async def refuse() -> None:
+        raise ValueError("refused")
+
+    async def work() -> None:
+        body = Body()
+        seen.append(weakref.ref(body))
+        await (on_loop(refuse)() if belonging else refuse())
+
+    async def ask() -> None:
+        with pytest.raises(ValueError, match="refused"):
+            await in_thread(work())
+
+    gc.disable()
+    try:
+        asyncio.run(ask())
+        assert [each() for each in seen] == [None]
+    finally:
+        gc.enable()

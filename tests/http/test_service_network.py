@@ -95,6 +95,20 @@ def test_a_range_is_used_up_and_what_fails_takes_nothing(wire: Wire) -> None:
     assert make(wire)["clusterIP"] in made
 
 
+def test_a_service_without_a_name_is_told_that_an_address_needs_one(wire: Wire) -> None:
+    """(In upstream's words; its name is validated after addresses are taken.)"""
+    lacks = "is invalid: spec.parentRef.name: Required value"
+    asked = wire.post(SERVICES, {"metadata": {}, "spec": {"ports": [{"port": 80}], "clusterIP": "10.9.0.5"}})
+    told = f'["10.9.0.5"]: failed to allocate IP 10.9.0.5: IPAddress.networking.k8s.io "10.9.0.5" {lacks}'
+    assert (asked.status, asked.json["message"]) == (
+        422,
+        f'Service "" is invalid: spec.clusterIPs: Invalid value: {told}',
+    )
+    chosen = wire.post(SERVICES, {"spec": {"ports": [{"port": 80}]}})
+    assert chosen.status == 422
+    assert 'Invalid value: [""]: failed to allocate IP : IPAddress.networking.k8s.io' in chosen.json["message"]
+
+
 def test_another_range_gives_addresses_as_soon_as_it_is_there(wire: Wire) -> None:
     ranges = "/apis/networking.k8s.io/v1/servicecidrs"
     assert wire.post(ranges, {"metadata": {"name": "more"}, "spec": {"cidrs": ["10.10.0.0/30"]}}).status == 201

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import FieldError, Path, invalid
 from apiserver.api.networks import parse_address
-from apiserver.api.status import internal_error, server_error
+from apiserver.api.status import StatusError, internal_error, server_error
 from apiserver.api.status import invalid as invalid_status
 from apiserver.registry.own import create_own, delete_own
 from apiserver.resources.services.familyrules import (
@@ -188,7 +188,9 @@ class ServiceNetwork:
             if ctx.dry_run:  # nothing is taken, so nothing is chosen
                 return found.network_address
             for candidate in found.candidates(self._choose):
-                if self._registry.lookup(*ADDRESSES, "", candidate) is None and await self._hold(obj, candidate, held):
+                if self._registry.lookup(*ADDRESSES, "", candidate) is None and await self._hold(
+                    obj, candidate, held, ""
+                ):
                     return candidate
         name = obj["metadata"].get("name", "")
         raise internal_error(f'failed to allocate a serviceIP for Service "{name}": {_FULL}')
@@ -201,15 +203,23 @@ class ServiceNetwork:
                 valid = f"The range of valid IPs is {ranges[0].cidr}"
                 return f"the provided IP ({address}) is not in the valid range. {valid}"
             return "the provided network does not match the current range"
-        if ctx.dry_run or await self._hold(obj, address, held):
+        if ctx.dry_run or await self._hold(obj, address, held, address):
             return ""
         return "provided IP is already allocated"
 
-    async def _hold(self, obj: Json, address: str, held: Held) -> bool:
+    async def _hold(self, obj: Json, address: str, held: Held, wanted: str) -> bool:
+        """Takes an address; False where another has it. `wanted`: what the service asked for, if anything."""
         metadata = obj["metadata"]
-        made = address_object(address, metadata["namespace"], metadata["name"])
-        if not await create_own(self._registry, self._user, *ADDRESSES, made):
-            return False
+        # Names are validated later: one that is missing is what the IPAddress lacks.
+        made = address_object(address, metadata["namespace"], metadata.get("name", ""))
+        try:
+            if not await create_own(self._registry, self._user, *ADDRESSES, made):
+                return False
+        except StatusError as error:
+            if error.code >= 500:
+                raise
+            text = f"failed to allocate IP {wanted}: {error.message}"
+            _refuse(obj, [invalid(_CLUSTER_IPS, obj["spec"]["clusterIPs"], text)])
         held.taken.append(address)
         return True
 

@@ -1,0 +1,73 @@
+"""Python's garbage collector in a server's process: small rounds, however much lives.
+
+Each script runs in a process of its own: collecting is the affair of a whole process.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from tests.support.wire import environment
+
+_ROUNDS = """
+looked_at = []
+def note(phase, info):
+    if phase == "start":
+        looked_at.append(sum(len(gc.get_objects(generation=each)) for each in range(info["generation"] + 1)))
+gc.callbacks.append(note)
+garbage.begin()
+looked_at.clear()
+kept = [[number] for number in range(400_000)]
+print(json.dumps({"most": max(looked_at), "rounds": len(looked_at)}))
+"""
+_CYCLES = """
+class Node: pass
+def cycle():
+    node = Node()
+    node.itself = node
+    return node, weakref.ref(node)
+garbage.begin()
+blocks = 5 * garbage.LEAST
+upkeep = garbage.Upkeep(lambda: blocks)
+told = {}
+for name, factor, at_rest in (("less", 1.9, True), ("at rest", 2, True), ("busy", 2.9, False), ("never at rest", 3, False)):
+    node, living = cycle()
+    gc.collect()  # it is set aside
+    del node
+    gc.collect()
+    assert living() is not None
+    before, blocks = blocks, blocks * factor
+    looked = upkeep.look(at_rest=at_rest)
+    told[name] = [looked, living() is None]
+    if not looked:
+        blocks = before
+print(json.dumps(told))
+"""
+
+
+def run(script: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"import gc, json, weakref\nfrom apiserver import garbage\n{script}"],
+        env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_no_round_looks_at_much_however_much_lives() -> None:
+    seen = run(_ROUNDS)
+    assert seen["most"] < 120_000
+    assert seen["rounds"] > 20
+
+
+def test_a_cycle_that_was_set_aside_goes_when_once_as_much_was_added() -> None:
+    """Or twice as much, where the process is never at rest."""
+    assert run(_CYCLES) == {
+        "less": [False, False],
+        "at rest": [True, True],
+        "busy": [False, False],
+        "never at rest": [True, True],
+    }
