@@ -6,14 +6,19 @@ Facts: pkg/controlplane/apiserver (aggregator.go), kube-aggregator/pkg/controlle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.status import StatusError
+from apiserver.http.documents.priorities import builtin, group_priority, version_priority
 from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.registry.body.options import WriteOptions
+from apiserver.registry.changes import set_on_change
 from apiserver.registry.own import create_own, delete_own
+from apiserver.registry.verbs.update import update_object
 
 if TYPE_CHECKING:
+    from apiserver.api.objects import Hub
     from apiserver.registry.resource import Resource, Version
     from apiserver.registry.store import Registry
 
@@ -23,32 +28,8 @@ Json = dict[str, Any]
 
 _SERVICES: Final = ("apiregistration.k8s.io", "apiservices")
 _MANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
-#: Where groups and their versions stand in lists, the highest first.
-_PRIORITIES: Final[dict[str, tuple[int, dict[str, int]]]] = {
-    "": (18000, {"v1": 1}),
-    "apps": (17800, {"v1": 15}),
-    "events.k8s.io": (17750, {"v1": 15}),
-    "authentication.k8s.io": (17700, {"v1": 15, "v1beta1": 9, "v1alpha1": 1}),
-    "authorization.k8s.io": (17600, {"v1": 15}),
-    "autoscaling": (17500, {"v1": 15, "v2": 30}),
-    "batch": (17400, {"v1": 15}),
-    "certificates.k8s.io": (17300, {"v1": 15, "v1beta1": 9, "v1alpha1": 1}),
-    "networking.k8s.io": (17200, {"v1": 15, "v1beta1": 9}),
-    "policy": (17100, {"v1": 15}),
-    "rbac.authorization.k8s.io": (17000, {"v1": 15}),
-    "storage.k8s.io": (16800, {"v1": 15, "v1beta1": 9, "v1alpha1": 1}),
-    "apiextensions.k8s.io": (16700, {"v1": 15}),
-    "admissionregistration.k8s.io": (16700, {"v1": 15, "v1beta1": 12, "v1alpha1": 9}),
-    "scheduling.k8s.io": (16600, {"v1": 15, "v1alpha2": 2}),
-    "coordination.k8s.io": (16500, {"v1": 15, "v1beta1": 13, "v1alpha2": 12}),
-    "node.k8s.io": (16300, {"v1": 15}),
-    "discovery.k8s.io": (16200, {"v1": 15}),
-    "resource.k8s.io": (16200, {"v1": 21, "v1beta2": 15, "v1beta1": 9, "v1alpha3": 1}),
-    "flowcontrol.apiserver.k8s.io": (16100, {"v1": 21}),
-    "internal.apiserver.k8s.io": (16000, {"v1alpha1": 9}),
-    "storagemigration.k8s.io": (15800, {"v1beta1": 9}),
-}
-_CUSTOM: Final = (1000, 100)
+#: The value of that label on those of custom groups, which are followed.
+_CUSTOM: Final = "true"
 
 Served = Sequence[tuple["Resource", "Version"]]
 
@@ -65,14 +46,19 @@ class LocalApis:
         self._changed.set()
 
     async def follow(self) -> None:
-        """Keeps them up to date, for ever."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self.ensure()
-            except StatusError:  # the database is away; the next change, or the next start, makes up for it
-                continue
+        """Keeps them up to date, for ever. Those of this server's own groups are made at its start alone."""
+        cache = self._registry.stores[_SERVICES].cache
+        wakes = asyncio.create_task(set_on_change(cache, self._changed))
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                try:
+                    await self.ensure(starting=False)
+                except StatusError:  # the database is away; the next change, or the next start, makes up for it
+                    continue
+        finally:
+            wakes.cancel()
 
     def kept(self) -> list[str]:
         """The keys of those that are there as long as the server is."""
@@ -83,33 +69,53 @@ class LocalApis:
             if _managed(item) == "onstart"
         ]
 
-    async def ensure(self) -> None:
-        """Makes those that are missing, and removes those of what is not served any more."""
+    async def ensure(self, *, starting: bool = True) -> None:
+        """Makes those that are missing, removes those of what is not served any more, and undoes changes of those of
+        custom groups.
+        """
         wanted = self._wanted()
-        there = {item["metadata"]["name"]: _managed(item) for item in self._registry.all_of(*_SERVICES)}
-        await asyncio.gather(
-            *(create_own(self._registry, ADMIN, *_SERVICES, obj) for name, obj in wanted.items() if name not in there),
-            *(
-                delete_own(self._registry, ADMIN, *_SERVICES, "", name)
-                for name, managed in there.items()
-                if managed and name not in wanted
-            ),
-        )
+        there = {item["metadata"]["name"]: item for item in self._registry.all_of(*_SERVICES)}
+        steps: list[Awaitable[Any]] = []
+        for name, obj in wanted.items():
+            item, custom = there.get(name), obj["metadata"]["labels"][_MANAGED] == _CUSTOM
+            if item is None:
+                if starting or custom:
+                    steps.append(create_own(self._registry, ADMIN, *_SERVICES, obj))
+            elif _managed(item) == _CUSTOM and item["spec"] != obj["spec"]:
+                steps.append(self._restore(name, obj["spec"]))
+        for name, item in there.items():
+            if _managed(item) and name not in wanted:
+                steps.append(delete_own(self._registry, ADMIN, *_SERVICES, "", name))
+        await asyncio.gather(*steps)
+
+    async def _restore(self, name: str, spec: Json) -> None:
+        store = self._registry.stores[_SERVICES]
+        ctx = store.context(user=ADMIN, version="v1", verb="update", name=name)
+        ctx.manager = "kube-apiserver"
+
+        def func(old: Hub | None) -> Hub:
+            assert old is not None, "an update has an object"
+            if _managed(old) == _CUSTOM:
+                old["spec"] = spec
+            return old
+
+        try:
+            await update_object(store, ctx, func, WriteOptions())
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
 
     def _wanted(self) -> dict[str, Json]:
         wanted = {}
         for resource, version in self._served():
             group, name = resource.group, f"{version.name}.{resource.group}"
-            known, versions = _PRIORITIES.get(group, (0, {}))
-            if not resource.custom and version.name not in versions:
+            if not resource.custom and not builtin(group, version.name):
                 continue
-            first, second = _CUSTOM if resource.custom else (known, versions[version.name])
-            spec: Json = {"version": version.name, "groupPriorityMinimum": first, "versionPriority": second}
-            labels = {_MANAGED: "true" if resource.custom else "onstart"}
-            wanted[name] = {
-                "metadata": {"name": name, "labels": labels},
-                "spec": spec | ({"group": group} if group else {}),
-            }
+            spec: Json = {"version": version.name} | ({"group": group} if group else {})
+            spec["groupPriorityMinimum"] = group_priority(group)
+            spec["versionPriority"] = version_priority(group, version.name)
+            labels = {_MANAGED: _CUSTOM if resource.custom else "onstart"}
+            wanted[name] = {"metadata": {"name": name, "labels": labels}, "spec": spec}
         return wanted
 
 

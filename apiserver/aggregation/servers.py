@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -26,9 +26,9 @@ from apiserver.api.times import timestamp
 from apiserver.clock import Timer, timers
 from apiserver.messages import User
 from apiserver.registry.body.options import WriteOptions
+from apiserver.registry.changes import set_on_change
 from apiserver.registry.store import Registry
 from apiserver.registry.verbs.update import update_object
-from apiserver.storage.types import Expired
 
 __all__ = ["RemoteServers", "Server"]
 
@@ -43,19 +43,21 @@ _AGAIN: Final = 30.0
 _LAST_LOOK: Final = 0.5
 _PASSED: Final = Verdict("True", "Passed", "all checks passed")
 _LOCAL: Final = Verdict("True", "Local", "Local APIServices are always available")
-_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server behind this one. `place` is None while none is known; `resources` is what it serves in the version, as
-    aggregated discovery lists it; `openapi` the address of its document of version 3, "" where it has none.
+    aggregated discovery lists it, None while it has never told; `fresh` is whether it told when it was last asked;
+    `openapi` the address of its document of version 3, "" where it has none.
     """
 
     remote: Remote
     place: tuple[str, int] | None = None
-    resources: list[Json] = field(default_factory=list)
+    resources: list[Json] | None = None
+    fresh: bool = False
     openapi: str = ""
 
     @property
@@ -96,23 +98,8 @@ class RemoteServers:
         await self._client.close()
 
     def _listen(self, group: str, plural: str) -> None:
-        self._tasks.append(asyncio.create_task(self._wake(group, plural)))
-
-    async def _wake(self, group: str, plural: str) -> None:
-        """Says that something changed, whenever that is so."""
         cache = self._registry.stores[group, plural].cache
-        since = cache.revision
-        while not cache.closed:
-            cursor = cache.cursor(since)
-            try:
-                while not cursor.closed:
-                    if await cursor.wait(None):
-                        cursor.next_batch(1000)
-                        since = cursor.revision
-                        self._dirty.set()
-            except Expired:
-                since = cache.revision
-                self._dirty.set()
+        self._tasks.append(asyncio.create_task(set_on_change(cache, self._dirty)))
 
     async def _follow(self) -> None:
         while True:
@@ -159,21 +146,39 @@ class RemoteServers:
 
     async def _ask(self, key: tuple[str, str], remote: Remote) -> None:
         found = self._addresses.find(remote.service)
-        server = Server(remote)
         if isinstance(found, Verdict):
-            verdict = found
+            self._learn(key, remote, place=None, fresh=False)
+            await self._judge(remote, found)
+            return
+        self._learn(key, remote, place=found)
+        # What a server says of itself counts whether or not it is available, and neither waits for the other.
+        await asyncio.gather(self._check(key, remote, found), self._discover(key, remote, found))
+
+    def _learn(self, key: tuple[str, str], remote: Remote, **news: Any) -> None:
+        before = self.known.get(key)
+        if before is not None and (now := replace(before, remote=remote, **news)) != before:
+            self.known[key] = now
+            self._changed()
+
+    async def _judge(self, remote: Remote, verdict: Verdict) -> None:
+        item = next((each for each in self._registry.all_of(*_SERVICES) if remote_of(each) == remote), None)
+        if item is not None:
+            await self._note(item, verdict)
+
+    async def _check(self, key: tuple[str, str], remote: Remote, place: tuple[str, int]) -> None:
+        verdict = await self._probe(remote, place)
+        if verdict is _PASSED and (openapi := await self._openapi(remote, place)) is not None:
+            self._learn(key, remote, openapi=openapi)
+        await self._judge(remote, verdict)
+
+    async def _discover(self, key: tuple[str, str], remote: Remote, place: tuple[str, int]) -> None:
+        try:
+            resources = await self._resources(remote, place)
+        except Exception as error:  # noqa: BLE001 - whatever it is: what the server said before stays, as stale
+            _LOG.debug("API service %s: %s", remote.name, error)
+            self._learn(key, remote, fresh=False)
         else:
-            server = replace(self.known.get(key) or server, remote=remote, place=found)
-            verdict = await self._probe(remote, found)
-            if verdict is _PASSED:
-                server = await self._served(server, found)
-        if key in self.known:
-            if server != self.known[key]:
-                self.known[key] = server
-                self._changed()
-            item = next((each for each in self._registry.all_of(*_SERVICES) if remote_of(each) == remote), None)
-            if item is not None:
-                await self._note(item, verdict)
+            self._learn(key, remote, fresh=True, resources=resources)
 
     async def _probe(self, remote: Remote, place: tuple[str, int]) -> Verdict:
         url = f"https://{place[0]}:{place[1]}{remote.path}"
@@ -188,27 +193,32 @@ class RemoteServers:
         text = f"failing or missing response from {url}: bad status from {url}: {status}"
         return Verdict("False", "FailedDiscoveryCheck", text)
 
-    async def _served(self, server: Server, place: tuple[str, int]) -> Server:
-        """The server with what it says that it serves."""
-        remote = server.remote
+    async def _openapi(self, remote: Remote, place: tuple[str, int]) -> str | None:
+        """Where its document of OpenAPI 3 is; None where that cannot be told now."""
         try:
-            resources = await self._resources(remote, place)
             status, body, _ = await self._client.get(remote, place, "/openapi/v3", "application/json")
             paths = orjson.loads(body).get("paths") or {} if status == 200 else {}
-            openapi = (paths.get(remote.path.strip("/")) or {}).get("serverRelativeURL", "")
+            return (paths.get(remote.path.strip("/")) or {}).get("serverRelativeURL", "") or ""
         except Exception as error:  # noqa: BLE001 - it was there a moment ago; what it said then stays
             _LOG.debug("API service %s: %s", remote.name, error)
-            return server
-        return replace(server, resources=resources, openapi=openapi)
+            return None
 
     async def _resources(self, remote: Remote, place: tuple[str, int]) -> list[Json]:
+        """What it serves, of the aggregated document or else of that of the version alone. Raises ValueError where it
+        does not tell, and as the client does.
+        """
         status, body, content_type = await self._client.get(remote, place, "/apis", _AGGREGATED)
+        if status == 503:
+            raise ValueError("/apis: 503")
         if status == 200 and "APIGroupDiscoveryList" in content_type:
             for group in orjson.loads(body).get("items") or ():
                 for version in group.get("versions") or () if group["metadata"].get("name") == remote.group else ():
                     if version.get("version") == remote.version:
-                        return version.get("resources") or []
-        _, body, _ = await self._client.get(remote, place, remote.path, "application/json")
+                        return [_with_kinds(each) for each in version.get("resources") or ()]
+            raise ValueError(f"/apis does not list {remote.group}/{remote.version}")
+        status, body, _ = await self._client.get(remote, place, remote.path, "application/json")
+        if status != 200:
+            raise ValueError(f"{remote.path}: {status}")
         return aggregated_of(orjson.loads(body))
 
     async def _note(self, item: Any, verdict: Verdict) -> None:
@@ -239,6 +249,14 @@ class RemoteServers:
         except StatusError as error:
             if error.code not in (404, 409):
                 raise
+
+
+def _with_kinds(resource: Json) -> Json:
+    """A resource whose kinds are there, if empty: some clients cannot do without."""
+    made = resource | {"responseKind": resource.get("responseKind") or {}}
+    if subresources := resource.get("subresources"):
+        made["subresources"] = [each | {"responseKind": each.get("responseKind") or {}} for each in subresources]
+    return made
 
 
 def aggregated_of(listed: Json) -> list[Json]:

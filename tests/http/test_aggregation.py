@@ -6,7 +6,7 @@ import asyncio
 import http.server
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tests.http.widgets import AGGREGATED
 
 Json = dict[str, Any]
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PODS = "/apis/metrics.example.com/v1/namespaces/default/pods"
 LISTED: Json = {
     "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "metrics.example.com/v1",
@@ -29,6 +30,19 @@ LISTED: Json = {
     ],
 }  # fmt: skip
 
+#: A custom resource in the group that the remote server has.
+PODS_OF_OURS: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "pods.metrics.example.com"},
+    "spec": {
+        "group": "metrics.example.com", "scope": "Namespaced", "names": {"plural": "pods", "kind": "PodMetrics"},
+        "versions": [
+            {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": {"type": "object"}}}
+            for name in ("v1", "v2")
+        ],
+    },
+}  # fmt: skip
+
 
 class Remote:
     """An API server with a group of its own, which remembers who asked."""
@@ -36,6 +50,11 @@ class Remote:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, dict[str, list[str]], bytes]] = []
         self.closing = threading.Event()
+        self.documents: dict[str, Json] = {
+            "/apis/metrics.example.com/v1": LISTED,
+            "/openapi/v3": {"paths": {"apis/metrics.example.com/v1": {"serverRelativeURL": "/o?hash=1"}}},
+            f"{PODS}/a": {"kind": "PodMetrics", "metadata": {"name": "a"}},
+        }
         certificate, context = _certificate(("metrics.kube-system.svc",))
         self.authority = certificate.decode()
         remote = self
@@ -49,14 +68,12 @@ class Remote:
                 remote.asked.append((self.command, self.path, headers, self.rfile.read(length)))
                 if self.path == f"{PODS}/slow":
                     remote.closing.wait()
-                body: Json | None = {
-                    "/apis/metrics.example.com/v1": LISTED,
-                    "/openapi/v3": {"paths": {"apis/metrics.example.com/v1": {"serverRelativeURL": "/o?hash=1"}}},
-                    f"{PODS}/a": {"kind": "PodMetrics", "metadata": {"name": "a"}},
-                }.get(self.path.partition("?")[0])
+                body = remote.documents.get(self.path.partition("?")[0])
                 text = json.dumps(body or {"kind": "Status", "code": 404}).encode()
                 self.send_response(200 if body else 404)
-                self.send_header("content-type", "application/json")
+                aggregated = "APIGroupDiscoveryList" in self.headers.get("accept", "")
+                form = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" if aggregated else ""
+                self.send_header("content-type", f"application/json{form}")
                 self.send_header("content-length", str(len(text)))
                 self.send_header("warning", '299 - "from afar"')
                 self.end_headers()
@@ -113,6 +130,21 @@ async def told(client: httpx.AsyncClient, reason: str) -> Json:
         await asyncio.sleep(0)
 
 
+async def listed(client: httpx.AsyncClient) -> dict[str, list[Json]]:
+    """The versions of each group in aggregated discovery, in its order."""
+    items = (await client.get("/apis", headers=AGGREGATED)).json()["items"]
+    return {item["metadata"]["name"]: item["versions"] for item in items}
+
+
+async def fresh(client: httpx.AsyncClient) -> Json:
+    """What the remote server says of its version, as soon as it said so."""
+    while True:
+        for version in (await listed(client)).get("metrics.example.com", ()):
+            if version["freshness"] == "Current" and version["version"] == "v1":
+                return version
+        await asyncio.sleep(0)
+
+
 def test_a_group_whose_server_is_not_there_answers_503_and_says_why() -> None:
     async def scenario() -> None:
         async with running("memory") as (_, client):
@@ -125,10 +157,8 @@ def test_a_group_whose_server_is_not_there_answers_503_and_says_why() -> None:
             service: Json = {"metadata": {"name": "metrics"}, "spec": {"ports": [{"port": 80}]}}
             await created(client, "/api/v1/namespaces/kube-system/services", service)
             assert "port 443" in (await told(client, "ServicePortError"))["message"]
-            (group,) = (
-                g for g in (await client.get("/apis", headers=AGGREGATED)).json()["items"] if "metrics" in str(g)
-            )
-            assert group["versions"] == [{"version": "v1", "resources": [], "freshness": "Stale"}]
+            (version,) = (await listed(client))["metrics.example.com"]
+            assert version == {"version": "v1", "freshness": "Stale"}
             await client.delete(f"{SERVICES}/v1.metrics.example.com")
             while (await client.get(PODS)).status_code != 404:  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0)
@@ -171,16 +201,74 @@ def test_requests_for_a_group_of_another_server_go_there_as_whoever_sent_them(re
             ((_, _, body),) = remote.asked_for("POST", PODS)
             assert json.loads(body) == {"a": 1}
             assert (await client.get("/apis/metrics.example.com/v1")).json() == LISTED
-            listed = (await client.get("/apis/metrics.example.com")).json()
-            assert listed["preferredVersion"]["groupVersion"] == "metrics.example.com/v1"
-            (group,) = (
-                g for g in (await client.get("/apis", headers=AGGREGATED)).json()["items"] if "metrics" in str(g)
-            )
-            (pods,) = group["versions"][0]["resources"]
+            found = (await client.get("/apis/metrics.example.com")).json()
+            assert found["preferredVersion"]["groupVersion"] == "metrics.example.com/v1"
+            (pods,) = (await fresh(client))["resources"]
             assert (pods["resource"], pods["scope"], len(pods["subresources"])) == ("pods", "Namespaced", 1)
             paths = (await client.get("/openapi/v3")).json()["paths"]
             assert paths["apis/metrics.example.com/v1"]["serverRelativeURL"] == "/o?hash=1"
             assert (await client.get("/api/v1/namespaces/default")).status_code == 200
+
+    run(scenario())
+
+
+def test_what_a_server_says_of_itself_counts_before_it_is_available(remote: Remote) -> None:
+    where = f"--service-address=kube-system/metrics:443={remote.address}"
+    document = {"items": [{"metadata": {"name": "metrics.example.com"}, "versions": [{"version": "v1", "resources": [
+        {"resource": "pods", "verbs": ["get"], "subresources": [{"subresource": "peak", "verbs": ["get"]}]},
+    ]}]}]}  # fmt: skip
+    remote.documents = {"/apis": document}
+
+    async def scenario() -> None:
+        async with running("memory", None, where) as (_, client):
+            await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
+            assert "404" in (await told(client, "FailedDiscoveryCheck"))["message"]
+            (pods,) = (await fresh(client))["resources"]
+            assert pods["responseKind"] == pods["subresources"][0]["responseKind"] == {}
+            assert (await client.get(PODS)).status_code == 503
+
+    run(scenario())
+
+
+def test_groups_stand_by_the_priority_of_their_services_and_a_service_hides_a_custom_version() -> None:
+    name = f"{SERVICES}/v1.metrics.example.com"
+
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+
+            async def until(
+                look: Callable[[httpx.AsyncClient], Awaitable[Json]], holds: Callable[[Json], bool]
+            ) -> Json:
+                while not holds(found := await look(client)):  # noqa: ASYNC110 - the server tells nobody
+                    await asyncio.sleep(0)
+                return found
+
+            async def service(_: httpx.AsyncClient) -> Json:
+                return dict((await client.get(name)).json())
+
+            await created(client, DEFINITIONS, PODS_OF_OURS)
+            assert list(await until(listed, lambda found: "metrics.example.com" in found))[-1] == "metrics.example.com"
+            kept = "kube-aggregator.kubernetes.io/automanaged"
+            own = (await until(service, lambda found: "spec" in found))["spec"]
+            # Whoever changes a service that is kept up to date sees it as it was again.
+            patch = {"spec": {"versionPriority": 9}}
+            media = {"content-type": "application/merge-patch+json"}
+            assert (await client.patch(name, json=patch, headers=media)).json()["spec"]["versionPriority"] == 9
+            await until(service, lambda found: found["spec"] == own)
+            taken = api_service(insecureSkipTLSVerify=True, groupPriorityMinimum=19000)
+            patch = {"metadata": {"labels": {kept: None}}, "spec": taken["spec"]}
+            assert (await client.patch(name, json=patch, headers=media)).status_code == 200
+            groups = await until(listed, lambda found: found["metrics.example.com"][1]["freshness"] == "Stale")
+            assert list(groups)[:3] == ["apiregistration.k8s.io", "metrics.example.com", "apps"]
+            assert [each["version"] for each in groups["metrics.example.com"]] == ["v2", "v1"]
+            legacy = (await client.get("/apis")).json()["groups"]
+            assert [group["name"] for group in legacy] == list(groups)
+            # Once it is gone the custom resource is served again, and has its own.
+            assert (await client.delete(name)).status_code == 200
+            await until(service, lambda found: found.get("spec") == own)
+            assert (await client.delete(f"{SERVICES}/v1.batch")).status_code == 200
+            assert {each["freshness"] for each in (await listed(client))["metrics.example.com"]} == {"Current"}
+            assert (await client.get(f"{SERVICES}/v1.batch")).status_code == 404
 
     run(scenario())
 

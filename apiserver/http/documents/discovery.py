@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.versionorder import version_order
+from apiserver.http.documents.priorities import FIRST, group_priority, version_priority
 from apiserver.registry.body.convert import api_version
 from apiserver.registry.resource import Release, Resource, Subresource, Version
 
@@ -14,31 +15,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-#: Upstream's order of groups: by priority of its API services.
-_ORDER: Final = (
-    "",
-    "apiregistration.k8s.io",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "scheduling.k8s.io",
-    "coordination.k8s.io",
-    "node.k8s.io",
-    "discovery.k8s.io",
-    "resource.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-)
-_CUSTOM_PRIORITY: Final = 1000
 #: What follows the media type of aggregated discovery.
 AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -73,24 +49,26 @@ class Discovery:
     @property
     def groups(self) -> list[str]:
         """Names of all groups but the core one, in order."""
-        known = sorted({group for group in (*self._by_version, *self._remote) if group})
-        return sorted(known, key=self._place)
+        return sorted({group for group in (*self._by_version, *self._remote) if group}, key=self._place)
 
-    def _place(self, group: str) -> tuple[int, int]:
-        """Where a group stands: built-in ones first, others by their priority, which that of custom resources is."""
-        if group in _ORDER:
-            return _ORDER.index(group), 0
-        if group in self._by_version:
-            return len(_ORDER), -_CUSTOM_PRIORITY
-        return len(_ORDER), -max(server.remote.group_priority for server in self._remote[group].values())
+    def _place(self, group: str) -> tuple[bool, int, str]:
+        """Where a group stands: the group of API services first, the others by the highest priority that an API
+        service gives them.
+        """
+        found = [group_priority(group)] if group in self._by_version else []
+        found += [server.remote.group_priority for server in self._remote.get(group, {}).values()]
+        return group != FIRST, -max(found), group
 
     def versions(self, group: str) -> list[str]:
         """A group's served versions, the preferred one first; none of a group that is not served."""
-        known, remote = self._by_version.get(group, {}), self._remote.get(group)
-        if not remote:
-            return sorted(known, key=version_order)
-        priority = {version: server.remote.version_priority for version, server in remote.items()}
-        return sorted({*known, *remote}, key=lambda version: (-priority.get(version, 0), version_order(version)))
+        known, remote = self._by_version.get(group, {}), self._remote.get(group, {})
+
+        def place(version: str) -> tuple[int, Any]:
+            server = remote.get(version)
+            found = version_priority(group, version) if server is None else server.remote.version_priority
+            return -found, version_order(version)
+
+        return sorted({*known, *remote}, key=place)
 
     def custom(self, group: str) -> bool:
         """Whether all of a group are custom resources."""
@@ -130,12 +108,9 @@ class Discovery:
         for resource, _ in self._by_version[group][version]:
             entries.append(_entry(resource, self._release))
             entries += [_sub_entry(resource, sub) for sub in _ordered(resource)]
-        return {
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": api_version(group, version),
-            "resources": entries,
-        }
+        # The list of the core group is as old as that group, and says no version of its own.
+        head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
+        return {**head, "groupVersion": api_version(group, version), "resources": entries}
 
     def aggregated(self, *, core: bool) -> Json:
         """/api or /apis as an APIGroupDiscoveryList"""
@@ -147,12 +122,12 @@ class Discovery:
 
     def _version(self, group: str, version: str) -> Json:
         """A version of a group as aggregated discovery has it."""
-        if (own := self._by_version.get(group, {}).get(version)) is not None:
-            resources = [_aggregated(resource, form) for resource, form in own]
+        server = self._remote.get(group, {}).get(version)
+        if server is None:
+            resources = [_aggregated(resource, form) for resource, form in self._by_version[group][version]]
             return {"version": version, "resources": resources, "freshness": "Current"}
-        server = self._remote[group][version]
-        freshness = "Current" if server.available else "Stale"
-        return {"version": version, "resources": server.resources, "freshness": freshness}
+        told = {} if server.resources is None else {"resources": server.resources}
+        return {"version": version, **told, "freshness": "Current" if server.fresh else "Stale"}
 
     def paths(self) -> list[str]:
         """What `/` lists of the API."""
