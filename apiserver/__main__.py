@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apiserver import garbage, kubeconfig, logs
+from apiserver.certificates import SIGNER, own_certificate, own_signer, trusting_signer
 from apiserver.flags import SettingsError
 from apiserver.guard import IntruderError, check_origins
 from apiserver.http.handlers.accountkeys import KeyFileError
@@ -150,6 +151,8 @@ class Process:
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, self._signalled)
         files = self._certificate()
+        if files and SIGNER in self._components:
+            self._settings = trusting_signer(self._settings)
         request_log = self._log("--request-log", self._settings.request_log)
         audit_log = self._log("--audit-log-path", self._settings.audit_log)
         server = await Server.open(self._settings)
@@ -248,8 +251,6 @@ class Process:
             return settings.tls_cert_file, settings.tls_key_file
         if not settings.tls_own:
             return None
-        from apiserver.certificates import own_certificate
-
         return own_certificate(settings.data_dir, settings.bind_address)
 
     def _web(self, server: Server, files: tuple[Path, Path] | None) -> Web:
@@ -277,6 +278,7 @@ class Process:
         from apiserver.http.handlers.authenticator import ADMIN
         from apiserver.http.kubelets import KUBELETS
         from apiserver.inprocess import InProcess
+        from controllers.certificates.settings import SigningOptions
         from controllers.manager import Manager
         from controllers.node.dra.checkpoint import CheckpointError
         from controllers.options import Options, PluginDirs, Processes
@@ -290,6 +292,7 @@ class Process:
             # With a seed not even the machine makes a difference.
             host=socket.gethostname() if settings.seed is None else "kubedra",
             seed=settings.seed,
+            signing=SigningOptions(own=own_signer(settings)),
             root_ca=files[0].read_text() if files else "",
             nodes=settings.nodes,
             devices=settings.devices,

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from apiserver.api.durations import parse_duration
+from controllers.certificates.settings import add_flags as add_signing
+from controllers.certificates.settings import read_signing
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.names import ALIASES, CONCURRENT
 from controllers.options import AutoscalerOptions, NodeLifecycleOptions, Options
@@ -125,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_node_lifecycle(parser.add_argument_group("node lifecycle, as kube-controller-manager's"))
     _add_autoscaler(parser.add_argument_group("autoscaling, as kube-controller-manager's"))
+    add_signing(parser.add_argument_group("certificates, as kube-controller-manager's"))
     concurrent = parser.add_argument_group("how many objects a controller works on at the same time")
     for flag, default in CONCURRENT.values():
         concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
@@ -282,6 +285,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             terminated_pod_gc_threshold=given.terminated_pod_gc_threshold,
             concurrency=_concurrency(given),
             storage_class=given.storage_class,
+            signing=read_signing(given),
         )
         if given.config is not None:
             options = replace(options, scheduler=_scheduler(given.config, names, options))

@@ -11,6 +11,10 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "namespace": "namespace-controller",
         "garbagecollector": "garbage-collector-controller",
         "serviceaccount": "serviceaccount-controller",
+        "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
+        "csrapproving": "certificatesigningrequest-approving-controller",
+        "csrsigning": "certificatesigningrequest-signing-controller",
+        "csrcleaner": "certificatesigningrequest-cleaner-controller",
         "clusterrole-aggregation": "clusterrole-aggregation-controller",
         "nodelifecycle": "node-lifecycle-controller",
         "cronjob": "cronjob-controller",
@@ -60,11 +64,7 @@ UNBUILT = frozenset(
     f"{name}-controller"
     for name in (
         "bootstrap-signer",
-        "certificatesigningrequest-approving",
-        "certificatesigningrequest-cleaner",
-        "certificatesigningrequest-signing",
         "cloud-node-lifecycle",
-        "kube-apiserver-serving-clustertrustbundle-publisher",
         "legacy-serviceaccount-token-cleaner",
         "node-ipam",
         "node-route",

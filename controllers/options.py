@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apiserver.api.features import Features
+from controllers.certificates.settings import SigningOptions
 from controllers.names import CONCURRENT
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Options:
     root_ca: str = ""
     """The authority of the API server's certificate, in PEM; "" where it has none."""
 
+    signing: SigningOptions = field(default_factory=SigningOptions)
     host: str = "kubedra"
     seed: int | None = None
     emulated_version: tuple[int, int] = (1, 36)

@@ -36,6 +36,10 @@ def _has_selector(service: Json) -> bool:
     return bool(service.get("spec", {}).get("selector"))
 
 
+def _of_kubernetes(request: Json) -> bool:
+    return str(request.get("spec", {}).get("signerName", "")).startswith("kubernetes.io/")
+
+
 def _pods(component: str) -> tuple[Part, ...]:
     return (Part(component, "no pods are made of its template"),)
 
@@ -62,6 +66,9 @@ PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
     ("batch", "cronjobs"): (Part("cronjob-controller", "no Jobs are made of its template"),),
     ("policy", "poddisruptionbudgets"): (
         Part("disruption-controller", "its status is not kept, and evictions follow what is written there"),
+    ),
+    ("certificates.k8s.io", "certificatesigningrequests"): (
+        Part("certificatesigningrequest-signing-controller", "it is not signed", _of_kubernetes),
     ),
     ("storage.k8s.io", "volumeattachments"): (
         Part("persistentvolume-attach-detach-controller", "nothing is attached"),

@@ -32,6 +32,7 @@ _OURS = (
     "revision",
     "run",
     "server.",
+    "signing-ca.",
     "tls.",
     "tokens.csv",
 )

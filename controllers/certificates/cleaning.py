@@ -1,0 +1,85 @@
+"""Old CertificateSigningRequests are deleted: signed, denied and failed ones an hour after that, those that wait for a
+decision or for a signature after a day, and those whose certificate is not valid any more.
+
+Facts: upstream's pkg/controller/certificates/cleaner, which looks at them once an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from apiserver.clock import now
+from controllers.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import SIGNING_REQUESTS, Json
+from controllers.runtime.times import parse_time
+from controllers.runtime.workqueue import Resync
+
+NAME: Final = "certificatesigningrequest-cleaner-controller"
+_DECIDED: Final = timedelta(hours=1)
+_PENDING: Final = timedelta(hours=24)
+
+
+def build(client: Client, informers: Informers, options: Options) -> Cleaning:
+    """The component, for the manager."""
+    return Cleaning(client, informers)
+
+
+class Cleaning(ControllerComponent):
+    """The component. Keys are names of requests."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers) -> None:
+        self._client = client.named("certificate-controller")
+        self._requests = informers.of(SIGNING_REQUESTS)
+        self._controller = Controller(NAME, self.reconcile, queue="certificate_cleaner")
+        self._controller.follow(self._requests)
+
+    async def reconcile(self, name: str) -> timedelta | None:
+        request = self._requests.get(name)
+        if request is None or "deletionTimestamp" in request["metadata"]:
+            return None
+        end = min(_ends(request), default=None)
+        if end is None:
+            return None
+        left = end - now()
+        if left > timedelta():
+            return Resync(seconds=left.total_seconds())
+        try:
+            await self._client.delete(SIGNING_REQUESTS, name, uid=request["metadata"]["uid"])
+        except Exception as error:
+            if not is_reason(error, "NotFound", "Conflict"):
+                raise
+        return None
+
+
+def _ends(request: Json) -> Iterator[datetime]:
+    """When a request may go, for each reason."""
+    status = request.get("status") or {}
+    certificate, conditions = status.get("certificate", ""), status.get("conditions") or ()
+    if not conditions:
+        yield parse_time(request["metadata"]["creationTimestamp"]) + _PENDING
+    for each in conditions:
+        approved = each["type"] == "Approved"
+        if approved and certificate:
+            yield from _expiry(certificate)
+        if (approved or each["type"] in ("Denied", "Failed")) and each.get("lastUpdateTime"):
+            rest = _PENDING if approved and not certificate else _DECIDED
+            yield parse_time(each["lastUpdateTime"]) + rest
+
+
+def _expiry(encoded: str) -> Iterator[datetime]:
+    """When the first certificate is not valid any more; nothing where that cannot be read."""
+    from base64 import b64decode
+
+    from cryptography import x509
+
+    try:
+        yield x509.load_pem_x509_certificate(b64decode(encoded)).not_valid_after_utc
+    except ValueError:
+        return

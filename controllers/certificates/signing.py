@@ -1,0 +1,80 @@
+"""Approved requests get their certificates from the four signers of kubernetes.io. Facts: upstream's
+pkg/controller/certificates/signer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from apiserver.clock import now
+from controllers.certificates.authority import AuthorityError
+from controllers.certificates.purposes import SIGNERS
+from controllers.certificates.requests import condition, parse, with_condition
+from controllers.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import SIGNING_REQUESTS, Json
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+NAME: Final = "certificatesigningrequest-signing-controller"
+_SHORTEST: Final = timedelta(minutes=10)
+
+
+def build(client: Client, informers: Informers, options: Options) -> Signing:
+    """The component, for the manager."""
+    return Signing(client, informers, options)
+
+
+class Signing(ControllerComponent):
+    """The component. Keys are names of requests. Without authorities it does nothing."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        self._client, self._options = client.named("certificate-controller"), options.signing
+        self._controller = Controller(NAME, self.reconcile, queue="certificate")
+        self._signers = frozenset(signer for signer in SIGNERS if self._options.signs(signer))
+        if self._signers:
+            self._requests = informers.of(SIGNING_REQUESTS)
+            self._controller.follow(self._requests)
+
+    async def reconcile(self, name: str) -> None:
+        request = self._requests.get(name)
+        if request is None or request["spec"]["signerName"] not in self._signers:
+            return
+        if (request.get("status") or {}).get("certificate") or condition(request, "Failed"):
+            return
+        if not condition(request, "Approved") or condition(request, "Denied"):
+            return
+        asked, spec = parse(request), request["spec"]
+        problem = SIGNERS[spec["signerName"]](asked, spec.get("usages") or ())
+        if problem:
+            answered = with_condition(request, "Failed", "SignerValidationFailure", problem)
+        else:
+            pem = await asyncio.to_thread(self._sign, spec, asked)
+            answered = {**request, "status": {**request["status"], "certificate": b64encode(pem).decode()}}
+        try:
+            await self._client.update_status(SIGNING_REQUESTS, answered)
+        except Exception as error:
+            if not is_reason(error, "NotFound"):
+                raise
+
+    def _sign(self, spec: Json, asked: x509.CertificateSigningRequest) -> bytes:
+        """Raises NotYetError: files can be mended."""
+        try:
+            pair = self._options.pair(spec["signerName"])
+            assert pair is not None, "only signers that have one are asked"
+            return pair.read().sign(asked, spec.get("usages") or (), self._lifetime(spec), now())
+        except (AuthorityError, OSError) as error:
+            raise NotYetError(f"error auto signing csr: {error}") from None
+
+    def _lifetime(self, spec: Json) -> timedelta:
+        seconds = spec.get("expirationSeconds")
+        longest = self._options.duration
+        return longest if seconds is None else min(longest, max(timedelta(seconds=seconds), _SHORTEST))
