@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from apiserver.api.fielderrors import go_quote
+from apiserver.api.names import path_segment
 from apiserver.api.quantity import Quantity
+from apiserver.api.status import server_error
 from apiserver.registry.admission import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
 
@@ -60,10 +62,15 @@ class RuntimeClass(Plugin):
 
 
 def _class(attributes: Attributes) -> Json | None:
-    """The class that a pod names. Raises 403 where it is not there."""
+    """The class that a pod names. Raises 403 where it is not there, 500 where nothing can be called so."""
     name = None if attributes.subresource or attributes.obj is None else attributes.obj["spec"].get("runtimeClassName")
     if name is None:
         return None
+    # The real plugin asks for the class over HTTP, and its client refuses what is no part of a path.
+    if not name:
+        raise server_error("resource name may not be empty")
+    if wrong := path_segment(name):
+        raise server_error(f"invalid resource name {go_quote(name)}: [{', '.join(wrong)}]")
     found = attributes.ctx.lookup("node.k8s.io", "runtimeclasses", "", name)
     if found is None:
         raise forbidden(attributes, f"pod rejected: RuntimeClass {go_quote(name)} not found")

@@ -165,7 +165,10 @@ def _in_order(kind: Struct) -> list[tuple[str, Field]]:
 
 def _struct(kind: Struct) -> Writer:
     if kind.name.startswith(_TAGGED):
-        return lambda value: value or {}
+        maps = {name for name, field in kind.fields.items() if isinstance(field.type, MapOf)}
+        return lambda value: {
+            name: dict(sorted(part.items())) if name in maps else part for name, part in (value or {}).items()
+        }
     known: Writer | None = kind.cache.get(_CACHE)
     if known is None:
         fields: list[tuple[str, str, Writer]] = []

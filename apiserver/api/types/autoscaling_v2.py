@@ -80,7 +80,7 @@ HPAScalingRules = Struct("io.k8s.api.autoscaling.v2.HPAScalingRules", lambda: (
             "the controller's setting down, when not set."),
     field("selectPolicy", 1, ScalingPolicySelect, pointer=True,
         doc="Max (the policy that allows most, the default), Min, or Disabled for no change in this direction."),
-    field("policies", 2, ListOf(HPAScalingPolicy), doc="Bounds, at least one."),
+    field("policies", 2, ListOf(HPAScalingPolicy), keep_empty=True, doc="Bounds, at least one."),
     field("tolerance", 4, QUANTITY, pointer=True, gate=gated("HPAConfigurableTolerance"),
         doc="How far a metric may be off before the size changes, such as 0.05; the cluster's setting when not set."),
 ), doc="HPAScalingRules says how fast the size may change in one direction.")

@@ -41,7 +41,7 @@ StorageClass = Struct("io.k8s.api.storage.v1.StorageClass", lambda: (
     field("provisioner", 2, STRING, omit=False, required=True,
         limits=Limits(required=True, format="caseless-label-key", immutable=FIXED),
         doc="Name of the CSI driver or other provisioner that makes the volumes; fixed."),
-    field("parameters", 3, MapOf(STRING), limits=Limits(immutable=FIXED),
+    field("parameters", 3, MapOf(STRING), limits=Limits(immutable=FIXED), keep_empty=True,
         doc="Parameters for the provisioner, as its documentation lists them; at most 512, and fixed."),
     field("reclaimPolicy", 4, PersistentVolumeReclaimPolicy, pointer=True, fills="Delete",
         limits=Limits(immutable=FIXED, values=("Delete", "Retain"), empty=False),

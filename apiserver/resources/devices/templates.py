@@ -32,8 +32,10 @@ _GO_NAMES: Final = {"uid": "uID"}
 def _template_metadata(metadata: Json) -> list[FieldError]:
     """Labels and annotations for the claims; anything else would be theirs to have."""
     errors = validate_labels_and_annotations(metadata, _METADATA)
-    for field in ObjectMeta.fields:
-        if field not in _ALLOWED and metadata.get(field) not in (None, "", 0, [], {}):
+    for field, item in ObjectMeta.fields.items():
+        value = metadata.get(field)
+        # A pointer's zero is given all the same.
+        if field not in _ALLOWED and (value or (value == 0 and item.pointer)):
             errors.append(forbidden(_METADATA / _GO_NAMES.get(field, field), "cannot be set"))
     return errors
 

@@ -281,15 +281,15 @@ def _claims(path: Path, claims: list[Json], known: set[str]) -> list[FieldError]
 
 
 def _resize_policy(at: At) -> list[FieldError]:
-    """What a change of a resource does, once for each. (Everything is said of the list, as upstream has it.)"""
+    """What a change of a resource does, once for each. All but a repetition is said of the list, as upstream does."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     path = at.path / "resizePolicy"
     resources, ways = (known_values(ContainerResizePolicy, name) for name in ("resourceName", "restartPolicy"))
-    for policy in at.value.get("resizePolicy") or ():
+    for index, policy in enumerate(at.value.get("resizePolicy") or ()):
         name, how = policy.get("resourceName", ""), policy.get("restartPolicy", "")
         if name in seen:
-            errors.append(duplicate(path, Named(name)))
+            errors.append(duplicate(path[index], Named(name)))
         seen.add(name)
         if name not in resources:
             errors.append(not_supported(path, Named(name), resources) if name else required(path))

@@ -43,11 +43,14 @@ _IMAGE: Final = re.compile(
     re.ASCII,
 )
 
+#: What is the identifier of an image is not taken for its name.
+_IDENTIFIER: Final = re.compile(r"[0-9a-f]{64}")
+
 
 def pull_policy(image: str) -> str:
     """Always for :latest, given or implied; a name that cannot be parsed implies nothing."""
     match = _IMAGE.fullmatch(image)
-    if match is None:
+    if match is None or _IDENTIFIER.fullmatch(image):
         return "IfNotPresent"
     tag = match["tag"] or ("" if match["digest"] else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"

@@ -12,6 +12,7 @@ from apiserver.api.fielderrors import (
     Path,
     duplicate,
     forbidden,
+    internal,
     invalid,
     not_supported,
     required,
@@ -67,7 +68,8 @@ def validate_pod_status_update(ctx: Context, obj: Json, old: Json) -> list[Field
     if status.get("extendedResourceClaimStatus") is not None:
         errors += _extended(status["extendedResourceClaimStatus"], spec)
     errors += _node_allocatable(status, spec)
-    errors += _addresses(_STATUS / "podIPs", status.get("podIPs") or []) + _host_addresses(status)
+    errors += _addresses(_STATUS / "podIPs", status.get("podIPs") or [], before.get("podIPs") or [])
+    errors += _host_addresses(status, before)
     return errors + _users(status, spec) + _health(status, spec)
 
 
@@ -185,25 +187,33 @@ def _node_allocatable(status: Json, spec: Json) -> list[FieldError]:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def _addresses(path: Path, addresses: list[Json]) -> list[FieldError]:
+def _addresses(path: Path, addresses: list[Json], before: list[Json]) -> list[FieldError]:
+    """At most one address of each family. An address that stood there before is not looked at again."""
     errors: list[FieldError] = []
-    for index, address in enumerate(addresses):
-        errors += legacy_ip(path[index], address.get("ip", ""))
-    if len(addresses) > 1 and (
-        len(addresses) > 2 or {ip_family(address.get("ip", "")) for address in addresses} != {4, 6}
-    ):
+    kept = {address.get("ip", "") for address in before}
+    given = [address.get("ip", "") for address in addresses]
+    for index, address in enumerate(given):
+        if address not in kept:
+            errors += legacy_ip(path[index], address)
+    if len(given) < 2:
+        return errors
+    families = [ip_family(address) for address in given]
+    if 0 in families:
+        wrong = families.index(0)
+        errors.append(internal(path, f"failed to check for dual stack with error:invalid IP[{wrong}]: {given[wrong]}"))
+    if len(given) > 2 or set(families) != {4, 6}:
         shown = [{"IP": address.get("ip", "")} for address in addresses]
         errors.append(invalid(path, shown, "may specify no more than one IP for each IP family"))
     return errors
 
 
-def _host_addresses(status: Json) -> list[FieldError]:
+def _host_addresses(status: Json, before: Json) -> list[FieldError]:
     addresses = status.get("hostIPs") or []
     path = _STATUS / "hostIPs"
     errors: list[FieldError] = []
     if addresses and status.get("hostIP", "") != addresses[0].get("ip", ""):
         errors.append(invalid(path[0] / "ip", addresses[0].get("ip", ""), "must be equal to `hostIP`"))
-    return errors + _addresses(path, addresses)
+    return errors + _addresses(path, addresses, before.get("hostIPs") or [])
 
 
 def _users(status: Json, spec: Json) -> list[FieldError]:

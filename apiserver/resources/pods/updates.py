@@ -103,14 +103,16 @@ def _tolerations(new: list[Json], old: list[Json]) -> list[FieldError]:
 
 
 def _gates(new: list[Json], old: list[Json]) -> list[FieldError]:
-    known = {gate.get("name", "") for gate in old}
+    """No gate is added; one that is given twice is told once, at its last place."""
+    added = {gate.get("name", ""): index for index, gate in enumerate(new)}
+    for gate in old:
+        added.pop(gate.get("name", ""), None)
     return [
         forbidden(
             (_SPEC / "schedulingGates")[index] / "name",
-            f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'",
+            f"only deletion is allowed, but found new scheduling gate '{name}'",
         )
-        for index, gate in enumerate(new)
-        if gate.get("name", "") not in known
+        for name, index in added.items()
     ]
 
 

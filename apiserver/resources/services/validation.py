@@ -261,7 +261,7 @@ def _balancer_class(spec: Json) -> Errors:
 
 
 def _policy(path: Path, value: str | None, needed: bool) -> Errors:
-    if not value:
+    if value is None:
         return [required(path)] if needed else []
     return [] if value in ("Cluster", "Local") else [not_supported(path, Named(value), ("Cluster", "Local"))]
 
@@ -269,7 +269,7 @@ def _policy(path: Path, value: str | None, needed: bool) -> Errors:
 def _traffic(spec: Json, features: Features) -> Errors:
     external, path = spec.get("externalTrafficPolicy"), _SPEC / "externalTrafficPolicy"
     if externally_accessible(spec):
-        errors = _policy(path, external, needed=True)
+        errors = _policy(path, external or None, needed=True)
     else:
         text = "may only be set for externally-accessible services"
         errors = [invalid(path, Named(external), text)] if external else []

@@ -70,10 +70,12 @@ def whole(path: Path, amount: Quantity) -> list[FieldError]:
     return [invalid(path, amount.value(), "must be a valid resource quantity")] if amount.value() < 0 else []
 
 
-def _capacity(path: Path, capacity: Json) -> list[FieldError]:
+def _capacity(path: Path, given: Json | None) -> list[FieldError]:
+    capacity = given or {}
     errors = [] if capacity else [required(path)]
     if _STORAGE not in capacity or len(capacity) > 1:
-        errors.append(not_supported(path, dict(sorted(capacity.items())) or None, [_STORAGE]))
+        shown = None if given is None else dict(sorted(capacity.items()))
+        errors.append(not_supported(path, shown, [_STORAGE]))
     for name, text in capacity.items():
         amount = Quantity.parse(text)
         errors += whole(path.key(name), amount) + positive(path.key(name), amount)
@@ -164,7 +166,7 @@ def validate_spec(
     at = RULES.of(PersistentVolumeSpec).at(path, spec)
     errors = (_inline(path, spec) if inline else []) + access_modes(at)
     if not inline:
-        errors += _capacity(path / "capacity", spec.get("capacity") or {})
+        errors += _capacity(path / "capacity", spec.get("capacity"))
     errors += _reclaim_policy(at, inline) + _node_affinity(at, inline, label_values)
     return errors + _sources(path, spec, name, inline) + _classes(at, inline, attributes_class)
 

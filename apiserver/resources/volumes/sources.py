@@ -35,7 +35,7 @@ Json = dict[str, Any]
 #: Where the path of a source's own errors is not the field's name.
 _OWN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
 #: And where that of the error about a second source is not.
-SECOND_PATHS: Final = {"cephfs": "cephFS"}
+SECOND_PATHS: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 _BYTE: Final = "must be between 0 and 255, inclusive"
 _PORTAL_LIMIT: Final = 64
 _LONG_PORTAL: Final = (

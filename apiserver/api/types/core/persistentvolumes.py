@@ -25,7 +25,7 @@ VolumeNodeAffinity = Struct("io.k8s.api.core.v1.VolumeNodeAffinity", lambda: (
         doc="Nodes from which the volume can be reached; pods with it are placed on one of them."),
 ), doc="VolumeNodeAffinity says from which nodes a volume can be reached.")
 PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda: (
-    field("capacity", 1, ResourceList, doc="Size of the volume, under the key storage."),
+    field("capacity", 1, ResourceList, keep_empty=True, doc="Size of the volume, under the key storage."),
     field("", 2, PersistentVolumeSource, inline=True),
     field("accessModes", 3, ListOf(PersistentVolumeAccessMode), limits=Limits(required=True),
         doc="Ways in which the volume can be mounted: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod."),
