@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from apiserver.api.features import Features as Gates
 from controllers.allocator import AllocationError, AllocationInterrupted, Allocator, Features
 from controllers.allocator.allocated import Use
 from tests.allocator.builders import device, device_class, make_allocator, make_claim, picked, request, slice_of
@@ -311,6 +312,23 @@ def test_a_device_alone_meets_a_constraint_if_it_has_the_attribute(
     assert (allocator.for_pod([claim]).allocate(NODE) is not None) is got
 
 
+@pytest.mark.parametrize(
+    ("listed", "named", "found"),
+    [
+        ("numa", "driver/numa", True),
+        ("driver/numa", "driver/numa", True),
+        ("other/numa", "other/numa", True),
+        ("numa", "other/numa", False),
+        ("other/numa", "driver/numa", False),
+        ("", "driver", False),
+    ],
+)
+def test_attributes_without_a_domain_are_the_drivers_own(listed: str, named: str, found: bool) -> None:
+    allocator = make_allocator(slice_of("s", {"name": "d", "attributes": {listed: NUMBER}}))
+    claim = make_claim("c", [request("r")], [{"matchAttribute": named}])
+    assert (allocator.for_pod([claim]).allocate(NODE) is not None) is found
+
+
 def test_shares_get_ids_that_no_others_have() -> None:
     allocator = Allocator(evaluator=KindEvaluator())
     allocator.inventory.upsert_class(device_class())
@@ -355,6 +373,15 @@ def test_a_request_that_cannot_be_handled_is_an_error(wanted: dict[str, Any], fe
         allocate(slice_of("s", device("d")), requests=[wanted], **features)
     assert caught.value.text == text
     assert caught.value.scope == "fatal"
+
+
+def test_a_constraint_that_names_no_attribute_is_an_error_after_those_of_the_requests() -> None:
+    allocator, unknown = make_allocator(slice_of("s", device("d"))), [{"matchAttribute": "driver/numa"}, {}]
+    text = r"^claim ns/c, constraint #1: empty constraint \(unsupported constraint type\?\)$"
+    with pytest.raises(AllocationError, match=text):
+        allocator.for_pod([make_claim("c", [request("r")], unknown)]).allocate(NODE)
+    with pytest.raises(AllocationError, match="could not retrieve device class x"):
+        allocator.for_pod([make_claim("c", [request("r", cls="x")], unknown)]).allocate(NODE)
 
 
 def test_an_error_counts_only_if_the_search_looks_at_the_device() -> None:
@@ -420,6 +447,10 @@ def test_a_gate_that_is_off_takes_its_devices_away_or_its_rule() -> None:
     counting = device("d", consumesCounters=[{"counterSet": "s", "counters": {"x": {"value": "1"}}}])
     parts = slice_of("s", counting, pool="p"), slice_of("t", device("e"), pool="q")
     assert picked(allocate(*parts, partitionable_devices=False)) == ["q/e"]
+
+
+def test_the_rules_are_those_of_the_current_release_unless_told() -> None:
+    assert Features.from_gates(Gates().enabled) == Features()
 
 
 def test_gates_become_features() -> None:

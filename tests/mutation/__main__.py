@@ -11,15 +11,19 @@ processes of their own judge nothing: the change is made in the test's process a
 from __future__ import annotations
 
 import argparse
+import ast
+import hashlib
 import os
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from tests.mutation.changes import Mutant, sample
-from tests.mutation.reach import recorded
+from tests.mutation.reach import CACHE, recorded
 from tests.mutation.trial import Verdict, judge
 from tests.support.postgres import Database
 from tests.support.wire import ROOT
@@ -96,25 +100,52 @@ def _others(package: str) -> tuple[str, ...]:
     return tuple(name for name in TESTS if name.startswith(package + "/") and _name_of(name) != _name_of(package))
 
 
+class Dead:
+    """The mutants that were killed: kept, so that a run goes on where another was stopped, and after a test was written
+    only what survived is tried again. Each holds for one state of its file.
+    """
+
+    def __init__(self) -> None:
+        self._file = CACHE / "killed"
+        self._killed = set(self._file.read_text().splitlines()) if self._file.exists() else set()
+
+    def __contains__(self, mutant: Mutant) -> bool:
+        return self._name(mutant) in self._killed
+
+    def add(self, mutant: Mutant) -> None:
+        """Called in forked processes, too."""
+        with self._file.open("a") as file:
+            file.write(f"{self._name(mutant)}\n")
+        self._killed.add(self._name(mutant))
+
+    @staticmethod
+    def _name(mutant: Mutant) -> str:
+        state = (ROOT / mutant.path).read_bytes() + ast.dump(mutant.tree).encode()
+        return hashlib.sha256(state).hexdigest()[:24]
+
+
 def run(package: str, number: int, seed: int, *, verbose: bool) -> list[Mutant]:
     """Tries mutants of a package and prints what becomes of them; the survivors."""
     reach = recorded(tests_of(package))
     chosen = sample(package, number, seed, _others(package))
+    dead = Dead()
     began = time.monotonic()
 
     def tell(mutant: Mutant, verdict: Verdict) -> None:
+        if verdict.killed:
+            dead.add(mutant)
         if not verdict.killed:
             print(f"{mutant}\n    {verdict.tests} tests, {verdict.seconds:.1f} s", flush=True)
         elif verbose:
             print(f"{mutant}\n    killed by {verdict.by}, {verdict.seconds:.1f} s", flush=True)
 
-    verdicts = judge(chosen, reach, tell)
-    survivors = [mutant for mutant, verdict in zip(chosen, verdicts, strict=True) if not verdict.killed]
-    cost = sum(verdict.seconds for verdict in verdicts)
+    verdicts = judge([mutant for mutant in chosen if mutant not in dead], reach, tell)
+    survivors = [mutant for mutant in chosen if mutant not in Dead()]
+    cost = [verdict.seconds for verdict in verdicts] or [0.0]
     killed = len(chosen) - len(survivors)
     print(
         f"{package}: {killed} of {len(chosen)} killed ({100 * killed / max(len(chosen), 1):.0f} %), seed {seed}; "
-        f"{cost / max(len(chosen), 1):.2f} s of CPU a mutant, {time.monotonic() - began:.0f} s in all",
+        f"{median(cost):.2f} s of CPU a mutant ({sum(cost):.0f} s in all), {time.monotonic() - began:.0f} s",
         flush=True,
     )
     return survivors
@@ -129,6 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help="say which test killed which mutant, too")
     options = parser.parse_args(arguments)
     os.environ["HYPOTHESIS_PROFILE"] = "first"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutation: ended; what was killed is kept"))  # with its Postgres
     survived: list[Mutant] = []
     with tempfile.TemporaryDirectory(prefix="kubedra-mutation-") as place, Database() as database:
         os.environ["KUBEDRA_TEST_POSTGRES"] = database.url

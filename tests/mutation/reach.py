@@ -11,15 +11,13 @@ import hashlib
 import os
 import pickle
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
 
+import coverage
 import pytest
 
 from tests.mutation.child import Say, run_apart
@@ -28,9 +26,6 @@ from tests.support.wire import ROOT
 CACHE = ROOT / ".mutation_cache"
 #: The packages whose lines are recorded.
 SOURCES = ("apiserver", "controllers", "kubedra")
-
-#: After so many calls of a function in one test nothing new is looked for in it: properties call some a million times.
-ENOUGH = 300
 
 #: Lines as bits of a number, by file.
 Lines = dict[str, int]
@@ -66,52 +61,32 @@ class Reach:
 
 
 class Tracer:
-    """Sees the lines of the sources that run, in all threads."""
+    """Sees the lines of the sources that run, in all threads, by coverage's tracer in C."""
 
     def __init__(self) -> None:
-        self._roots = tuple(f"{ROOT / name}{os.sep}" for name in SOURCES)
-        self._left: dict[CodeType, int] = {}
-        self._others: set[CodeType] = set()
-        self._seen: set[tuple[CodeType, int]] = set()
+        roots = [str(ROOT / name) for name in SOURCES]
+        self._coverage = coverage.Coverage(data_file=None, config_file=False, source=roots, messages=False)
+        self._coverage.set_option("run:disable_warnings", ["no-data-collected", "module-not-measured"])
 
     def start(self) -> None:
-        threading.settrace(self._called)
-        sys.settrace(self._called)
+        self._coverage.start()
 
-    def stop(self) -> None:
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+    def name(self, context: str) -> None:
+        """What runs from now on belongs to this."""
+        self._coverage.switch_context(context)
 
-    def take(self) -> Lines:
-        """The lines seen since the last time."""
-        found: Lines = {}
-        for code, line in self._seen.copy():
-            path = os.path.relpath(code.co_filename, ROOT)
-            found[path] = found.get(path, 0) | 1 << line
-        self._seen.clear()
-        self._left.clear()
+    def take(self) -> dict[str, Lines]:
+        """Ends it: the lines seen, by the name they belong to."""
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        found: dict[str, Lines] = {}
+        for file in data.measured_files():
+            path = os.path.relpath(file, ROOT)
+            for line, names in data.contexts_by_lineno(file).items():
+                for name in names:
+                    lines = found.setdefault(name, {})
+                    lines[path] = lines.get(path, 0) | 1 << line
         return found
-
-    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        code = frame.f_code
-        if code in self._others:
-            return None
-        left = self._left.get(code)
-        if left is None:
-            if not code.co_filename.startswith(self._roots):
-                self._others.add(code)
-                return None
-            left = ENOUGH
-        elif not left:
-            return None
-        self._left[code] = left - 1
-        self._seen.add((code, code.co_firstlineno))
-        return self._line
-
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line":
-            self._seen.add((frame.f_code, frame.f_lineno))
-        return self._line
 
 
 class Recorder:
@@ -125,8 +100,7 @@ class Recorder:
         self._tracer.start()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        self._tracer.stop()
-        imported = self._tracer.take()
+        imported = self._tracer.take().get("", {})
         files: dict[str, list[pytest.Item]] = {}
         for item in (item for item in session.items if not _on_another_database(item)):
             files.setdefault(str(item.path.relative_to(ROOT)), []).append(item)
@@ -143,16 +117,15 @@ class Recorder:
         (CACHE / self._stamps[file]).write_bytes(pickle.dumps(reach))
 
     def _record(self, file: str, items: list[pytest.Item]) -> list[Traced]:
-        found = []
+        tracer, passed = Tracer(), []
+        tracer.start()
         for item, following in zip(items, [*items[1:], None], strict=True):
             began = time.process_time()
-            self._tracer.start()
-            passed = passes(item, following)
-            self._tracer.stop()
-            lines = self._tracer.take()
-            if passed:
-                found.append(Traced(file, item.nodeid, lines, time.process_time() - began))
-        return found
+            tracer.name(item.nodeid)
+            if passes(item, following):
+                passed.append((item.nodeid, time.process_time() - began))
+        lines = tracer.take()
+        return [Traced(file, name, lines.get(name, {}), seconds) for name, seconds in passed]
 
 
 def _on_another_database(item: pytest.Item) -> bool:

@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -27,6 +28,8 @@ from tests.support.wire import ROOT
 SILENCE = 3.0
 #: A process that imports and collects anew has so many until the first test ends.
 START = 60.0
+#: Tests of so many seconds of CPU judge a mutant, the cheapest first; it has survived when they pass.
+ENOUGH = 12.0
 KILLED, SURVIVED, ANEW = 1, 0, 2
 
 
@@ -70,10 +73,11 @@ def _judges(mutant: Mutant, reach: Reach) -> list[Traced]:
     """
     direct = [test for test in reach.tests if test.reaches(mutant.path, *mutant.lines)]
     direct.sort(key=lambda test: test.seconds)
-    if mutant.function and not _on_import(mutant, reach):
-        return direct
-    others = [test for test in reach.tests if test.lines.get(mutant.path) and test not in direct]
-    return direct + sorted(others, key=lambda test: test.seconds)
+    if not mutant.function or _on_import(mutant, reach):
+        others = [test for test in reach.tests if test.lines.get(mutant.path) and test not in direct]
+        direct += sorted(others, key=lambda test: test.seconds)
+    cost = list(accumulate(test.seconds for test in direct))
+    return [test for test, sofar in zip(direct, cost, strict=True) if sofar <= max(ENOUGH, cost[0])]
 
 
 class Session:
@@ -90,7 +94,7 @@ class Session:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
-        gc.collect()
+        gc.unfreeze()  # what is set aside is not among the collector's objects
         functions = list(_functions())
         gc.freeze()
         for n, mutant in self._mutants.items():
