@@ -8,6 +8,7 @@ from controllers.allocator import Allocator, Features
 from tests.allocator.worlds import KindEvaluator
 
 Object = dict[str, Any]
+NODE: Object = {"metadata": {"name": "node-1", "labels": {"zone": "a"}}}
 
 
 def device(name: str, kind: str = "a", numa: int | None = None, **fields: Any) -> Object:
@@ -58,6 +59,12 @@ def make_allocator(*slices: Object, features: Features | None = None) -> Allocat
     for item in slices:
         allocator.inventory.upsert_slice(item)
     return allocator
+
+
+def allocate(*slices: Object, requests: list[Object] | None = None, **features: Any) -> Any:
+    """What a claim with these requests, or for one device, gets on node-1."""
+    allocator = make_allocator(*slices, features=Features(**features))
+    return allocator.for_pod([make_claim("c", requests or [request("r")])]).allocate(NODE)
 
 
 def picked(allocations: list[Object] | None) -> list[str] | None:

@@ -117,8 +117,11 @@ def _counters(**amounts: int) -> Object:
 
 
 def _either(name: str, *counts: int) -> Object:
-    choices = [{**request(f"s{n}", n, "kind in b")["exactly"], "name": f"s{n}"} for n in counts]
-    return {"name": name, "firstAvailable": choices}
+    return _first(name, *((f"s{n}", n, "kind in b") for n in counts))
+
+
+def _first(name: str, *choices: tuple[str, int, str]) -> Object:
+    return {"name": name, "firstAvailable": [{**request(*item)["exactly"], "name": item[0]} for item in choices]}
 
 
 def _all(name: str, *expressions: str) -> Object:
@@ -132,11 +135,14 @@ def _hard() -> dict[str, tuple[list[Object], list[Object], list[Object], int]]:
     weights = [device(f"w{i}", consumesCounters=_consumes(1 if i == 5 else 2)) for i in range(10)]
     values = [device(f"v{i:02}", kind="b" if i < 5 else "a", numa=i % 5) for i in range(25)]
     halves = [device(f"n{i:02}", numa=i % 10) for i in range(20)]
+    sized = [{**item, "capacity": {"memory": {"value": str(i)}}} for i, item in enumerate(halves)]
     pairs = [device(f"u{i:02}", kind="ab"[i % 2], numa=i // 2) for i in range(12)]
     shared, sizes = (
         [device(f"d{i}", allowMultipleAllocations=True, capacity={"memory": {"value": str(size)}}) for i, size in many]
         for many in (enumerate((10, 10, 10)), enumerate((9, 10, 11)))
     )
+    apart = [device(f"a{i:02}", kind="a", numa=i) for i in range(22)]
+    wide = [("w", 20, "kind in a"), ("n", 1, "kind in b")]
     four = {"requests": {"memory": "4"}}
     match, distinct = ([{f"{kind}Attribute": "driver/numa"}] for kind in ("match", "distinct"))
     return {
@@ -150,6 +156,8 @@ def _hard() -> dict[str, tuple[list[Object], list[Object], list[Object], int]]:
             [slice_of("s", *values)], [request("r0", 2, "kind in a"), request("r1", 2, "kind in b")], match, 6),
         "one value has too few devices": (
             [slice_of("s", *halves)], [request("r0", 2), request("r1", 1)], match, 21),
+        "devices differ only in a capacity that nobody asks for": (
+            [slice_of("s", *sized)], [request("r0", 2), request("r1", 1)], match, 21),
         "there are fewer values than devices": (
             [slice_of("s", *pairs)], [request("r0", 4), request("r1", 3)], distinct, 101),
         "shares do not fit into devices that are all alike": (
@@ -160,12 +168,34 @@ def _hard() -> dict[str, tuple[list[Object], list[Object], list[Object], int]]:
             [plain], [request("r0", 3), _either("r1", 3, 4)], [], 1),
         "all devices are too many beside others": (
             [plain], [request("r0", 1, "kind in b"), request("r1", 3), _all("r2", "kind in b")], [], 2),
+        "beside the larger alternative the next request exceeds the limit, whichever devices it has": (
+            [slice_of("s", *apart, *many("b", 13))], [_first("r0", *wide), _either("r1", 13, 14)],
+            [{**distinct[0], "requests": ["r0"]}], 21),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", _hard())
 def test_a_search_without_a_result_ends_soon(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slices, requests, constraints, most = _hard()[case]
+    found, steps = _hard_search(monkeypatch, slices, requests, constraints)
+    assert found is None
+    assert steps <= most
+
+
+def test_a_device_that_leaves_too_little_for_the_rest_of_its_request_is_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weights = [device(f"w{i}", consumesCounters=_consumes(3 if i < 5 else 2)) for i in range(10)]
+    slices = [slice_of("s", *weights, pool="s", count=2), _counters(x=6)]
+    found, steps = _hard_search(monkeypatch, slices, [request("r", 3)], [])
+    assert found == ["s/w5", "s/w6", "s/w7"]
+    assert steps <= 5
+
+
+def _hard_search(
+    monkeypatch: pytest.MonkeyPatch, slices: list[Object], requests: list[Object], constraints: list[Object]
+) -> tuple[list[str] | None, int]:
+    """What a search finds that is hard from the start, and how many devices it tried."""
     made: list[search.Search] = []
 
     class Seen(search.Search):
@@ -176,8 +206,7 @@ def test_a_search_without_a_result_ends_soon(case: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(allocator, "Search", Seen)
     monkeypatch.setattr(search, "EASY_STEPS", -1)
     claim = make_claim("c", requests, constraints)
-    assert make_allocator(*slices).for_pod([claim]).allocate(NODE, _never) is None
-    assert made[0].steps <= most
+    return picked(make_allocator(*slices).for_pod([claim]).allocate(NODE, _never)), made[0].steps
 
 
 def _never() -> None:

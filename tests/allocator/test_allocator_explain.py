@@ -147,6 +147,8 @@ PLACED = "nearest miss: with r -> driver/s/a, claim ns/c, request r lacks 1 devi
          "1 of 2 devices in 1 pool can be used: 1 is not for this node"),
         ([slice_of("s", SHARED)], request("r", capacity={"requests": {"memory": "3"}}), {},
          "1 has too little capacity left (ns/first: 1)"),
+        (pool_of(hungry("a", 3) | {"allowMultipleAllocations": True}), request("r"), {},
+         "1 consumes more than is left of counter s/x"),
         (pool_of(hungry("a", 3), hungry("b")), request("r"), {}, "1 is in a pool with overdrawn counters"),
         ([slice_of("s", hungry("a"))], request("r"), {"partitionable_devices": False},
          "1 consumes counters, which are disabled"),

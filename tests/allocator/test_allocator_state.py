@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.allocator import Allocator, search
+from controllers.allocator import allocator as allocator_module
 from controllers.allocator.selectors import paths_read
 from tests.allocator.builders import device, device_class, make_allocator, make_claim, picked, request, slice_of
 from tests.allocator.worlds import KindEvaluator, make_world
@@ -166,6 +167,21 @@ def test_a_changed_class_changes_the_answer_of_the_same_question() -> None:
     assert picked(pod.allocate(NODE)) == ["s/b"]
     allocator.inventory.remove_class("all")
     assert pod.prefilter() is not None
+
+
+def test_claims_are_read_once_for_all_nodes_and_again_when_a_class_has_changed(monkeypatch: Any) -> None:
+    made: list[int] = []
+    original = allocator_module.make_plan
+    monkeypatch.setattr(allocator_module, "make_plan", lambda *given: (made.append(1), original(*given))[1])
+    allocator = make_allocator(slice_of("s", device("a")))
+    pod = allocator.for_pod([make_claim("c", [request("r")])])
+    assert picked(pod.allocate(NODE)) == ["s/a"]
+    assert pod.allocate(OTHER) is None
+    assert len(made) == 1
+    allocator.inventory.upsert_class(device_class("all", "kind in b"))
+    assert pod.allocate(NODE) is None
+    assert pod.allocate(OTHER) is None
+    assert len(made) == 2
 
 
 def test_devices_that_look_the_same_are_evaluated_once() -> None:

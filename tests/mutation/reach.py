@@ -7,6 +7,7 @@ exchanging a function's code.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import pickle
@@ -168,16 +169,27 @@ def pytest_main(arguments: Sequence[str], plugin: object) -> int:
 def _stamps(places: Sequence[str]) -> dict[str, str]:
     """The names of the records of all files of tests at these places: they change with whatever a record depends on."""
     tests = ROOT / "tests"
-    sources = [file for name in SOURCES for file in sorted((ROOT / name).rglob("*.py"))]
-    helpers = [file for file in sorted(tests.rglob("*.py")) if not file.name.startswith("test_")]
-    base = _hash([*sources, *(file for file in helpers if file.parent != Path(__file__).parent)])
+    sources = _hash([file for name in SOURCES for file in sorted((ROOT / name).rglob("*.py"))])
     written = _hash(sorted((tests / "conversations").rglob("*.yaml")))
     stamps = {}
     for file in _files(places):
         name = str(file.relative_to(ROOT))
         more = written if file.parent.name == "conformance" else ""
-        stamps[name] = hashlib.sha256(f"{base}{more}{name}{_hash([file])}".encode()).hexdigest()[:24]
+        used = {*tests.glob("conftest.py"), *file.parent.glob("conftest.py")}
+        _follow(file, used)
+        stamps[name] = hashlib.sha256(f"{sources}{more}{name}{_hash(sorted(used))}".encode()).hexdigest()[:24]
     return stamps
+
+
+def _follow(file: Path, used: set[Path]) -> None:
+    """Adds a file of the tests and those that it imports."""
+    used.add(file)
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                found = ROOT / f"{name.replace('.', '/')}.py"
+                if name.startswith("tests.") and found not in used and found.exists():
+                    _follow(found, used)
 
 
 def _files(places: Sequence[str]) -> Iterator[Path]:
