@@ -46,7 +46,7 @@ from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
 from apiserver.http.sinks.jsonlines import JsonLines
-from apiserver.http.sinks.metrics import Metrics
+from apiserver.http.sinks.metrics import Metrics, Served
 from apiserver.http.sinks.ring import Ring
 from apiserver.identitylease import IdentityLease
 from apiserver.localapis import LocalApis
@@ -103,7 +103,7 @@ class Server:
         if settings.tokens is not None and settings.features.enabled("APIServerIdentity"):
             self._lease = IdentityLease(self.registry, self._host)
         self.metrics = Metrics(
-            self._objects, settings.features.stages, lambda: len(self._dispatch.streams), self._serves
+            self.registry.counts, settings.features.stages, self._open_streams, self._serves, version_info(settings)
         )
         self.metrics.include(lambda: self.registry.counted)
         self.metrics.include(self._access.authorizer.families)
@@ -353,14 +353,10 @@ class Server:
             return str(error)
         return self.log.problem()
 
-    def _objects(self) -> dict[str, int]:
-        counted: dict[str, int] = {}
-        for store in self.registry.stores.values():
-            if "list" in store.resource.verbs:
-                counted.setdefault(store.resource.qualified, len(store.cache))
-        return counted
+    def _open_streams(self) -> Iterable[Any]:
+        return self._dispatch.streams.values()
 
-    def _serves(self, info: RequestInfo) -> bool:
+    def _serves(self, info: RequestInfo) -> Served | None:
         return self._dispatch.routes.serves(info)
 
     def _make_admin(self) -> AsgiApp:
@@ -388,7 +384,7 @@ class Server:
         return {
             "emulates": f"{major}.{minor}",
             "resource_version": str(self.log.revision),
-            "objects": self._objects(),
+            "objects": self.registry.counts(),
             "watches": len(self._dispatch.streams),
         }
 

@@ -9,7 +9,7 @@ import orjson
 from apiserver.api.gojson import syntax_error, unmarshal_error
 from apiserver.api.nesting import MAX_DEPTH, Cut, bounded, may_be_deep
 
-__all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads"]
+__all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_version"]
 
 
 class DecodeError(ValueError):
@@ -114,4 +114,9 @@ def claimed_kind(value: Any) -> tuple[str, str]:
             wrong = unmarshal_error(item, "string", f".{name}")
             raise DecodeError(f"couldn't get version/kind; json parse error: {wrong}")
         found.append(item or "")
-    return found[0], found[1]
+    return named_version(found[0]), found[1]
+
+
+def named_version(api_version: str) -> str:
+    """An apiVersion without the slash after a group that has no name: "/v1" is "v1" (schema.ParseGroupVersion)."""
+    return api_version[1:] if api_version.startswith("/") and "/" not in api_version[1:] else api_version

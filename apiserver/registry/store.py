@@ -112,6 +112,14 @@ class Registry:
         entry = store.cache.get(store.resource.key(namespace, name))
         return None if entry is None else entry.obj
 
+    def counts(self) -> dict[str, int]:
+        """How many objects of each resource there are."""
+        counted: dict[str, int] = {}
+        for store in self.stores.values():
+            if "list" in store.resource.verbs:
+                counted.setdefault(store.resource.qualified, len(store.cache))
+        return counted
+
     def all_of(self, group: str, plural: str) -> list[Shared]:
         """All stored objects of a kind."""
         store = self.stores.get((group, plural))

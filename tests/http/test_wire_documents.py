@@ -140,10 +140,34 @@ def test_metrics_count_requests_objects_and_gates(wire: Wire) -> None:
             float(line.rpartition(" ")[2]) for line in wire.get("/metrics").text.splitlines() if line.startswith(start)
         )
 
-    counted = value('apiserver_request_total{code="201",group="",resource="configmaps"')
+    def requests(verb: str, scope: str, code: int, dry_run: str = "", client: str = "", group: str = "") -> float:
+        of = f'verb="{verb}",group="{group}",version="v1",resource="configmaps",subresource="",scope="{scope}"'
+        last = f'component="apiserver",dry_run="{dry_run}",code="{code}",system_client="{client}"'
+        return value(f"apiserver_request_total{{{of},{last}}}")
+
+    maps = "/api/v1/namespaces/default/configmaps"
+    counted = requests("POST", "resource", 201)
     wire.create_config_map("counted")
-    assert value('apiserver_request_total{code="201",group="",resource="configmaps"') == counted + 1
+    assert requests("POST", "resource", 201) == counted + 1
+    wire.get(maps)
+    wire.get("/api/v1/configmaps", user_agent="kube-scheduler/v1.36.2")
+    wire.request("DELETE", f"{maps}?dryRun=All&labelSelector=a%3Db")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "counted"}}
+    applied = {"Content-Type": "application/apply-patch+yaml"}
+    wire.request("PATCH", f"{maps}/counted?fieldManager=a", body, applied)
+    assert min(
+        requests("LIST", "namespace", 200), requests("LIST", "cluster", 200, client="kube-scheduler"),
+        requests("DELETE", "namespace", 200, "All"), requests("APPLY", "resource", 200),
+    ) >= 1  # fmt: skip
+    wire.get("/api/v1/namespaces/default/endpoints/none")
+    deprecated = 'group="",version="v1",resource="endpoints",subresource="",removed_release=""'
+    assert value(f"apiserver_requested_deprecated_apis{{{deprecated}}}") == 1
     assert value('apiserver_storage_objects{resource="namespaces"}') == 4
+    assert value('apiserver_resource_objects{group="apps",resource="deployments"}') == 0
+    assert (
+        min(value("process_cpu_seconds_total"), value("process_resident_memory_bytes"), value("process_open_fds")) > 0
+    )
+    assert value('version_info{component="kube"') == value("kubernetes_build_info") == 1
     assert value('kubernetes_feature_enabled{name="DRAPartitionableDevices"') == 1
     assert value('kubernetes_feature_enabled{name="ServiceCIDRStatusFieldWiping",stage="DEPRECATED"}') == 1
 

@@ -130,10 +130,10 @@ class Wire:
 
     def open_watches(self) -> int:
         """How many watches the server says are open."""
-        for line in self.get("/metrics").text.splitlines():
-            if line.startswith("apiserver_longrunning_requests{"):
-                return int(float(line.rpartition(" ")[2]))
-        return 0
+        lines = self.get("/metrics").text.splitlines()
+        return sum(
+            int(float(line.rpartition(" ")[2])) for line in lines if line.startswith("apiserver_longrunning_requests{")
+        )
 
 
 class Watch:

@@ -19,13 +19,13 @@ from typing import Any, Final, Protocol
 from apiserver.clock import now
 from apiserver.http.sinks.record import COMPLETE, STARTED, RequestRecord
 from apiserver.messages import ConnectionClosed, Request, Response, Stream
-from apiserver.requestinfo import RequestInfo, request_info
+from apiserver.requestinfo import request_info
 
 #: What can be answered without waiting.
 _FAST_VERBS: Final = frozenset({"get", "list"})
 
-#: Counts an answered request: what it was about, the status of the answer, seconds.
-Count = Callable[[RequestInfo, int, float], object]
+#: Counts an answered request: the status of the answer, seconds.
+Count = Callable[[Request, int, float], object]
 Sink = Callable[[RequestRecord], object]
 
 
@@ -133,7 +133,7 @@ class HandlerChain:
         return answer
 
     def _note(self, request: Request, seconds: float, code: int, size: int) -> None:
-        self._count(request.info, code, seconds)
+        self._count(request, code, seconds)
         record = RequestRecord(request, request.time or now(), seconds, code, size)
         for sink in self._sinks:
             sink(record)
@@ -144,6 +144,6 @@ class HandlerChain:
             for sink in self._sinks:
                 sink(record)
 
-        self._count(request.info, stream.status, perf_counter() - started)
+        self._count(request, stream.status, perf_counter() - started)
         note(STARTED)
         stream.when_ended.append(lambda: note(COMPLETE))

@@ -7,6 +7,7 @@ from typing import Final
 
 from apiserver.api.status import PlainError, StatusError, method_not_allowed, not_found, unknown_resource
 from apiserver.http.formats.view import View
+from apiserver.http.sinks.metrics import Served
 from apiserver.messages import Request
 from apiserver.registry.resource import Subresource
 from apiserver.registry.store import Store
@@ -74,9 +75,15 @@ class Routes:
         for subresource in resource.subresources:
             self._endpoints[*key, subresource.name] = Endpoint(store, view, warning, subresource)
 
-    def serves(self, info: RequestInfo) -> bool:
-        """Whether there is the resource, or the subresource, that a request names; one that names none is served."""
-        return not info.resource or (info.group, info.version, info.resource, info.subresource) in self._endpoints
+    def serves(self, info: RequestInfo) -> Served | None:
+        """The resource, or the subresource, that a request names, if there is one; one that names none is served."""
+        if not info.resource:
+            return Served()
+        endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
+        if endpoint is None:
+            return None
+        removed = endpoint.view.version.removed
+        return Served(bool(endpoint.warning), f"{removed[0]}.{removed[1]}" if removed else "")
 
     def find(self, request: Request, info: RequestInfo) -> Endpoint:
         """What answers. Raises the 404 or 405 that upstream gives."""

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import collections
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, lines_of
+from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, Labels, lines_of
+from apiserver.http.sinks.processmetrics import process_families
+from apiserver.http.sinks.requestlabels import (
+    LONG_RUNNING,
+    REQUEST,
+    applies,
+    dry_run_of,
+    of_what,
+    system_client,
+    verb_of,
+)
 from apiserver.requestinfo import RequestInfo
 from apiserver.turns import in_turns
+
+if TYPE_CHECKING:
+    from apiserver.messages import Request
 
 _BUCKETS: Final = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 )  # fmt: skip
-_REQUEST: Final = ("group", "resource", "subresource", "verb", "version")
-#: What is counted by name; any other verb or method counts as "other", as clients may make up as many as they like.
-_VERBS: Final = frozenset(
-    {
-        "create", "update", "patch", "delete", "deletecollection", "get", "list", "watch",
-        "connect", "head", "options", "post", "put", "trace",
-    }
-)  # fmt: skip
 _STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA", "Deprecated": "DEPRECATED"}
+
+
+class Served(NamedTuple):
+    """A resource that a request may name: whether its version is deprecated, and the release without it ("1.38")."""
+
+    deprecated: bool = False
+    removed: str = ""
 
 
 class Metrics:
@@ -32,66 +45,101 @@ class Metrics:
         self,
         objects: Callable[[], Mapping[str, int]],
         stages: Callable[[], Mapping[str, tuple[str, bool]]],
-        watches: Callable[[], int],
-        serves: Callable[[RequestInfo], bool],
+        watches: Callable[[], Iterable[Request]],
+        serves: Callable[[RequestInfo], Served | None],
+        version: Mapping[str, str],
     ) -> None:
-        """`objects` counts stored objects by resource, `stages` gives the feature gates' stage and setting, `watches`
-        how many watches are open, `serves` says whether there is what a request names.
+        """`objects` counts stored objects by resource (`jobs.batch`), `stages` stage and setting of feature gates,
+        `watches` what opened the watches that are open, `serves` what a request names. `version` is the server's.
         """
-        started = time.time()
-        self._serves = serves
+        self._serves, self._watches = serves, watches
         self._requests = Counter(
-            "apiserver_request_total", "Requests by verb, resource and status.", ("code", *_REQUEST)
+            "apiserver_request_total", "Requests and their answers.", (*REQUEST, "code", "system_client")
         )
-        self._durations = Histogram("apiserver_request_duration_seconds", "Time to answer.", _REQUEST, _BUCKETS)
-        self._samples: dict[tuple[int, str, str, str, str, str], tuple[Count, Distribution]] = {}
+        self._durations = Histogram("apiserver_request_duration_seconds", "Time to answer.", REQUEST, _BUCKETS)
+        self._samples: dict[tuple[Any, ...], tuple[Count, Distribution]] = {}
+        self._deprecated: set[tuple[str, ...]] = set()
         self._families: list[Family] = [
             self._requests,
             self._durations,
-            Gauge("apiserver_longrunning_requests", "Open watches.", ("verb",), lambda: {("WATCH",): watches()}),
+            Gauge("apiserver_longrunning_requests", "Open watches and logs.", LONG_RUNNING, self._open),
             Gauge(
-                "apiserver_storage_objects",
-                "Stored objects.",
-                ("resource",),
+                "apiserver_requested_deprecated_apis", "Deprecated versions that were asked for.",
+                ("group", "version", "resource", "subresource", "removed_release"),
+                lambda: dict.fromkeys(sorted(self._deprecated), 1),
+            ),
+            Gauge(
+                "apiserver_storage_objects", "Stored objects.", ("resource",),
                 lambda: {(name,): n for name, n in sorted(objects().items())},
             ),
             Gauge(
-                "kubernetes_feature_enabled",
-                "Feature gates.",
-                ("name", "stage"),
+                "apiserver_resource_objects", "Stored objects.", ("group", "resource"),
+                lambda: {name.partition(".")[::-2]: n for name, n in sorted(objects().items())},
+            ),
+            Gauge(
+                "kubernetes_feature_enabled", "Feature gates.", ("name", "stage"),
                 lambda: {(name, _STAGES[stage]): int(on) for name, (stage, on) in sorted(stages().items())},
             ),
-            Gauge("process_start_time_seconds", "Start of the process.", (), lambda: {(): started}),
-        ]
+            _said("kubernetes_build_info", "What the server says that it is.", {
+                "major": version["major"], "minor": version["minor"], "git_version": version["gitVersion"],
+                "git_commit": version["gitCommit"], "git_tree_state": version["gitTreeState"],
+                "build_date": version["buildDate"], "go_version": version["goVersion"],
+                "compiler": version["compiler"], "platform": version["platform"],
+            }),
+            _said("version_info", "The releases that it behaves like.", {
+                "component": "kube", "binary": version["gitVersion"].removeprefix("v"),
+                "emulation": f"{version['emulationMajor']}.{version['emulationMinor']}",
+                "min_compat": f"{version['minCompatibilityMajor']}.{version['minCompatibilityMinor']}",
+            }),
+            *process_families(time.time()),
+        ]  # fmt: skip
         self._others: list[Callable[[], Iterable[Family]]] = []
 
     def include(self, families: Callable[[], Iterable[Family]]) -> None:
         """Shows these as well: components that run in the server's process."""
         self._others.append(families)
 
-    def count(self, info: RequestInfo, code: int, seconds: float) -> None:
+    def count(self, request: Request, code: int, seconds: float) -> None:
         """One answered request."""
-        samples = self._samples.get((code, info.group, info.resource, info.subresource, info.verb, info.version))
+        info = request.info
+        # What tells samples apart, as it is at hand: labels are made of it once.
+        key = (
+            code, info.group, info.resource, info.subresource, info.verb, info.version, bool(info.name),
+            bool(info.namespace), system_client(request.headers), dry_run_of(request) if request.query else "",
+            info.verb == "patch" and applies(request),
+        )  # fmt: skip
+        samples = self._samples.get(key)
         if samples is None:
-            samples = self._new_samples(info, code)
+            samples = self._new_samples(info, key)
         count, durations = samples
         count.value += 1
         durations.observe(seconds)
 
-    def _new_samples(self, info: RequestInfo, code: int) -> tuple[Count, Distribution]:
-        """The samples of a request that no other was like. What clients make up is counted together, so that there are
-        no more samples than resources and verbs.
-        """
-        named = (info.group, info.resource, info.subresource)
-        known = info.verb in _VERBS and self._serves(info)
-        verb = info.verb.upper() if info.verb in _VERBS else "other"
-        labels = (*named, verb, info.version) if known else ("", "", "", verb, "")
-        samples = self._requests.sample(str(code), *labels), self._durations.sample(*labels)
-        if known:
-            self._samples[(code, *named, info.verb, info.version)] = samples
+    def _new_samples(self, info: RequestInfo, key: tuple[Any, ...]) -> tuple[Count, Distribution]:
+        """The samples of a request that no other was like. One that names what there is not has none of its own."""
+        code, system, dry_run, applied = key[0], *key[-3:]
+        found = self._serves(info)
+        verb = verb_of(info, applies=applied)
+        labels = (*of_what(info, verb, known=found is not None), dry_run)
+        samples = self._requests.sample(*labels, str(code), system), self._durations.sample(*labels)
+        if found is not None and (verb != "other" or info.resource):
+            self._samples[key] = samples
+            if found.deprecated:
+                self._deprecated.add((info.group, info.version, info.resource, info.subresource, found.removed))
         return samples
+
+    def _open(self) -> Mapping[Labels, float]:
+        """How many requests are answered all the time, by what they are about."""
+        return collections.Counter(
+            of_what(request.info, verb_of(request.info), known=True) for request in self._watches()
+        )
 
     async def text(self) -> str:
         """The Prometheus text. There may be many samples: others have their turn meanwhile."""
         families = [*self._families, *(family for families in self._others for family in families())]
         return "".join([f"{line}\n" async for line in in_turns(lines_of(families))])
+
+
+def _said(name: str, text: str, labels: Mapping[str, str]) -> Family:
+    """A gauge that says something in its labels."""
+    return Gauge(name, text, tuple(labels), lambda: {tuple(labels.values()): 1})

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from apiserver.api.bodies import named_version
 from apiserver.api.codec import DecodeError, decode, loads, ordinary
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.nesting import dumps
@@ -68,7 +69,7 @@ def apply_func(
     applied, repeated = _load(body)
 
     def update(old: Hub | None) -> Hub:
-        kind, group_version = _text(applied.get("kind")), _text(applied.get("apiVersion"))
+        kind, group_version = _text(applied.get("kind")), named_version(_text(applied.get("apiVersion")))
         if (kind, group_version) != (expected.kind, expected.api_version):
             raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
         obj = _Applier(forms, resets, ctx, expected, applied).apply(old, bool(options.force))
