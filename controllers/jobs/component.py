@@ -27,7 +27,7 @@ from controllers.workloads.component import Workload
 from controllers.workloads.expectations import Expectations
 from controllers.workloads.owned import Owned, selector_of
 from controllers.workloads.podcontrol import PodControl
-from controllers.workloads.podstates import phase
+from controllers.workloads.podstates import is_terminal, phase
 from controllers.workloads.references import Claimer, is_controlled_by
 
 NAME = "job-controller"
@@ -71,7 +71,7 @@ class Jobs(Workload):
                 self.follow(informer)
         self._controller.alongside(self._orphans.controller.run)
         self._pods = Owned(self.owners, pods, self._soon, self._expectations)
-        pods.on(self._orphans.check, self._pod_updated, self._pod_gone)
+        pods.on(self._pod_added, self._pod_updated, self._pod_gone)
         self.owners.on(self._job_added, deleted=self._job_ended)
 
     @property
@@ -108,7 +108,18 @@ class Jobs(Workload):
         for pod in self._pods.of(job, orphans=False):
             self._orphans.check(pod)
 
+    def _pod_added(self, pod: Json) -> None:
+        self._count_held(None, pod)
+        self._orphans.check(pod)
+
+    def _count_held(self, before: Json | None, pod: Json | None) -> None:
+        """Counts pods that ended and are held by our finalizer."""
+        was, now = (each is not None and has_finalizer(each) and is_terminal(each) for each in (before, pod))
+        if was != now:
+            self._job_metrics.held.inc("add" if now else "delete")
+
     def _pod_updated(self, before: Json, pod: Json) -> None:
+        self._count_held(before, pod)
         if phase(pod) == "Failed" != phase(before) and (job := self._pods.owner_of(pod)) is not None:
             self._failed.setdefault(key_of(job), asyncio.get_running_loop().time())
         if has_finalizer(pod):
@@ -117,6 +128,7 @@ class Jobs(Workload):
             self._removing.discard(pod["metadata"]["uid"])
 
     def _pod_gone(self, pod: Json) -> None:
+        self._count_held(pod, None)
         self._removing.discard(pod["metadata"]["uid"])
 
     def gone(self, key: str) -> None:

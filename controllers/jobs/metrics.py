@@ -30,10 +30,15 @@ class JobMetrics:
             f"{prefix}_job_finished_indexes_total", "Indexes that ended.", ("status", "backoffLimit")
         )
         self.created = Counter(f"{prefix}_job_pods_creation_total", "Pods that were asked for.", ("reason", "status"))
+        self.held = Counter(
+            f"{prefix}_terminated_pods_tracking_finalizer_total",
+            "Pods that ended with our finalizer (add), and that then lost it or are gone (delete).",
+            ("event",),
+        )
 
     @property
     def families(self) -> tuple[Family, ...]:
         return (
             self.duration, self.looks, self.finished, self.external, self.pods_finished, self.by_policy, self.indexes,
-            self.created,
+            self.created, self.held,
         )  # fmt: skip

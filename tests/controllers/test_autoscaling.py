@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.metrics import lines_of
+from controllers.autoscaling import texts
 from controllers.autoscaling.calculator import Tolerances, of_average, of_pods, of_value
 from controllers.autoscaling.limits import Past, limit
 from controllers.autoscaling.usage import MetricError
 from controllers.flags import FlagError, read
 from controllers.options import AutoscalerOptions
-from controllers.runtime.kinds import AUTOSCALERS, DEPLOYMENTS
+from controllers.runtime.kinds import AUTOSCALERS, CORE_EVENTS, DEPLOYMENTS
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
@@ -194,5 +196,98 @@ def test_an_autoscaler_tolerates_as_much_as_is_said(tolerance: float, expected: 
             await world.create(AUTOSCALERS, scaler)
             await passes(40)
             assert (await world.client.get(DEPLOYMENTS, "web", "ns"))["spec"]["replicas"] == expected
+
+    run(scenario)
+
+
+UNREAD: list[Json] = [
+    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
+    {"type": "ContainerResource", "containerResource": {"name": "memory", "container": "c", "target": {"type": "AverageValue", "averageValue": "1Mi"}}},
+    {"type": "Pods", "pods": {"metric": {"name": "rps"}, "target": {"type": "AverageValue", "averageValue": "5"}}},
+    {"type": "Object", "object": {"metric": {"name": "age"}, "describedObject": {"kind": "Namespace", "name": "ns"}, "target": {"type": "Value", "value": "5"}}},
+    {"type": "External", "external": {"metric": {"name": "mail", "selector": {"matchLabels": {"box": "in"}}}, "target": {"type": "AverageValue", "averageValue": "5"}}},
+]  # fmt: skip
+
+
+def test_why_each_kind_of_metric_cannot_be_read_is_told_in_upstreams_words() -> None:
+    async def scenario() -> None:
+        names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
+        async with World(*names) as world:
+            await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
+            await passes(5)
+            scaler = autoscaler(metrics=UNREAD)
+            scaler["metadata"] = {"name": "web", "namespace": "ns"}
+            await world.create(AUTOSCALERS, scaler)
+            await passes(5)
+            told = {each["reason"]: each["message"] for each in (await world.client.list(CORE_EVENTS, "ns"))["items"]}
+            box = (
+                "&LabelSelector{MatchLabels:map[string]string{box: in,},MatchExpressions:[]LabelSelectorRequirement{},}"
+            )
+            assert told["FailedGetResourceMetric"].startswith(
+                "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics"
+            )
+            assert told["FailedGetContainerResourceMetric"].startswith(
+                "failed to get memory usage: unable to get metrics for resource memory: "
+            )
+            assert told["FailedGetPodsMetric"].startswith("unable to get metric rps: ")
+            assert told["FailedGetObjectMetric"].startswith("unable to get metric age: Namespace on ns ns/")
+            assert told["FailedGetExternalMetric"].startswith(f"unable to get external metric ns/mail/{box}: ")
+            assert told["FailedComputeMetricsReplicas"].startswith(
+                "invalid metrics (5 invalid out of 5), first error is: failed to get cpu resource metric value: "
+                "failed to get cpu utilization: "
+            )
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "failed to get cpu resource metric value: x"),
+        (1, "failed to get c container metric value: x"),
+        (2, "failed to get pods metric value: x"),
+        (3, "failed to get object metric value: x"),
+        (4, "failed to get mail external metric value: failed to get mail external metric: x"),
+    ],
+)
+def test_the_first_metric_that_fails_is_told_among_all(number: int, text: str) -> None:
+    [field] = UNREAD[number].keys() - {"type"}
+    assert texts.failed_among(field, UNREAD[number][field], "x") == text
+
+
+def test_looks_and_metrics_are_counted_by_what_came_of_them() -> None:
+    async def scenario() -> None:
+        names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
+        async with World(*names) as world:
+
+            def counted(name: str) -> list[str]:
+                families = world.manager.components[0].metrics
+                prefix = "horizontal_pod_autoscaler_controller_"
+                return [line.removeprefix(prefix) for line in lines_of(families) if line.startswith(prefix + name)]
+
+            await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
+            await passes(5)
+            metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+            scaler = autoscaler(metrics=[{"type": "External", "external": metric}])
+            scaler["metadata"] |= {"namespace": "ns", "annotations": {"kubedra.dev/metric.queue": "38"}}
+            await world.create(AUTOSCALERS, scaler)
+            await passes(5)
+            assert counted("reconciliations_total") == ['reconciliations_total{action="scale_up",error="none"} 1']
+            assert counted("metric_computation_total") == [
+                'metric_computation_total{action="scale_up",error="none",metric_type="External"} 1'
+            ]
+            assert counted("reconciliation_duration_seconds_count") == [
+                'reconciliation_duration_seconds_count{action="scale_up",error="none"} 1'
+            ]
+            assert counted("num_") == ["num_horizontal_pod_autoscalers 1"]
+            assert counted("desired_replicas") == ['desired_replicas{namespace="ns",hpa_name="web"} 4']
+            gone = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"}
+            await world.client.patch(AUTOSCALERS, "web", {"spec": {"scaleTargetRef": gone}}, "ns")
+            await passes(1)
+            assert 'reconciliations_total{action="none",error="internal"} 1' in counted("reconciliations_total")
+            await world.client.delete(AUTOSCALERS, "web", "ns")
+            await passes(1)
+            assert counted("num_") == ["num_horizontal_pod_autoscalers 0"]
+            assert counted("desired_replicas") == []
 
     run(scenario)
