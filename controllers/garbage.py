@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
 from apiserver import clock
+from apiserver.api.metrics import Counter, Family
 from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -57,6 +59,13 @@ class GarbageCollector(ControllerComponent):
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._controller = Controller(NAME, self.reconcile, workers=5)
+        self._unknown = Counter(
+            "garbagecollector_controller_resources_sync_error_total", "Times that nobody could say what is served."
+        )
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, self._unknown)
 
     async def run(self) -> None:
         for kind in await self._served():
@@ -79,6 +88,7 @@ class GarbageCollector(ControllerComponent):
             try:
                 served = set(await self._served())
             except (StatusError, TransportError) as error:
+                self._unknown.inc()
                 log.info("%s: cannot ask what is served: %s", NAME, error)
                 continue
             for kind in set(self._kinds.values()) - served - lasting:

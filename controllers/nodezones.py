@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from apiserver import clock
-from apiserver.api.metrics import Counter, Family, Gauge, Labels
+from apiserver.api.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
 from apiserver.api.status import StatusError
 from controllers.nodehealth import FULL, PARTIAL, Health, Limiter, silent_conditions, zone_of, zone_state
 from controllers.nodetaints import NOT_READY, UNREACHABLE, has_taint, swap_taints
@@ -73,8 +73,15 @@ class NodeMonitor:
         self.controllers = (self._looking, self._tainting)
         label = ("zone",)
         self._evictions = Counter("node_collector_evictions_total", "Nodes that were tainted NoExecute.", label)
+        prefix, updating = "node_collector_update_", "Time that it takes to look at"
+        self._one_node = Histogram(
+            f"{prefix}node_health_duration_seconds", f"{updating} a node.", (), exponential(0.001, 4, 8)
+        )
+        self._all_nodes = Histogram(
+            f"{prefix}all_nodes_health_duration_seconds", f"{updating} all nodes.", (), exponential(0.01, 4, 8)
+        )
         self.metrics: Sequence[Family] = (
-            self._evictions,
+            self._evictions, self._one_node, self._all_nodes,
             Gauge("node_collector_zone_size", "Nodes by zone.", label, lambda: self._measured(len)),
             Gauge("node_collector_zone_health", "Nodes that are ready by zone, in percent.", label,
                 lambda: self._measured(lambda ready: 100 * sum(ready) / len(ready) if ready else 100)),
@@ -91,15 +98,20 @@ class NodeMonitor:
 
     async def look(self, _: str) -> timedelta:
         """One round over all nodes."""
+        elapsed = clock.stopwatch()
+        began = elapsed()
         nodes = list(self._nodes.objects.values())
         await self._meet(nodes)
         ready: dict[str, list[bool]] = {}
         for node in nodes:
+            since = elapsed()
             try:
                 found = await self._look_at(node)
             except StatusError as error:
                 log.info("%s: node %s: %s", self._name, node["metadata"]["name"], error)
                 continue
+            finally:
+                self._one_node.observe(elapsed() - since)
             if found is not None and _EXCLUDED not in (node["metadata"].get("labels") or {}):
                 ready.setdefault(zone_of(node), []).append(found)
         await self._judge_zones(ready)
@@ -107,6 +119,7 @@ class NodeMonitor:
         for name, zone in self._zones.items():
             if zone.waiting:
                 self._tainting.queue.add(name)
+        self._all_nodes.observe(elapsed() - began)
         return PERIOD
 
     async def _meet(self, nodes: list[Json]) -> None:

@@ -52,7 +52,9 @@ class ReplicaSets(Workload):
     def __init__(
         self, name: str, client: Client, informers: Informers, options: Options, kind: Kind, *, source: str, queue: str
     ) -> None:
-        super().__init__(name, client, informers, options, kind, source=source, queue=queue)
+        super().__init__(
+            name, client, informers, options, kind, source=source, queue=queue, skips="replicaset_controller"
+        )
         self._with_terminating = kind == REPLICA_SETS and options.features.enabled(TERMINATING_GATE)
         self._by_cost = options.features.enabled(COST_GATE)
         self._control = PodControl(self.client, self.recorder, kind)

@@ -4,8 +4,12 @@ there is none to know. Facts: pkg/controller/certificates/rootcacertpublisher.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from apiserver import clock
+from apiserver.api.metrics import Counter, Family, Histogram, exponential
+from apiserver.api.status import StatusError
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
@@ -37,6 +41,13 @@ class RootCertificates(ControllerComponent):
     def __init__(self, client: Client, informers: Informers, root_ca: str) -> None:
         self._client, self._data = client.named("root-ca-cert-publisher"), {"ca.crt": root_ca}
         self._controller = Controller(NAME, self.reconcile, queue="root_ca_cert_publisher")
+        self._looks = Counter("root_ca_cert_publisher_sync_total", "Looks at namespaces.", ("code",))
+        self._durations = Histogram(
+            "root_ca_cert_publisher_sync_duration_seconds",
+            "Time that a look at a namespace takes.",
+            ("code",),
+            exponential(0.001, 2, 15),
+        )
         if not root_ca:
             return
         self._namespaces = informers.of(NAMESPACES)
@@ -44,7 +55,24 @@ class RootCertificates(ControllerComponent):
         self._controller.follow(self._namespaces)
         self._controller.follow(self._maps, lambda found: (found["metadata"]["namespace"],))
 
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, self._looks, self._durations)
+
     async def reconcile(self, namespace: str) -> None:
+        elapsed, code = clock.stopwatch(), 500
+        began = elapsed()
+        try:
+            await self._publish(namespace)
+            code = 200
+        except StatusError as error:
+            code = error.code
+            raise
+        finally:
+            self._looks.inc(str(code))
+            self._durations.observe(elapsed() - began, str(code))
+
+    async def _publish(self, namespace: str) -> None:
         known = self._namespaces.get(namespace)
         if known is None or known["metadata"].get("deletionTimestamp"):
             return

@@ -4,8 +4,10 @@ pkg/controller/ttlafterfinished.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from apiserver.api.metrics import Family, Histogram, exponential
 from apiserver.clock import now
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -33,6 +35,16 @@ class TtlAfterFinished(ControllerComponent):
         self._jobs = informers.of(JOBS)
         self._controller = Controller(NAME, self.reconcile, queue="ttl_jobs_to_delete")
         self._controller.follow(self._jobs)
+        self._late = Histogram(
+            "ttl_after_finished_controller_job_deletion_duration_seconds",
+            "How long after its time a Job was deleted.",
+            (),
+            exponential(0.1, 2, 14),
+        )
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, self._late)
 
     async def reconcile(self, key: str) -> timedelta | None:
         job = self._jobs.get(key)
@@ -49,6 +61,7 @@ class TtlAfterFinished(ControllerComponent):
             await self._client.delete(
                 JOBS, metadata["name"], metadata["namespace"], uid=metadata["uid"], propagation="Foreground"
             )
+            self._late.observe(-left.total_seconds())
         except Exception as error:
             if not is_reason(error, "NotFound", "Conflict"):
                 raise

@@ -33,7 +33,9 @@ class DaemonSets(Workload):
     """The component. Keys are those of DaemonSets."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        super().__init__(NAME, client, informers, options, DAEMON_SETS, source=NAME, queue="daemonset")
+        super().__init__(
+            NAME, client, informers, options, DAEMON_SETS, source=NAME, queue="daemonset", skips="daemonset_controller"
+        )
         self._control = PodControl(self.client, self.recorder, DAEMON_SETS)
         self._expectations, self._failed = Expectations(), FailedPods()
         pods = self.need(informers.of(PODS))

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from apiserver import clock
 from apiserver.api.metrics import Family
+from controllers.endpoints.metrics import MirrorMetrics
 from controllers.endpoints.services import TRIGGER
 from controllers.endpoints.slices import (
     MANAGED_BY,
@@ -17,6 +19,7 @@ from controllers.endpoints.slices import (
     PortsKey,
     key_of_endpoint,
     key_of_ports,
+    looks_same,
 )
 from controllers.endpoints.slicewrites import SliceWriter
 from controllers.endpoints.subsets import repacked
@@ -35,7 +38,6 @@ MOST: Final = 1000
 _SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 _NOT_COPIED: Final = frozenset({TRIGGER, "kubectl.kubernetes.io/last-applied-configuration"})
-_SHOWN: Final = ("nodeName", "zone", "conditions", "targetRef")
 
 Key = tuple[str, PortsKey]
 
@@ -57,12 +59,13 @@ class Mirroring(Workload):
         self._slices = self.need(informers.of(ENDPOINT_SLICES))
         self._mirrored = self._slices.index("mirrored service", _mirrored_service)
         self._writer = SliceWriter(self.client, "endpoint_slice_mirroring_controller")
+        self._metrics = MirrorMetrics(MOST)
         self._services.on(self._service, lambda _, service: self._service(service), self._service)
         self._slices.on(self._slice, lambda _, each: self._slice(each), self._slice)
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return (*super().metrics, self._writer.changes)
+        return (*super().metrics, self._writer.changes, *self._metrics.families)
 
     def _service(self, service: Json) -> None:
         if self.owners.get(key_of(service)) is not None or self._mirrored.keys(key_of(service)):
@@ -73,7 +76,16 @@ class Mirroring(Workload):
             self.queue(key)
 
     async def reconcile(self, key: str) -> timedelta | None:
+        elapsed = clock.stopwatch()
+        began = elapsed()
+        try:
+            return await self._reconcile(key)
+        finally:
+            self._metrics.duration.observe(elapsed() - began)
+
+    async def _reconcile(self, key: str) -> timedelta | None:
         if self.owners.get(key) is None:
+            self._metrics.forget(key)
             await self._writer.write(Plan(delete=self._mirrored.get(key)), f"Endpoints {key}", lambda _: None)
         return await super().reconcile(key)
 
@@ -87,8 +99,9 @@ class Mirroring(Workload):
             or _LEADER in (metadata.get("annotations") or {})
         ):
             plan = Plan(delete=existing)
+            self._metrics.forget(key)
         else:
-            plan = self._plan(owner, existing)
+            plan = self._plan(key, owner, existing)
             plan.recycle()
 
         def wrote(each: Json) -> Any:
@@ -97,13 +110,19 @@ class Mirroring(Workload):
         await self._writer.write(plan, f"Endpoints {key}", wrote, create=not metadata.get("deletionTimestamp"))
         return None
 
-    def _plan(self, endpoints: Json, existing: list[Json]) -> Plan:
+    def _plan(self, owner: str, endpoints: Json, existing: list[Json]) -> Plan:
         groups: dict[Key, list[Json]] = {}
         for each in existing:
             groups.setdefault((each["addressType"], key_of_ports(each.get("ports"))), []).append(each)
-        plan = Plan()
+        plan, changed, numbers, slices = Plan(), 0, list[int](), 0
         for key, (ports, wanted) in self._wanted(endpoints).items():
             known = groups.pop(key, [])
+            before = {key_of_endpoint(each): each for each in (known[0].get("endpoints") or () if known else ())}
+            plan.added += len(wanted.keys() - before.keys())
+            plan.removed += len(before.keys() - wanted.keys())
+            changed += sum(not looks_same(wanted[one], each) for one, each in before.items() if one in wanted)
+            numbers.append(len(wanted))
+            slices += 1
             made = _slice_of(endpoints, key[0], ports, list(wanted.values()))
             plan.delete += known[1:]
             if not known:
@@ -114,6 +133,10 @@ class Mirroring(Workload):
                 plan.update.append({**made, "metadata": {**fields, "name": name}})
         for left in groups.values():
             plan.delete += left
+        self._metrics.hold(owner, "", slices, numbers)
+        self._metrics.added.observe(plan.added)
+        self._metrics.updated.observe(changed)
+        self._metrics.removed.observe(plan.removed)
         return plan
 
     def _wanted(self, endpoints: Json) -> dict[Key, tuple[list[Json], Endpoints]]:
@@ -132,6 +155,7 @@ class Mirroring(Workload):
                 added += 1
                 key = ("IPv6" if ":" in endpoint["addresses"][0] else "IPv4", key_of_ports(ports))
                 found.setdefault(key, (ports, {}))[1][key_of_endpoint(endpoint)] = endpoint
+        self._metrics.skipped.observe(invalid + skipped)
         if invalid:
             text = f"Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices"
             self.recorder.record(endpoints, "Warning", "InvalidIPAddress", text)
@@ -191,9 +215,7 @@ def _is_so(known: Json, made: Json, wanted: Endpoints) -> bool:
     """Whether the slice is as it should be already."""
     held = known.get("endpoints") or []
     same = len(held) == len(wanted) and all(
-        (other := wanted.get(key_of_endpoint(each))) is not None
-        and all((each.get(name) or None) == (other.get(name) or None) for name in _SHOWN)
-        for each in held
+        (other := wanted.get(key_of_endpoint(each))) is not None and looks_same(each, other) for each in held
     )
     old, new = known["metadata"], made["metadata"]
     uids = [owner["uid"] for owner in old.get("ownerReferences") or ()]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from apiserver.api.metrics import Family
 from apiserver.api.status import StatusError
+from controllers.endpoints.metrics import ServiceSliceMetrics
 from controllers.endpoints.services import TRIGGER, ServicePods, TriggerTimes, has_endpoint, selector_of
 from controllers.endpoints.slices import (
     MANAGED_BY,
@@ -27,7 +28,7 @@ from controllers.endpoints.slicewrites import SliceWriter
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES, Json, key_of
+from controllers.runtime.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES, Json, Kind, key_of
 from controllers.workloads.component import Workload
 
 NAME = "endpointslice-controller"
@@ -55,12 +56,13 @@ class EndpointSlices(Workload):
         self._pods = ServicePods(self.owners, self.need(informers.of(PODS)), self.queue)
         self._writer = SliceWriter(self.client, "endpoint_slice_controller")
         self._triggers = TriggerTimes()
+        self._metrics = ServiceSliceMetrics(options.max_endpoints_per_slice)
         self._most = options.max_endpoints_per_slice
         self._slices.on(self._slice_changed, lambda _, each: self._slice_changed(each), self._slice_changed)
 
     @property
     def metrics(self) -> Sequence[Family]:
-        return (*super().metrics, self._writer.changes)
+        return (*super().metrics, self._writer.changes, *self._metrics.families)
 
     def _slice_changed(self, each: Json) -> None:
         """Somebody may have changed what is ours."""
@@ -71,10 +73,24 @@ class EndpointSlices(Workload):
 
     def gone(self, key: str) -> None:
         self._triggers.forget(key)
+        self._metrics.forget(key)
+
+    def too_early(self, behind: Kind) -> None:
+        self._metrics.looks.inc("stale")
 
     async def sync(self, key: str, owner: Json) -> timedelta | None:
+        result = "error"
+        try:
+            await self._bring(key, owner)
+            result = "success"
+        finally:
+            self._metrics.looks.inc(result)
+        return None
+
+    async def _bring(self, key: str, owner: Json) -> None:
+        """Makes the slices so as the service and its pods are."""
         if selector_of(owner) is None:
-            return None
+            return
         pods = self._pods.of(owner)
         existing = [
             each for each in self._of_service.get(f"{key}/{MANAGER}") if not each["metadata"].get("deletionTimestamp")
@@ -91,7 +107,6 @@ class EndpointSlices(Workload):
             text = f"Error updating Endpoint Slices for Service {key}: {error}"
             self.recorder.record(owner, "Warning", "FailedToUpdateEndpointSlices", text)
             raise
-        return None
 
     def _plan(self, service: Json, family: str, pods: list[Json], existing: list[Json]) -> Plan:
         desired: dict[PortsKey, tuple[list[Json], Endpoints]] = {}
@@ -107,8 +122,14 @@ class EndpointSlices(Workload):
             if endpoint is not None:
                 endpoints[key_of_endpoint(endpoint)] = endpoint
         plan = plan_family(service, family, desired, existing, manager=MANAGER, most=self._most)
-        distribution = service["spec"].get("trafficDistribution") or ""
-        hint(plan, existing, distribution if distribution in _DISTRIBUTIONS else "")
+        self._metrics.added.observe(plan.added)
+        self._metrics.removed.observe(plan.removed)
+        slices, numbers = (
+            len(existing) + len(plan.create) - len(plan.delete),
+            [len(each) for _, each in desired.values()],
+        )
+        self._metrics.hold(key_of(service), family, slices, numbers)
+        hint(plan, existing, _distribution(service))
         return plan
 
     async def _write(self, service: Json, plan: Plan, trigger: str) -> None:
@@ -121,6 +142,14 @@ class EndpointSlices(Workload):
 
         alive = not service["metadata"].get("deletionTimestamp")
         await self._writer.write(plan, f"Service {key_of(service)}", wrote, create=alive)
+        distribution = self._metrics.distributions[key_of(service)] = _distribution(service)
+        self._metrics.changed.observe(len(plan.create) + len(plan.update) + len(plan.delete), "Disabled", distribution)
+
+
+def _distribution(service: Json) -> str:
+    """Where the traffic of a service should go, if it says so in a word that counts."""
+    given = service["spec"].get("trafficDistribution") or ""
+    return given if given in _DISTRIBUTIONS else ""
 
 
 def _service_and_manager(each: Json) -> Sequence[str]:

@@ -29,16 +29,22 @@ PortsKey = tuple[tuple[Any, ...], ...]
 
 @dataclass(slots=True)
 class Plan:
-    """Slices as they have to be written; those to create have no name yet."""
+    """Slices as they have to be written; those to create have no name yet. `added` and `removed` are numbers of
+    endpoints.
+    """
 
     create: list[Json] = field(default_factory=list)
     update: list[Json] = field(default_factory=list)
     delete: list[Json] = field(default_factory=list)
+    added: int = 0
+    removed: int = 0
 
     def add(self, other: Plan) -> None:
         self.create += other.create
         self.update += other.update
         self.delete += other.delete
+        self.added += other.added
+        self.removed += other.removed
 
     def recycle(self) -> None:
         """A slice that is made takes the place of one that goes."""
@@ -184,12 +190,14 @@ def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: i
     for each in existing:
         held = [wanted.pop(key) for one in each.get("endpoints") or () if (key := key_of_endpoint(one)) in wanted]
         before = each.get("endpoints") or []
-        if len(held) == len(before) and all(map(_looks_same, held, before)) and each["metadata"]["labels"] == labels:
+        plan.removed += len(before) - len(held)
+        if len(held) == len(before) and all(map(looks_same, held, before)) and each["metadata"]["labels"] == labels:
             unchanged.append(each)
         elif not held and before:
             plan.delete.append(each)
         else:
             plan.update.append(_with(each, held, labels))
+    plan.added = len(wanted)
     for each in sorted(plan.update, key=lambda each: -len(each["endpoints"])):
         _fill(each, wanted, most)
     while wanted:
@@ -206,7 +214,8 @@ def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: i
     return plan
 
 
-def _looks_same(one: Json, other: Json) -> bool:
+def looks_same(one: Json, other: Json) -> bool:
+    """Whether two endpoints with the same key differ in nothing that shows."""
     return all((one.get(name) or None) == (other.get(name) or None) for name in _SHOWN)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
+from apiserver.api.metrics import Family, Gauge
 from apiserver.clock import now
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json
+from controllers.runtime.kinds import CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS, Json, split_key
 from controllers.statefulset.claims import Claims
 from controllers.statefulset.identity import is_member, replicas, revision_of
 from controllers.statefulset.turn import Turn
@@ -36,8 +38,20 @@ class StatefulSets(Workload):
     """The component. Keys are those of StatefulSets."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        super().__init__(NAME, client, informers, options, STATEFUL_SETS, source=NAME, queue="statefulset")
+        super().__init__(
+            NAME,
+            client,
+            informers,
+            options,
+            STATEFUL_SETS,
+            source=NAME,
+            queue="statefulset",
+            skips="statefulset_controller",
+        )
         self._with_unavailable = options.features.enabled(UNAVAILABLE_GATE)
+        #: By namespace, name and order of pods: how many may be unavailable, and how many are.
+        self._limits: dict[tuple[str, ...], int] = {}
+        self._unavailable: dict[tuple[str, ...], int] = {}
         self._pods = Owned(self.owners, self.need(informers.of(PODS)), self.queue)
         self._history = History(self.client, self.need(informers.of(CONTROLLER_REVISIONS)), STATEFUL_SETS)
         self._claims = Claims(
@@ -46,6 +60,35 @@ class StatefulSets(Workload):
             self.recorder,
             lambda owner, claim: self.wrote(owner, VOLUME_CLAIMS, claim),
         )
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        labels = ("statefulset_namespace", "statefulset_name", "pod_management_policy")
+        prefix = "statefulset_controller_statefulset_"
+        return (
+            *super().metrics,
+            Gauge(f"{prefix}max_unavailable", "Pods that may be unavailable.", labels, lambda: dict(self._limits)),
+            Gauge(
+                f"{prefix}unavailable_replicas",
+                "Pods that are unavailable.",
+                labels,
+                lambda: dict(self._unavailable),
+            ),
+        )
+
+    def gone(self, key: str) -> None:
+        for measured in (self._limits, self._unavailable):
+            for labels in [each for each in measured if each[:2] == split_key(key)]:
+                del measured[labels]
+
+    def _measure(self, owner: Json, turn: Turn) -> None:
+        """What metrics say of a set where several pods may be updated at once."""
+        if self._with_unavailable:
+            policy = owner["spec"].get("podManagementPolicy", "")
+            labels = (owner["metadata"]["namespace"], owner["metadata"]["name"], policy)
+            self._limits[labels] = turn.limit
+            if turn.unavailable is not None:
+                self._unavailable[labels] = turn.unavailable
 
     async def sync(self, key: str, owner: Json) -> timedelta | None:
         selector = selector_of(owner)
@@ -62,6 +105,7 @@ class StatefulSets(Workload):
         try:
             await turn.take()
         finally:
+            self._measure(owner, turn)
             await self._write(owner, turn, collisions)
         live = {each["metadata"]["name"] for each in (current, update)} | {revision_of(pod) for pod in pods}
         await self._history.truncate(revisions, live, int(owner["spec"].get("revisionHistoryLimit", 10)))

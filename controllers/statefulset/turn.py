@@ -63,6 +63,14 @@ class Turn:
         self._all = list(pods)
         #: How many pods of the current revision were sent away in this turn.
         self.sent_away = 0
+        #: How many pods are unavailable, where that was asked.
+        self.unavailable: int | None = None
+
+    @property
+    def limit(self) -> int:
+        """How many pods may be unavailable while several are updated at once."""
+        rolling = (self._owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+        return max(1, scaled(rolling.get("maxUnavailable", 1), replicas(self._owner), up=False))
 
     def _new(self, number: int) -> Json:
         current = keeps_current(self._owner, number)
@@ -159,8 +167,8 @@ class Turn:
                 return
 
     async def _update_several(self, given: Json) -> None:
-        most = max(1, scaled(given.get("maxUnavailable", 1), replicas(self._owner), up=False))
-        room = most - sum(self._is_unavailable(pod) for pod in self.replicas)
+        self.unavailable = sum(map(self._is_unavailable, self.replicas))
+        room = self.limit - self.unavailable
         for pod in reversed(self.replicas[int(given.get("partition", 0)) :]):
             if room <= 0:
                 return

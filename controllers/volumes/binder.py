@@ -8,8 +8,11 @@ between goes on with the next look. Facts: upstream's pkg/controller/volume/pers
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from apiserver.api.metrics import Family
+from apiserver.api.status import StatusError
 from apiserver.api.storageclasses import class_of, is_default_class
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
@@ -41,6 +44,7 @@ from controllers.volumes import (
     waits,
     without_annotation,
 )
+from controllers.volumes.metrics import VolumeMetrics
 from controllers.volumes.reclaiming import Fate, fate, policy
 
 NAME = "persistentvolume-binder-controller"
@@ -64,6 +68,7 @@ class VolumeBinder(ControllerComponent):
         self._attributes = options.features.enabled("VolumeAttributesClass")
         self._claims = Newest(informers.of(VOLUME_CLAIMS))
         self._volumes = Newest(informers.of(VOLUMES))
+        self._metrics = VolumeMetrics(self._volumes.informer, self._claims.informer)
         self._classes, pods = informers.of(STORAGE_CLASSES), informers.of(PODS)
         self._of_claim = self._volumes.informer.index("claim", _claim_of)
         self._unbound = self._claims.informer.index("unbound by class", _class_of_unbound)
@@ -76,6 +81,10 @@ class VolumeBinder(ControllerComponent):
         self._controller.follow(self._classes, self._keys_for_class)
         self._controller.require(pods)
         pods.on(added=self._consumer_came)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, *self._metrics.families)
 
     def _keys_for_claim(self, claim: Json) -> list[str]:
         return [f"claim:{key_of(claim)}", *(f"volume:{key_of(volume)}" for volume in self._of_claim.get(key_of(claim)))]
@@ -127,7 +136,12 @@ class VolumeBinder(ControllerComponent):
             await self._bind(volume, claim)
         elif class_of(claim) is None and (default := self._default_class()) is not None:
             spec = {**claim["spec"], "storageClassName": default}
-            self._claims.wrote(await self._client.update(VOLUME_CLAIMS, {**claim, "spec": spec}))
+            self._metrics.defaulted.inc()
+            try:
+                self._claims.wrote(await self._client.update(VOLUME_CLAIMS, {**claim, "spec": spec}))
+            except StatusError:
+                self._metrics.undefaulted.inc()
+                raise
         elif waiting and SELECTED_NODE not in annotations_of(claim):
             self._say_whom_it_waits_for(claim)
             await self._claim_phase(claim, "Pending")

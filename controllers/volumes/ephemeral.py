@@ -4,6 +4,9 @@ pkg/controller/volume/ephemeral.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from apiserver.api.metrics import Counter, Family
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
@@ -30,11 +33,17 @@ class EphemeralVolumes(ControllerComponent):
         self._client = client.named(NAME)
         self._pods, self._claims = informers.of(PODS), informers.of(VOLUME_CLAIMS)
         self._recorder = CoreEventRecorder(self._client, NAME)
+        self._created = Counter("ephemeral_volume_controller_create_total", "Claims that were asked for.")
+        self._failed = Counter("ephemeral_volume_controller_create_failures_total", "Claims that could not be made.")
         self._controller = Controller(NAME, self.reconcile, queue="ephemeral_volume")
         self._controller.alongside(self._recorder.run)
         self._controller.follow(self._pods, lambda pod: (key_of(pod),) if _volumes(pod) else ())
         self._controller.require(self._claims)
         self._claims.on(deleted=self._claim_gone)
+
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, self._created, self._failed)
 
     def _claim_gone(self, claim: Json) -> None:
         for owner in claim["metadata"].get("ownerReferences") or ():
@@ -52,9 +61,11 @@ class EphemeralVolumes(ControllerComponent):
         wanted = ephemeral_claim(pod, volume)
         known = self._claims.get(key_of(wanted))
         if known is None:
+            self._created.inc()
             try:
                 known = await self._client.create(VOLUME_CLAIMS, wanted)
             except Exception as error:
+                self._failed.inc()
                 if not is_reason(error, "AlreadyExists"):
                     note = f"ephemeral volume {volume['name']}: create PVC {wanted['metadata']['name']}: {error}"
                     self._recorder.record(pod, "Warning", "ProvisioningFailed", note)

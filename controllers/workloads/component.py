@@ -7,8 +7,10 @@ decided on the older state would be refused, or done twice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import timedelta
 
+from apiserver.api.metrics import Counter, Family
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
@@ -27,14 +29,28 @@ class Workload(ControllerComponent, ABC):
     """
 
     def __init__(
-        self, name: str, client: Client, informers: Informers, options: Options, kind: Kind, *, source: str, queue: str
+        self,
+        name: str,
+        client: Client,
+        informers: Informers,
+        options: Options,
+        kind: Kind,
+        *,
+        source: str,
+        queue: str,
+        skips: str = "",
     ) -> None:
+        """`skips`: what upstream's metric of looks that came too early begins with, where it has one."""
         self.name, self.kind = name, kind
         self.client = client.named(name)
         self.recorder = CoreEventRecorder(client, source)
         self._controller = Controller(name, self.reconcile, workers=options.workers(name), queue=queue)
         self._needed: dict[Kind, Informer] = {}
         self._written: dict[str, dict[Kind, int]] = {}
+        self._skips: Counter | None = None
+        if skips:
+            text = "Looks that had to wait until the informers show what was written."
+            self._skips = Counter(f"{skips}_stale_sync_skips_total", text, ("group", "resource"))
         self.owners = self.need(informers.of(kind))
         self.owners.on(self._owner_changed, self.owner_updated, self._owner_changed)
         self._controller.alongside(self.recorder.run)
@@ -60,14 +76,24 @@ class Workload(ControllerComponent, ABC):
         """An owner has changed, by somebody else's hand or by ours."""
         self.queue(key_of(owner))
 
+    @property
+    def metrics(self) -> Sequence[Family]:
+        return (*super().metrics, *([self._skips] if self._skips is not None else ()))
+
     async def reconcile(self, key: str) -> timedelta | None:
-        if self._is_behind(key):
+        if behind := self._behind(key):
+            self.too_early(behind)
             return _BEHIND
         owner = self.owners.get(key)
         if owner is None:
             self.gone(key)
             return None
         return await self.sync(key, owner)
+
+    def too_early(self, behind: Kind) -> None:
+        """An owner was not looked at, because the informer of a kind does not show yet what was written."""
+        if self._skips is not None:
+            self._skips.inc(behind.group, behind.plural)
 
     @abstractmethod
     async def sync(self, key: str, owner: Json) -> timedelta | None:
@@ -85,14 +111,16 @@ class Workload(ControllerComponent, ABC):
         written[kind] = max(written.get(kind, 0), _version(obj["metadata"]))
         return obj
 
-    def _is_behind(self, key: str) -> bool:
+    def _behind(self, key: str) -> Kind | None:
+        """A kind of which the informer does not show yet what was written."""
         written = self._written.get(key)
         if written is None:
-            return False
-        if any(_number(self._needed[kind].resource_version) < version for kind, version in written.items()):
-            return True
+            return None
+        for kind, version in written.items():
+            if _number(self._needed[kind].resource_version) < version:
+                return kind
         del self._written[key]
-        return False
+        return None
 
     async def write_status(self, owner: Json, status: Json) -> Json:
         """Writes a status; once more on top of what the owner has become, where somebody else was faster.
