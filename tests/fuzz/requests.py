@@ -82,7 +82,8 @@ class Requests:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         seeds: Json = yaml.safe_load(_SEEDS.read_text())
-        self._targets = [
+        #: (resource, version, its seed in this version or None)
+        self.targets = [
             (resource, version, _in_version(resource, version, seeds.get(f"{resource.group}/{resource.plural}")))
             for resource in CATALOG
             for version in resource.versions
@@ -90,12 +91,12 @@ class Requests:
 
     def case(self, number: int) -> Case:
         random = Random(f"{self._seed}/{number}")
-        return _Maker(random, number, *random.choice(self._targets)).case()
+        return _Maker(random, number, *random.choice(self.targets)).case()
 
     def seeds(self) -> list[Case]:
         """A creation of each kind's seed in each version, unchanged. Their numbers are negative."""
         made = []
-        for number, (resource, version, seed) in enumerate(self._targets, 1):
+        for number, (resource, version, seed) in enumerate(self.targets, 1):
             if seed is not None:
                 maker = _Maker(Random(0), -number, resource, version, seed)
                 made.append(maker.finished("POST", maker.collection, "", maker.plain(), "application/json"))

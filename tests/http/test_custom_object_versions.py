@@ -82,6 +82,18 @@ def test_defaults_of_the_request_s_and_of_the_stored_version_are_there_at_once()
     run(scenario())
 
 
+def test_a_default_of_what_is_an_integer_or_a_string_may_be_anything_where_an_object_s_value_may_not() -> None:
+    async def scenario() -> None:
+        async with running("memory") as (_, client):
+            either = {"x-kubernetes-int-or-string": True}
+            held = {"type": "object", "properties": {"port": either}, "default": {"port": 1.5}}
+            await define(client, things(version("v1", {"port": {**either, "default": True}, "held": held})))
+            refused = await client.post(THINGS.format("v1"), json=thing("x", port=True))
+            assert 'spec.port: Invalid value: "boolean"' in refused.json()["message"]
+
+    run(scenario())
+
+
 def test_defaults_leave_nothing_unknown_in_the_metadata_of_embedded_objects() -> None:
     inner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n", "unknown": "u"}}
     embedded = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}

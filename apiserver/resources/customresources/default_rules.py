@@ -55,13 +55,26 @@ def _default(at: Path, schema: Json, default: Any, budget: Budget, place: tuple[
                 errors.append(invalid(at, default, "must not have unknown fields"))
         except DecodeError as error:
             return [invalid(at, default, str(error))]
-    structural = Structural(schema)
+    structural = Structural(_of_any_type(schema))
     found = structural.embedded(default, None, at) or structural.limits(default, ABSENT, at)
     if found:
         return errors + found
     checks = RuleChecks(schema)
     found = checks.errors(at, default, default, budget=budget)
     return errors + (found or checks.errors(at, default, ABSENT, budget=budget))
+
+
+def _of_any_type(schema: Json) -> Json:
+    """The schema without the mark of what is an integer or a string: of a default (not of an object) anything goes
+    there, since the mark alone, without a type, is what upstream checks defaults against.
+    """
+    made = {name: part for name, part in schema.items() if name != "x-kubernetes-int-or-string"}
+    if isinstance(schema.get("properties"), dict):
+        made["properties"] = {name: _of_any_type(part) for name, part in schema["properties"].items()}
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            made[name] = _of_any_type(schema[name])
+    return made
 
 
 def _metadata_problem(place: tuple[str, ...], default: Any) -> str:

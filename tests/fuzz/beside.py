@@ -1,0 +1,220 @@
+"""kubedra beside a real kube-apiserver: the same requests to both, and what differs in their answers.
+
+    python -m tests.fuzz.beside [--kinds REGEX] [--fields REGEX] [--gates all]
+
+Each field of each kind alone with values of its type (`tests.fuzz.fields`). Wants kube-apiserver and etcd of the
+emulated release on PATH. Exit code 1 where an answer differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from tests.conformance.commonform import CommonForm, decode
+from tests.conformance.compare import differences
+from tests.fuzz.fields import FieldCase, cases
+from tests.fuzz.requests import Requests
+from tests.support.patience import Deadline
+from tests.support.ports import free_port
+from tests.support.wire import Child
+
+BINARIES: Final = ("kube-apiserver", "etcd")
+_TOKEN: Final = "beside"
+_GATES: Final = ("--feature-gates=AllAlpha=true,AllBeta=true", "--runtime-config=api/all=true")
+#: What a server without controllers and tokens for pods is told, and ours as well as the real one.
+_FLAGS: Final = (
+    "--authorization-mode=RBAC",
+    "--disable-admission-plugins=ServiceAccount",
+    "--service-cluster-ip-range=10.0.0.0/24",
+)
+#: Kinds whose answers do not depend on the request alone, and why.
+APART: Final = {
+    "selfsubjectrulesreviews": "lists rules in any order",
+    "flowschemas": "a controller of the real server writes to them meanwhile",
+}  # fmt: skip
+_VERSION: Final = re.compile(rb'(resourceVersion\\+":\\+")\d+')
+
+
+class Server:
+    """A server that is asked on one connection."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self._connection = connection
+
+    def ask(self, method: str, target: str, body: Any = None) -> dict[str, Any]:
+        """The answer in common form: status, type, warning, body."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
+        try:
+            self._connection.request(method, target, data, headers)
+            answer = self._connection.getresponse()
+        except (http.client.HTTPException, ConnectionError):
+            self._connection.close()
+            self._connection.request(method, target, data, headers)
+            answer = self._connection.getresponse()
+        text, media = _VERSION.sub(rb"\1N", answer.read()), answer.getheader("Content-Type")
+        warnings = sorted(value for name, value in answer.getheaders() if name.lower() == "warning")
+        shown = _in_order(CommonForm("\0")(decode(text, media)))
+        return {"status": answer.status, "type": media, "warnings": warnings, "body": shown}
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _in_order(body: Any) -> Any:
+    """Several errors are told in any order where a Go map decides it."""
+    if isinstance(body, dict) and body.get("kind") == "Status":
+        body["message"] = sorted(re.split(r", |; | \[|\]", body.get("message") or ""))
+        causes = (body.get("details") or {}).get("causes")
+        if isinstance(causes, list):
+            causes.sort(key=lambda cause: json.dumps(cause, sort_keys=True))
+    return body
+
+
+class Real:
+    """A kube-apiserver with an etcd of its own; ready when entered."""
+
+    def __init__(self, directory: Path, *flags: str) -> None:
+        self._directory, self._flags, self._port = directory, flags, free_port()
+        self._running = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+            self._start(
+                stack, "etcd", f"--data-dir={self._directory}/etcd", "--unsafe-no-fsync",
+                f"--listen-client-urls={client}", f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}",
+            )  # fmt: skip
+            child = self._start(
+                stack, "kube-apiserver", f"--etcd-servers={client}", f"--secure-port={self._port}",
+                "--bind-address=127.0.0.1", f"--cert-dir={self._directory}/certs", "--allow-privileged",
+                f"--service-account-key-file={_key(self._directory)}", "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-signing-key-file={_key(self._directory)}", *self._flags,
+            )  # fmt: skip
+            self._wait(child)
+            self._running = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def server(self) -> Server:
+        # The server has made its certificate for itself just now.
+        context = ssl._create_unverified_context()
+        return Server(http.client.HTTPSConnection("127.0.0.1", self._port, context=context, timeout=60))
+
+    def _start(self, stack: contextlib.ExitStack, name: str, *flags: str) -> subprocess.Popen[bytes]:
+        binary = shutil.which(name)
+        assert binary is not None, f"{name} is not on PATH"
+        log = stack.enter_context((self._directory / f"{name}.log").open("w"))
+        child = subprocess.Popen([binary, *flags], stdout=log, stderr=log)
+        stack.callback(child.wait)
+        stack.callback(child.kill)
+        return child
+
+    def _wait(self, child: subprocess.Popen[bytes]) -> None:
+        deadline = Deadline()
+        while not deadline.passed:
+            assert child.poll() is None, (self._directory / "kube-apiserver.log").read_text()[-2000:]
+            with contextlib.suppress(OSError), contextlib.closing(self.server()) as server:
+                if server.ask("GET", "/readyz")["status"] == 200:
+                    return
+        raise TimeoutError("kube-apiserver is not ready")
+
+
+def _key(directory: Path) -> Path:
+    """A key that signs tokens."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    file = directory / "sa.key"
+    if not file.exists():
+        pem, pkcs8, open_ = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        file.write_bytes(rsa.generate_private_key(65537, 2048).private_bytes(pem, pkcs8, open_))
+    return file
+
+
+@dataclass(slots=True)
+class Difference:
+    case: FieldCase
+    lines: list[str]
+
+
+@dataclass(slots=True)
+class Report:
+    asked: int = 0
+    statuses: dict[int, int] = field(default_factory=dict)
+    differences: list[Difference] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def both(directory: Path, *flags: str) -> Iterator[tuple[Server, Server]]:
+    """The real server and ours, each with an object of every kind."""
+    tokens = directory / "tokens.csv"
+    tokens.write_text(f'{_TOKEN},admin,admin,"system:masters"\n')
+    given = (*_FLAGS, f"--token-auth-file={tokens}", *flags)
+    (directory / "ours").mkdir()
+    with (
+        Real(directory, *given) as real,
+        Child(directory / "ours", "--storage=memory", *given) as child,
+        contextlib.closing(real.server()) as theirs,
+        contextlib.closing(Server(http.client.HTTPConnection(urlsplit(child.url).netloc, timeout=60))) as ours,
+    ):
+        for case in Requests(1).seeds():
+            body = json.loads(case.data.partition(b"\r\n\r\n")[2])
+            for server in (theirs, ours):
+                server.ask(case.method, case.target, body)
+        yield theirs, ours
+
+
+def compare(pair: tuple[Server, Server], asked: Iterator[FieldCase]) -> Report:
+    """Asks both of each case."""
+    report = Report()
+    for case in asked:
+        if case.field.split(" ")[1] in APART:
+            continue
+        theirs, ours = (server.ask(case.method, case.target, case.body) for server in pair)
+        report.asked += 1
+        report.statuses[theirs["status"]] = report.statuses.get(theirs["status"], 0) + 1
+        if lines := list(differences(theirs, ours)):
+            report.differences.append(Difference(case, lines))
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.beside", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--kinds", default="", metavar="REGEX", help="of GROUP/VERSION/PLURAL")
+    parser.add_argument("--fields", default="", metavar="REGEX", help="of a field's steps, joined by /")
+    parser.add_argument("--gates", choices=("default", "all"), default="default")
+    given = parser.parse_args()
+    if missing := [name for name in BINARIES if shutil.which(name) is None]:
+        print(f"not on PATH: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    gates = _GATES if given.gates == "all" else ()
+    with tempfile.TemporaryDirectory() as temporary, both(Path(temporary), *gates) as pair:
+        report = compare(pair, cases(given.kinds, given.fields))
+    for difference in report.differences:
+        print(f"{difference.case.method} {difference.case.field} = {json.dumps(difference.case.value)}")
+        print(*(f"    {line}" for line in difference.lines[:4]), sep="\n")
+    statuses = ", ".join(f"{status}: {count}" for status, count in sorted(report.statuses.items()))
+    print(f"{report.asked} requests ({statuses}), {len(report.differences)} answered differently")
+    return 1 if report.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

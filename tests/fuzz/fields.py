@@ -1,0 +1,153 @@
+"""Each field of each kind, alone: a seed in which one field has one value, created and updated without being kept.
+
+What is wrong with such an object is wrong with that field, so that two servers can be asked and their answers compared
+(`tests.fuzz.beside`). The values of a type are those at which rules turn: empty, too long, of another form, negative.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apiserver.api.schema import ListOf, MapOf, Scalar, Struct, Type
+from apiserver.registry.resource import Resource, Version
+from tests.fuzz.requests import Requests
+
+Json = dict[str, Any]
+Step = str | int
+
+#: How far below an object fields are looked for. A type that holds itself is entered twice.
+DEPTH: Final = 7
+_ENTERED: Final = 2
+#: The object that the seeds have made, and the one that is created.
+_STORED, _NEW = "a", "z"
+_DRY: Final = "?dryRun=All"
+
+_TEXTS: Final = ("a", "", "A", "a-b", "a.b", "a/b", "example.com/x", "-a", "1", "a" * 64, "10.0.0.1", "k=v", "a_b", "é")
+_VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "string": _TEXTS,
+    "bool": (True, False),
+    "int32": (0, 1, -1, 300, 65536, 2**31 - 1),
+    "int64": (0, 1, -1, 300, 65536, 2**40),
+    "float64": (0, 1.5),
+    "bytes": ("", "YWJj"),
+    "time": ("2026-01-01T00:00:00Z",),
+    "microTime": ("2026-01-01T00:00:00.000000Z",),
+    "duration": ("1s", "0s", "1h", "-1h"),
+    "quantity": ("0", "1", "-1", "100m", "1.5", "1Gi"),
+    "intOrString": (0, 1, -1, 70000, "50%", "101%", "http", ""),
+    "raw": ({"a": 1}, {}, "x"),
+    "fieldsV1": ({"f:a": {}},),
+    "any": (1, "a", None, {}, [], True, 1.5),
+}
+_PLAIN: Final[dict[str, Any]] = {
+    "string": "a", "bool": True, "int32": 1, "int64": 1, "float64": 1, "bytes": "YWJj", "quantity": "1", "intOrString": 1, "duration": "1s",
+    "time": "2026-01-01T00:00:00Z", "microTime": "2026-01-01T00:00:00.000000Z", "raw": {"a": 1}, "fieldsV1": {}, "any": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCase:
+    """A request. `field` names the kind and the field; `body` is the object."""
+
+    field: str
+    value: Any
+    method: str
+    target: str
+    body: Json
+
+
+def cases(kinds: str = "", fields: str = "") -> Iterator[FieldCase]:
+    """Those of kinds (GROUP/VERSION/PLURAL) and fields (steps joined by /) that the regular expressions find."""
+    for resource, version, seed in Requests(1).targets:
+        if seed is None or not re.search(kinds, f"{resource.group}/{version.name}/{resource.plural}"):
+            continue
+        for path, kind in _fields(version.schema, []):
+            if re.search(fields, "/".join(map(str, path))):
+                for value in _values(kind):
+                    yield from _requests(resource, version, seed, path, value)
+
+
+def _requests(resource: Resource, version: Version, seed: Json, path: list[Step], value: Any) -> Iterator[FieldCase]:
+    api_version = f"{resource.group}/{version.name}" if resource.group else version.name
+    root = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
+    collection = f"{root}/{'namespaces/default/' if resource.namespaced else ''}{resource.plural}"
+    field = f"{api_version} {resource.plural} {'/'.join(map(str, path))}"
+
+    def of(name: str) -> Json:
+        obj = {"apiVersion": api_version, "kind": resource.kind, "metadata": {"name": name}, **deepcopy(seed)}
+        _put(obj, version.schema, path, value)
+        return obj
+
+    if path[0] == "status" and any(part.name == "status" for part in resource.subresources):
+        yield FieldCase(field, value, "PUT", f"{collection}/{_STORED}/status{_DRY}", of(_STORED))
+        return
+    yield FieldCase(field, value, "POST", f"{collection}{_DRY}", of(_NEW))
+    # How an error shows what a forbidden update changed: an empty list or map is none in ours (docs/fidelity.md).
+    if path[0] != "status" and value not in ([], {}):
+        yield FieldCase(field, value, "PUT", f"{collection}/{_STORED}{_DRY}", of(_STORED))
+
+
+def _fields(kind: Type, above: list[Step], within: tuple[int, ...] = ()) -> Iterator[tuple[list[Step], Type]]:
+    """The fields below a type, with the steps that lead there: the first element of a list, the key `a` of a map."""
+    if isinstance(kind, ListOf):
+        if isinstance(kind.item, Struct):
+            yield from _fields(kind.item, [*above, 0], within)
+    elif isinstance(kind, MapOf):
+        if isinstance(kind.value, Struct):
+            yield from _fields(kind.value, [*above, "a"], within)
+    elif isinstance(kind, Struct) and within.count(id(kind)) < _ENTERED:
+        for name, field in kind.fields.items():
+            if not above and name in ("apiVersion", "kind", "metadata"):
+                continue
+            path = [*above, name]
+            yield path, field.type
+            if sum(isinstance(step, str) for step in path) < DEPTH:
+                yield from _fields(field.type, path, (*within, id(kind)))
+
+
+def _values(kind: Type) -> tuple[Any, ...]:
+    if isinstance(kind, Scalar):
+        return (*sorted(kind.enum), "X", "") if kind.enum else _VALUES[kind.name]
+    if isinstance(kind, ListOf):
+        item = _plain(kind.item)
+        return [], [item], [item, deepcopy(item)]
+    if isinstance(kind, MapOf):
+        return {}, *({key: _plain(kind.value)} for key in _TEXTS[:10])
+    return {}, _plain(kind)
+
+
+def _plain(kind: Type, depth: int = 0) -> Any:
+    """The least of a type: what it requires, in its simplest form."""
+    if isinstance(kind, Scalar):
+        return min(kind.enum) if kind.enum else deepcopy(_PLAIN[kind.name])
+    if isinstance(kind, ListOf):
+        return [_plain(kind.item, depth + 1)]
+    if isinstance(kind, MapOf):
+        return {"a": _plain(kind.value, depth + 1)}
+    assert isinstance(kind, Struct)
+    return {
+        name: _plain(field.type, depth + 1)
+        for name, field in kind.fields.items()
+        if depth < DEPTH and (field.required or (field.limits is not None and field.limits.required))
+    }
+
+
+def _put(obj: Any, kind: Type, path: list[Step], value: Any) -> None:
+    """Sets what stands at the end of a path; what has to stand above it is made."""
+    for place, step in enumerate(path):
+        below = kind.fields[str(step)].type if isinstance(kind, Struct) else _element(kind)
+        if place == len(path) - 1:
+            obj[step] = deepcopy(value)
+        elif isinstance(obj, list):
+            obj += [] if obj else [_plain(below)]
+        elif obj.get(step) is None:
+            obj[step] = [] if isinstance(below, ListOf) else {} if isinstance(below, MapOf) else _plain(below)
+        obj, kind = obj[step], below
+
+
+def _element(kind: Type) -> Type:
+    return kind.item if isinstance(kind, ListOf) else kind.value  # type: ignore[union-attr]
