@@ -37,6 +37,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "certificatesigningrequest-signing-controller": "controllers.certificates.signing",
         "certificatesigningrequest-cleaner-controller": "controllers.certificates.cleaning",
         "clusterrole-aggregation-controller": "controllers.clusterroles",
+        "service-cidr-controller": "controllers.servicecidrs",
         "node-lifecycle-controller": "controllers.nodelifecycle",
         "taint-eviction-controller": "controllers.tainteviction",
         "pod-garbage-collector-controller": "controllers.podgarbage",

@@ -73,7 +73,6 @@ UNBUILT = frozenset(
         "podcertificaterequest-cleaner",
         "selinux-warning",
         "service-ca-certificate-publisher",
-        "service-cidr",
         "service-lb",
         "serviceaccount-token",
         "storage-version-migrator",

@@ -86,6 +86,8 @@ DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", n
 RESOURCE_POOL_STATUS_REQUESTS = Kind(
     "resource.k8s.io", "v1alpha3", "resourcepoolstatusrequests", "ResourcePoolStatusRequest", namespaced=False
 )
+SERVICE_CIDRS = Kind("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
+IP_ADDRESSES = Kind("networking.k8s.io", "v1", "ipaddresses", "IPAddress", namespaced=False)
 SIGNING_REQUESTS = Kind(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
