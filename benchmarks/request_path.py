@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import process_time_ns
 from types import CodeType, FrameType
@@ -32,6 +32,7 @@ from apiserver.app import Server
 from apiserver.messages import Request
 from apiserver.settings import read
 
+Install: TypeAlias = Callable[[Server], Awaitable[None]]
 TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 
 ROUNDS = 5
@@ -150,10 +151,12 @@ class RequestPath(NamedTuple):
     instructions: Counter[CodeType]
 
 
-async def path_of(verb: str) -> RequestPath:
-    """What one request of a verb runs through."""
+async def path_of(verb: str, install: Install | None = None) -> RequestPath:
+    """What one request of a verb runs through, with what `install` puts into the server."""
     with tempfile.TemporaryDirectory() as directory:
         server = await prepared(directory, verb, 4)
+        if install is not None:
+            await install(server)
         for number in range(3):
             await send(server, VERBS[verb](number))
         calls: Counter[CodeType] = Counter()

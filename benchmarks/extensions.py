@@ -1,0 +1,146 @@
+"""What extensions cost those whom they do not concern: 50 kinds of others, 20 admission policies and 5 webhooks.
+
+    python -m benchmarks.extensions [--requests 400] [--rounds 40] [--selected]
+
+Each verb's request is sent to a server with them and to one without, both in this process. Counted are the instructions
+that the interpreter executes for one request, and with --requests the processor time of so many, a few here and a few
+there in turn: the median of the ratios. Policies and webhooks are about other resources; with --selected about this,
+in namespaces with a label that this one lacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+from functools import partial
+from time import process_time_ns
+from typing import Any
+
+from apiserver.app import Server
+from benchmarks.request_path import VERBS, asked, path_of, prepared, send
+
+Json = dict[str, Any]
+KINDS, POLICIES, WEBHOOKS = 50, 20, 5
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_CHUNK = 20
+#: Seconds until a custom kind is served.
+_PATIENCE = 30
+
+
+def kind(number: int) -> Json:
+    """The definition of a custom kind."""
+    plural, group = f"things{number}", f"group{number % 10}.example.com"
+    text = {"type": "string", "maxLength": 100}
+    spec = {"type": "object", "properties": {f"field{index}": text for index in range(20)}}
+    rule = {"rule": "self.field0 != self.field1", "message": "two fields are the same"}
+    schema = {"type": "object", "properties": {"spec": {**spec, "x-kubernetes-validations": [rule]}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": plural, "singular": f"thing{number}", "kind": plural.capitalize(), "listKind": f"{plural}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def matching(*, selected: bool) -> tuple[Json, Json]:
+    """A rule that concerns no request of the benchmark, and the selector of namespaces beside it."""
+    group, resource = ("resource.k8s.io", "*") if selected else ("apps", "deployments")
+    rule = {"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], "operations": ["*"]}
+    return rule, {"matchLabels": {"policed": "yes"}} if selected else {}
+
+
+def policy(number: int, *, selected: bool) -> tuple[str, Json, Json]:
+    """What sort a policy is of, the policy, its binding; every other one changes objects."""
+    rule, selector = matching(selected=selected)
+    name = {"name": f"policy-{number}"}
+    sort = "Mutating" if number % 2 else "Validating"
+    spec: Json = {"matchConstraints": {"resourceRules": [rule], "namespaceSelector": selector}}
+    if number % 2:
+        patch = 'Object{metadata: Object.metadata{labels: {"a": "b"}}}'
+        mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": patch}}
+        spec |= {"mutations": [mutation], "reinvocationPolicy": "Never"}
+    else:
+        spec["validations"] = [{"expression": "object.metadata.name.size() < 100"}]
+    actions = {} if number % 2 else {"validationActions": ["Deny"]}
+    return sort, {"metadata": name, "spec": spec}, {"metadata": name, "spec": {"policyName": name["name"], **actions}}
+
+
+def webhook(number: int, *, selected: bool) -> tuple[str, Json]:
+    """What sort a configuration is of, and the configuration of a webhook that is nowhere."""
+    rule, selector = matching(selected=selected)
+    hook = {
+        "name": f"hook{number}.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [rule],
+        "namespaceSelector": selector,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    sort = "mutating" if number % 2 else "validating"
+    return sort, {"metadata": {"name": f"hook-{number}"}, "webhooks": [hook]}
+
+
+async def install(server: Server, *, selected: bool) -> None:
+    """Everything; the custom kinds are served when this returns."""
+    for number in range(KINDS):
+        definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        await send(server, asked("POST", definition, kind(number)))
+    for number in range(POLICIES):
+        sort, made, binding = policy(number, selected=selected)
+        plural = f"{sort.lower()}admissionpolicies"
+        await send(server, asked("POST", f"{_ADMISSION}/{plural}", made))
+        await send(server, asked("POST", f"{_ADMISSION}/{plural.replace('policies', 'policybindings')}", binding))
+    for number in range(WEBHOOKS):
+        sort, configuration = webhook(number, selected=selected)
+        await send(server, asked("POST", f"{_ADMISSION}/{sort}webhookconfigurations", configuration))
+    for number in range(KINDS):
+        spec = kind(number)["spec"]
+        path = f"/apis/{spec['group']}/v1/{spec['names']['plural']}"
+        async with asyncio.timeout(_PATIENCE):
+            while (await server.chain.handle(asked("GET", path))).status != 200:  # noqa: ASYNC110 - there is no event
+                await asyncio.sleep(0.01)
+
+
+async def ratio_of(verb: str, requests: int, rounds: int, *, selected: bool) -> float:
+    """The median of the ratios of processor times, with against without."""
+    with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
+        servers = [await prepared(directory, verb, requests * rounds) for directory in (here, there)]
+        await install(servers[0], selected=selected)
+        ratios = []
+        for number in range(rounds):
+            spent = [0, 0]
+            for start in range(number * requests, (number + 1) * requests, _CHUNK):
+                sent = [VERBS[verb](each) for each in range(start, min(start + _CHUNK, (number + 1) * requests))]
+                for index in (0, 1) if start // _CHUNK % 2 else (1, 0):
+                    begin = process_time_ns()
+                    for request in sent:
+                        await send(servers[index], request)
+                    spent[index] += process_time_ns() - begin
+            ratios.append(spent[0] / spent[1])
+        for server in servers:
+            await server.close()
+        return statistics.median(ratios)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.extensions", description="What extensions cost others.")
+    parser.add_argument("--requests", type=int, default=0, help="measure the processor time of so many in a round")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--selected", action="store_true", help="of this resource, in other namespaces")
+    given = parser.parse_args()
+    for verb in VERBS:
+        installed = asyncio.run(path_of(verb, partial(install, selected=given.selected))).instructions.total()
+        bare = asyncio.run(path_of(verb)).instructions.total()
+        line = f"{verb:10} {bare:7} instructions, {installed:7} with extensions: {installed / bare:.3f}"
+        if given.requests:
+            time = asyncio.run(ratio_of(verb, given.requests, given.rounds, selected=given.selected))
+            line += f"; processor time {time:.3f}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
