@@ -45,7 +45,6 @@ NAME = "device-taint-eviction-controller"
 GATE = "DRADeviceTaints"
 RULES_GATE = "DRADeviceTaintRules"
 GROUPS_GATE = "DRAWorkloadResourceClaims"
-_WORKERS = 8
 _REASON = "DeviceTaintManagerEviction"
 _CONDITION = {
     "type": "DisruptionTarget", "status": "True", "reason": "DeletionByDeviceTaintManager",
@@ -74,7 +73,7 @@ class DeviceTaintEviction(ControllerComponent):
         self._evictions = Evictions(self._with_groups, self._for_workloads)
         self._due: dict[str, Eviction] = {}
         self._evicted = Remembered(500)
-        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS)
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
         self._deletions = Counter(
             "device_taint_eviction_controller_pod_deletions_total", "Pods that were deleted because of device taints."
         )

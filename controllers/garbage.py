@@ -36,7 +36,7 @@ _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 def build(client: Client, informers: Informers, options: Options) -> GarbageCollector:
     """The component, for the manager."""
-    return GarbageCollector(client, informers)
+    return GarbageCollector(client, informers, options)
 
 
 @dataclass(slots=True)
@@ -53,12 +53,12 @@ class GarbageCollector(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named("generic-garbage-collector")
         self._informers = informers
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
-        self._controller = Controller(NAME, self.reconcile, workers=5)
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
         self._unknown = Counter(
             "garbagecollector_controller_resources_sync_error_total", "Times that nobody could say what is served."
         )

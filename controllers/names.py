@@ -56,6 +56,15 @@ CONCURRENT: Mapping[str, tuple[str, int]] = MappingProxyType(
         "endpointslice-mirroring-controller": ("mirroring-concurrent-service-endpoint-syncs", 5),
         "job-controller": ("concurrent-job-syncs", 5),
         "cronjob-controller": ("concurrent-cron-job-syncs", 5),
+        "ttl-after-finished-controller": ("concurrent-ttl-after-finished-syncs", 5),
+        "horizontal-pod-autoscaler-controller": ("concurrent-horizontal-pod-autoscaler-syncs", 5),
+        "garbage-collector-controller": ("concurrent-gc-syncs", 20),
+        "namespace-controller": ("concurrent-namespace-syncs", 10),
+        "resourcequota-controller": ("concurrent-resource-quota-syncs", 5),
+        "resourceclaim-controller": ("concurrent-resourceclaim-syncs", 50),
+        "device-taint-eviction-controller": ("concurrent-device-taint-eviction-syncs", 8),
+        "ephemeral-volume-controller": ("concurrent-ephemeralvolume-syncs", 5),
+        "validatingadmissionpolicy-status-controller": ("concurrent-validating-admission-policy-status-syncs", 5),
     }
 )
 #: Controllers of kube-controller-manager that are not built here: leaving one out changes nothing, asking for one is a

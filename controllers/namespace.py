@@ -92,7 +92,7 @@ class Findings:
 
 def build(client: Client, informers: Informers, options: Options) -> Namespaces:
     """The component, for the manager."""
-    return Namespaces(client, informers)
+    return Namespaces(client, informers, options)
 
 
 class Namespaces(ControllerComponent):
@@ -100,10 +100,10 @@ class Namespaces(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named("namespace-controller")
         self._namespaces = informers.of(NAMESPACES)
-        self._controller = Controller(NAME, self.reconcile, workers=2)
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
         self._controller.follow(self._namespaces)
 
     async def reconcile(self, name: str) -> timedelta | None:

@@ -25,7 +25,7 @@ _PREFIX = "compilation failed: "
 
 def build(client: Client, informers: Informers, options: Options) -> PolicyStatus:
     """The component, for the manager."""
-    return PolicyStatus(client, informers)
+    return PolicyStatus(client, informers, options)
 
 
 class PolicyStatus(ControllerComponent):
@@ -33,10 +33,12 @@ class PolicyStatus(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named(NAME)
         self._policies = informers.of(VALIDATING_ADMISSION_POLICIES)
-        self._controller = Controller(NAME, self.reconcile, queue="validatingadmissionpolicy-status")
+        self._controller = Controller(
+            NAME, self.reconcile, workers=options.workers(NAME), queue="validatingadmissionpolicy-status"
+        )
         self._controller.follow(self._policies)
 
     async def reconcile(self, key: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from apiserver.api.metrics import Family
 from controllers.claims.metrics import ClaimMetrics
@@ -53,16 +52,17 @@ _MANAGER = "ResourceClaimController"
 
 def build(client: Client, informers: Informers, options: Options) -> ResourceClaims:
     """The component, for the manager."""
-    return ResourceClaims(client, informers, options.features)
+    return ResourceClaims(client, informers, options)
 
 
 class ResourceClaims(ControllerComponent):
-    """The component. `features` answers `enabled(gate)`."""
+    """The component."""
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, features: Any) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named(_MANAGER)
+        features = options.features
         self._with_groups: bool = features.enabled(GROUPS_GATE)
         self._for_workloads: bool = features.enabled("DRAReservedForWorkloads")
         self._recorder = CoreEventRecorder(client, "resource_claim")
@@ -77,7 +77,7 @@ class ResourceClaims(ControllerComponent):
         self._counted = ClaimMetrics(self._claims)
         self._generated = GeneratedClaims(self._client, self._claims, self._templates, features, self._counted)
         self._gone = Remembered(500)
-        self._controller = Controller(NAME, self.reconcile, workers=10, queue="resource_claim")
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="resource_claim")
         for informer in (self._pods, self._claims, self._templates):
             self._controller.require(informer)
         self._groups: GroupClaims | None = None

@@ -26,7 +26,7 @@ _ENDED = ("Succeeded", "Failed")
 
 def build(client: Client, informers: Informers, options: Options) -> ResourceQuotas:
     """The component, for the manager."""
-    return ResourceQuotas(client, informers)
+    return ResourceQuotas(client, informers, options)
 
 
 class ResourceQuotas(ControllerComponent):
@@ -34,12 +34,14 @@ class ResourceQuotas(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named("resourcequota-controller")
         self._informers = informers
         self._quotas = informers.of(RESOURCE_QUOTAS)
         self._followed: set[Kind] = set()
-        self._controller = Controller(NAME, self.reconcile, queue="resourcequota_primary")
+        self._controller = Controller(
+            NAME, self.reconcile, workers=options.workers(NAME), queue="resourcequota_primary"
+        )
         self._controller.require(self._quotas)
         self._quotas.on(self._add, self._changed, lambda _: None)
 

@@ -22,7 +22,7 @@ _FINISHED = frozenset({"Complete", "Failed"})
 
 def build(client: Client, informers: Informers, options: Options) -> TtlAfterFinished:
     """The component, for the manager."""
-    return TtlAfterFinished(client, informers)
+    return TtlAfterFinished(client, informers, options)
 
 
 class TtlAfterFinished(ControllerComponent):
@@ -30,10 +30,10 @@ class TtlAfterFinished(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named(NAME)
         self._jobs = informers.of(JOBS)
-        self._controller = Controller(NAME, self.reconcile, queue="ttl_jobs_to_delete")
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="ttl_jobs_to_delete")
         self._controller.follow(self._jobs)
         self._late = Histogram(
             "ttl_after_finished_controller_job_deletion_duration_seconds",

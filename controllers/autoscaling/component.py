@@ -13,7 +13,7 @@ from controllers.autoscaling.limits import Past
 from controllers.autoscaling.look import Look, Stop
 from controllers.autoscaling.metrics import AutoscalerMetrics
 from controllers.autoscaling.usage import MetricError, Usage
-from controllers.options import AutoscalerOptions, Options
+from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_at
@@ -27,7 +27,7 @@ NAME = "horizontal-pod-autoscaler-controller"
 
 def build(client: Client, informers: Informers, options: Options) -> Autoscalers:
     """The component, for the manager."""
-    return Autoscalers(client, informers, options.autoscaler)
+    return Autoscalers(client, informers, options)
 
 
 class Autoscalers(ControllerComponent):
@@ -35,8 +35,8 @@ class Autoscalers(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers, options: AutoscalerOptions) -> None:
-        self.options = options
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        self.options = options.autoscaler
         self._client = client.named("horizontal-pod-autoscaler")
         self._scalers, self._pods = informers.of(AUTOSCALERS), informers.of(PODS)
         self._pods_in = self._pods.index("namespace", lambda pod: (pod["metadata"]["namespace"],))
@@ -45,7 +45,9 @@ class Autoscalers(ControllerComponent):
         self._past: dict[str, Past] = {}
         self._metrics = AutoscalerMetrics(lambda: len(self._scalers.objects))
         self._selectors: dict[str, LabelSelector] = {}
-        self._controller = Controller(NAME, self.reconcile, workers=5, queue="horizontalpodautoscaler")
+        self._controller = Controller(
+            NAME, self.reconcile, workers=options.workers(NAME), queue="horizontalpodautoscaler"
+        )
         self._controller.alongside(self._recorder.run)
         self._controller.require(self._scalers)
         self._controller.require(self._pods)

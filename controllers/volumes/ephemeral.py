@@ -21,7 +21,7 @@ NAME = "ephemeral-volume-controller"
 
 def build(client: Client, informers: Informers, options: Options) -> EphemeralVolumes:
     """The component, for the manager."""
-    return EphemeralVolumes(client, informers)
+    return EphemeralVolumes(client, informers, options)
 
 
 class EphemeralVolumes(ControllerComponent):
@@ -29,13 +29,13 @@ class EphemeralVolumes(ControllerComponent):
 
     name = NAME
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named(NAME)
         self._pods, self._claims = informers.of(PODS), informers.of(VOLUME_CLAIMS)
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._created = Counter("ephemeral_volume_controller_create_total", "Claims that were asked for.")
         self._failed = Counter("ephemeral_volume_controller_create_failures_total", "Claims that could not be made.")
-        self._controller = Controller(NAME, self.reconcile, queue="ephemeral_volume")
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="ephemeral_volume")
         self._controller.alongside(self._recorder.run)
         self._controller.follow(self._pods, lambda pod: (key_of(pod),) if _volumes(pod) else ())
         self._controller.require(self._claims)

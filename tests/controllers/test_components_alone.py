@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import importlib
 import json
 import re
 import signal
@@ -10,13 +12,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from controllers.flags import FlagError, read
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
+from controllers.names import CONCURRENT
+from controllers.runtime.client import Client
 from controllers.runtime.health import answer
+from controllers.runtime.http import HttpTransport
+from controllers.runtime.informer import Informers
+from controllers.runtime.kubeconfig import Cluster
 from kubedra import process
 from tests.support.patience import ended, wait_until
 from tests.support.wire import Child, Wire
@@ -223,3 +231,19 @@ def test_the_lease_bears_the_names_of_what_runs() -> None:
     assert lease("--controllers=resourceclaim-controller,scheduler") == "kube-system/kubedra-resourceclaim-scheduler"
     assert lease("--leader-elect-resource-name=mine", "--leader-elect-resource-namespace=here") == "here/mine"
     assert lease("--leader-elect=false") == "None"
+
+
+@pytest.mark.parametrize(("component", "flag"), [(component, flag) for component, (flag, _) in CONCURRENT.items()])
+def test_a_component_works_on_as_many_objects_at_once_as_its_flag_says(component: str, flag: str) -> None:
+    module = importlib.import_module(COMPONENTS[component])
+
+    async def workers(*flags: str) -> int:
+        options = read(["--server=http://127.0.0.1:1", *flags]).options
+        gates = {"DRADeviceTaints": True, "DRADeviceTaintRules": True}
+        client = Client(HttpTransport(Cluster(server="http://127.0.0.1:1")), "test")
+        built = module.build(client, Informers(client), replace(options, gates=gates))
+        found: int = built._controller._workers
+        return found
+
+    assert asyncio.run(workers()) == CONCURRENT[component][1]
+    assert asyncio.run(workers(f"--{flag}=3")) == 3
