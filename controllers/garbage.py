@@ -21,6 +21,7 @@ from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.discovery import served_kinds
+from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Json, Kind
 from controllers.runtime.transport import TransportError
@@ -37,6 +38,10 @@ _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 def build(client: Client, informers: Informers, options: Options) -> GarbageCollector:
     """The component, for the manager."""
     return GarbageCollector(client, informers, options)
+
+
+class _NamespacedOwnerError(Exception):
+    """An object of no namespace names an owner of a namespaced kind: nobody can say where that is."""
 
 
 @dataclass(slots=True)
@@ -59,6 +64,8 @@ class GarbageCollector(ControllerComponent):
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
+        self._recorder = CoreEventRecorder(self._client, NAME)
+        self._controller.alongside(self._recorder.run)
         self._unknown = Counter(
             "garbagecollector_controller_resources_sync_error_total", "Times that nobody could say what is served."
         )
@@ -175,7 +182,10 @@ class GarbageCollector(ControllerComponent):
         """Delete an object without a living owner; drop references to owners that are gone from one that has others."""
         meta, dangling, solid, waiting = obj["metadata"], [], [], []
         for ref in meta.get("ownerReferences") or ():
-            owner = await self._owner(ref, meta.get("namespace", ""))
+            try:
+                owner = await self._owner(ref, obj)
+            except _NamespacedOwnerError:
+                return
             if owner is None:
                 dangling.append(ref)
             elif owner["metadata"].get("deletionTimestamp") and _FOREGROUND in (
@@ -208,17 +218,22 @@ class GarbageCollector(ControllerComponent):
             freed = [{**ref, "blockOwnerDeletion": False} for ref in references]
             await self._patch_metadata(kind, obj, {"ownerReferences": freed})
 
-    async def _owner(self, ref: Json, namespace: str) -> Json | None:
-        """The owner as it is now, or None where no object of that name has that uid. An unknown kind counts as
-        living.
+    async def _owner(self, ref: Json, dependent: Json) -> Json | None:
+        """The owner as it is now, or None where no object of that kind, place and name has that uid. An unknown kind
+        counts as living. Raises _NamespacedOwnerError.
         """
+        namespace = dependent["metadata"].get("namespace", "")
+        kind = self._kinds.get((ref["apiVersion"].rpartition("/")[0], ref["kind"]))
         node = self._graph.get(ref["uid"])
-        if node is not None and node.obj is not None:
-            return node.obj
-        group = ref["apiVersion"].rpartition("/")[0]
-        kind = self._kinds.get((group, ref["kind"]))
+        if node is not None and node.obj is not None and node.kind is not None:
+            if node.kind.namespaced and node.obj["metadata"]["namespace"] != namespace:
+                self._tell_elsewhere(ref, dependent)
+            elif node.kind == kind and node.obj["metadata"]["name"] == ref["name"]:
+                return node.obj
         if kind is None:
             return {"metadata": {}}
+        if kind.namespaced and not namespace:
+            raise _NamespacedOwnerError
         try:
             owner = await self._client.get(kind, ref["name"], namespace if kind.namespaced else "")
         except Exception as error:
@@ -226,6 +241,12 @@ class GarbageCollector(ControllerComponent):
                 return None
             raise
         return owner if owner["metadata"]["uid"] == ref["uid"] else None
+
+    def _tell_elsewhere(self, ref: Json, dependent: Json) -> None:
+        namespace = dependent["metadata"].get("namespace", "")
+        place = f"{ref['apiVersion']}/{ref['kind']}, namespace: {namespace}, name: {ref['name']}, uid: {ref['uid']}"
+        text = f'ownerRef [{place}] does not exist in namespace "{namespace}"'
+        self._recorder.record(dependent, "Warning", "OwnerRefInvalidNamespace", text)
 
     async def _delete(self, kind: Kind, obj: Json, *, foreground: bool) -> None:
         meta = obj["metadata"]

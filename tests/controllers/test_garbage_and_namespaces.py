@@ -48,6 +48,36 @@ def test_with_one_owner_left_only_the_reference_to_the_other_goes(kube):
     assert child["metadata"]["ownerReferences"][0]["name"] == "second"
 
 
+@pytest.mark.parametrize("wrong", [{"kind": "Secret"}, {"name": "other"}])
+def test_an_owner_of_another_kind_or_name_is_none_whatever_its_uid(kube, wrong):
+    (parent,) = kube.apply(config_map("parent"))
+    kube.apply(config_map("child", {**owner(parent), **wrong}))
+    kube.wait("configmap/child", "delete")
+    assert kube.get("configmap/parent")
+
+
+def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(kube):
+    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    there = config_map("parent")
+    there["metadata"]["namespace"] = "elsewhere"
+    (parent,) = kube.apply(there)
+    (child,) = kube.apply(config_map("child", owner(parent)))
+    kube.wait("configmap/child", "delete")
+    [event] = [each for each in kube.events() if each["reason"] == "OwnerRefInvalidNamespace"]
+    uid, namespace = parent["metadata"]["uid"], child["metadata"]["namespace"]
+    place = f"v1/ConfigMap, namespace: {namespace}, name: parent, uid: {uid}"
+    assert event["message"] == f'ownerRef [{place}] does not exist in namespace "{namespace}"'
+
+
+def test_what_has_no_namespace_cannot_have_an_owner_in_one_and_stays(kube):
+    (parent,) = kube.apply(config_map("parent"))
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "owned", "ownerReferences": [owner(parent)]}}
+    kube.apply(node)
+    kube.apply(config_map("child", {**owner(parent), "uid": "00000000-0000-0000-0000-000000000000"}))
+    kube.wait("configmap/child", "delete")
+    assert "deletionTimestamp" not in kube.get("node/owned")["metadata"]
+
+
 def test_orphaning_sets_the_children_free(kube):
     (parent,) = kube.apply(config_map("parent"))
     kube.apply(config_map("child", owner(parent)))
