@@ -3,11 +3,12 @@
     def rule():                              a plain function, deep inside of whatever
         answer = settled(key, ask)           what `ask` gave in this request; the first time it ends the rule
     await settle(rule)                       asks for what the rule wants, and takes it again until it wants no more
+    await settle_alone(step)                 the same for a part of a request before which something was stored
 
 Authenticators, authorizers and expressions are asked in the middle of everything, by functions. Were they coroutines,
 every rule would be one, for the few servers that ask others. So a request whose rule lacks a fact is given up, the fact
-is got, and the request is answered again from its beginning; nothing of it has been stored by then. See
-docs/adr/0029-facts-from-outside.md.
+is got, and the request is answered again from its beginning; nothing of it has been stored by then. Requests that store
+several things, one after the other, settle what each of them lacks by itself. See docs/adr/0029-facts-from-outside.md.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-__all__ = ["Unsettled", "settle", "settle_again", "settled"]
+__all__ = ["Unsettled", "settle", "settle_again", "settle_alone", "settled"]
 
 T = TypeVar("T")
 Ask = Callable[[], Awaitable[Any]]
@@ -52,6 +53,14 @@ async def settle(step: Callable[[], T]) -> T:
             return step()
 
         return await settle_again(lacking, again)
+
+
+async def settle_alone(step: Callable[[], Awaitable[T]]) -> T:
+    """What a step gives that is not to be taken again with all that went before it in its request."""
+    try:
+        return await step()
+    except Unsettled as lacking:
+        return await settle_again(lacking, step)
 
 
 async def settle_again(lacking: Unsettled, step: Callable[[], Awaitable[T]]) -> T:

@@ -6,9 +6,10 @@ told from the first two, as if all followed each other like these.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from apiserver.api.durations import go_seconds
 from apiserver.api.schedules import Schedule, ScheduleError, location, parse_schedule
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
@@ -61,7 +62,7 @@ def next_look(cron: Json, schedule: Schedule, now: datetime) -> timedelta | None
 def is_too_late(cron: Json, time: datetime, now: datetime) -> bool:
     """Whether the Job of that time may not start any more."""
     seconds = cron["spec"].get("startingDeadlineSeconds")
-    return seconds is not None and time + timedelta(seconds=seconds) < now
+    return seconds is not None and time + go_seconds(seconds) < now
 
 
 def in_zone(cron: Json, time: datetime) -> str:
@@ -75,10 +76,7 @@ def _deadline(cron: Json, now: datetime) -> datetime | None:
     seconds = cron["spec"].get("startingDeadlineSeconds")
     if seconds is None:
         return None
-    try:
-        return now - timedelta(seconds=seconds)
-    except OverflowError:
-        return datetime.min.replace(tzinfo=UTC)
+    return now - go_seconds(seconds)
 
 
 def _missed(cron: Json, schedule: Schedule, now: datetime, deadline: datetime | None) -> _Missed:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from apiserver import clock
+from apiserver.api.durations import go_seconds
 from apiserver.api.metrics import Counter, Family, Histogram
 from controllers.claims.taints import tolerates
 from controllers.options import Options
@@ -154,7 +155,7 @@ def _tolerated_for(taints: Iterable[Json], tolerations: Sequence[Json]) -> timed
             return timedelta()
         if used.get("tolerationSeconds") is not None:
             seconds.append(max(0, used["tolerationSeconds"]))
-    return timedelta(seconds=min(seconds)) if seconds else None
+    return go_seconds(min(seconds)) if seconds else None
 
 
 def _referred(key: str) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -50,6 +50,10 @@ def _escaped(key: str) -> str:
     return "".join(char if char in _TOKEN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in key)
 
 
+def _trust(remote: Remote) -> tuple[bytes, bool, str]:
+    return remote.authority, remote.insecure, remote.service.host
+
+
 class RemoteClient:
     """Connections to servers, a pool for each kind of trust. `certificate` and key are what this server shows them."""
 
@@ -58,6 +62,12 @@ class RemoteClient:
         shown = (b"", b"") if certificate is None else tuple(path.read_bytes() for path in certificate)
         self._own = Credentials(certificate=shown[0], key=shown[1])
         self._pools: dict[tuple[bytes, bool, str], httpx.AsyncClient] = {}
+
+    def keep(self, remotes: Iterable[Remote]) -> None:
+        """Closes the connections to servers that are none of these, or are trusted in another way by now."""
+        kept = {_trust(remote) for remote in remotes}
+        for key in self._pools.keys() - kept:
+            asyncio.ensure_future(self._pools.pop(key).aclose())  # noqa: RUF006 - nobody waits for it
 
     async def close(self) -> None:
         pools, self._pools = list(self._pools.values()), {}
@@ -107,7 +117,7 @@ class RemoteClient:
     def _pool(self, remote: Remote) -> httpx.AsyncClient:
         import httpx
 
-        key = (remote.authority, remote.insecure, remote.service.host)
+        key = _trust(remote)
         pool = self._pools.get(key)
         if pool is None:
             pool = self._pools[key] = httpx.AsyncClient(

@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.webhooks.services import HTTPS, Service, Services
 
-__all__ = ["Addresses", "Remote", "Verdict", "remote_of"]
+__all__ = ["SLICE_LABEL", "Addresses", "Remote", "Verdict", "asked_of", "remote_of"]
 
 _SLICES: Final = ("discovery.k8s.io", "endpointslices")
-_SLICE_LABEL: Final = "kubernetes.io/service-name"
+#: Of an EndpointSlice: whose it is.
+SLICE_LABEL: Final = "kubernetes.io/service-name"
 
 
 class Verdict(NamedTuple):
@@ -62,6 +63,12 @@ def remote_of(item: Any) -> Remote | None:
     )
 
 
+def asked_of(item: Any) -> Remote | None:
+    """The remote without what is found out of it: where and how it is asked."""
+    remote = remote_of(item)
+    return remote and remote._replace(available=False)
+
+
 Lookup = Callable[[str, str, str, str], Any]
 All = Callable[[str, str], Iterable[Any]]
 
@@ -94,7 +101,7 @@ class Addresses:
             item
             for item in self._all_of(*_SLICES)
             if item["metadata"].get("namespace") == service.namespace
-            and (item["metadata"].get("labels") or {}).get(_SLICE_LABEL) == service.name
+            and (item["metadata"].get("labels") or {}).get(SLICE_LABEL) == service.name
         ]
         if not slices:
             return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {where}")

@@ -14,12 +14,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import orjson
 
 from apiserver.aggregation.client import RemoteClient
-from apiserver.aggregation.remotes import Addresses, Remote, Verdict, remote_of
+from apiserver.aggregation.remotes import SLICE_LABEL, Addresses, Remote, Verdict, asked_of, remote_of
 from apiserver.api.objects import Hub
 from apiserver.api.status import StatusError
 from apiserver.api.times import timestamp
@@ -29,6 +30,7 @@ from apiserver.registry.body.options import WriteOptions
 from apiserver.registry.changes import set_on_change
 from apiserver.registry.store import Registry
 from apiserver.registry.verbs.update import update_object
+from apiserver.storage.entry import Event
 
 __all__ = ["RemoteServers", "Server"]
 
@@ -99,7 +101,24 @@ class RemoteServers:
 
     def _listen(self, group: str, plural: str) -> None:
         cache = self._registry.stores[group, plural].cache
-        self._tasks.append(asyncio.create_task(set_on_change(cache, self._dirty)))
+        matters = partial(self._matters, plural)
+        self._tasks.append(asyncio.create_task(set_on_change(cache, self._dirty, matters)))
+
+    def _matters(self, plural: str, event: Event) -> bool:
+        """Whether a server may be somewhere else now, or another one. What this server has found out, or one beside it,
+        is no reason to ask again; it is taken over.
+        """
+        if plural == _SERVICES[1]:
+            if event.deleted or event.old is None or asked_of(event.new.obj) != asked_of(event.old.obj):
+                return True
+            self._see()
+            return not (event.new.obj.get("status") or {}).get("conditions")  # somebody has removed them
+        state = event.new.obj["metadata"]
+        name = state["name"] if plural == "services" else (state.get("labels") or {}).get(SLICE_LABEL)
+        return any(
+            (server.remote.service.namespace, server.remote.service.name) == (state.get("namespace"), name)
+            for server in self.known.values()
+        )
 
     async def _follow(self) -> None:
         while True:
@@ -128,6 +147,7 @@ class RemoteServers:
                 key = (remote.group, remote.version)
                 known[key] = replace(before.get(key) or Server(remote), remote=remote)
         self.known = known
+        self._client.keep(server.remote for server in known.values())
         if known and not self._listens:
             self._listens = True
             for group, plural in _BESIDES:

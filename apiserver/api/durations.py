@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from apiserver.api.fielderrors import go_quote
 
-__all__ = ["age", "go_duration_problem", "human_duration", "parse_duration"]
+__all__ = ["age", "go_duration_problem", "go_seconds", "human_duration", "parse_duration"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
@@ -57,6 +57,14 @@ def parse_duration(text: str) -> timedelta:
     if not _DURATION.fullmatch(text):
         raise ValueError("not a duration; write it like 5m or 1h30m")
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
+
+
+def go_seconds(count: int) -> timedelta:
+    """So many seconds as a time.Duration of Go holds them: 64 bits of nanoseconds, which begin anew beyond 292 years.
+    Clients may send any number of 64 bits, of which Python's own durations and dates hold few.
+    """
+    nanoseconds = (count * 10**9 + (1 << 63)) % (1 << 64) - (1 << 63)
+    return timedelta(microseconds=nanoseconds // 1000)
 
 
 def go_duration_problem(text: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+
+from apiserver.api.durations import go_seconds
 
 #: When it was written, and its text without the line's end.
 Line = tuple[datetime, str]
@@ -33,7 +35,7 @@ class LogOptions:
 
         seconds, since = number("sinceSeconds"), None
         if seconds is not None:
-            since = now - timedelta(seconds=seconds)
+            since = now - go_seconds(seconds)
         elif said("sinceTime"):
             try:
                 since = datetime.fromisoformat(said("sinceTime")).astimezone(UTC)

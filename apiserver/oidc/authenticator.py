@@ -22,6 +22,8 @@ __all__ = ["JwtAuthenticator"]
 Json = dict[str, Any]
 #: Seconds that a token may be from the future (nbf), as clocks differ.
 _LEEWAY: Final = 300
+_SIGNATURE: Final = "oidc: verify token: failed to verify signature: "
+_UNSIGNED: Final = _SIGNATURE + "failed to verify id token signature"
 _GOOGLE: Final = "accounts.google.com"
 
 
@@ -75,18 +77,18 @@ class JwtAuthenticator:
                 f'{start}id token signed with unsupported algorithm, expected [{shown}] got "{algorithm}"'
             )
         provider = self._provider
-        if provider.keys is None or not (provider.knows(token.header.get("kid")) and verified(token, provider.keys)):
+        if not verified(token, provider.keys or []):
+            if provider.fresh:
+                raise MappingError(_UNSIGNED)
             problem = settled(("the keys of", provider), partial(_fetched, provider))
             if problem:
                 raise MappingError(
-                    f"{start}failed to verify signature: fetching keys {problem}"
+                    f"{_SIGNATURE}fetching keys {problem}"
                     if provider.keys is not None
                     else f"oidc: authenticator not initialized: {problem}"
                 )
             if not verified(token, provider.keys or []):
-                raise MappingError(
-                    "oidc: verify token: failed to verify signature: failed to verify id token signature"
-                )
+                raise MappingError(_UNSIGNED)
 
 
 async def _fetched(provider: Provider) -> str:

@@ -5,13 +5,17 @@ Facts: OpenID Connect Discovery 1.0; go-oidc, as upstream uses it (which keys ar
 
 from __future__ import annotations
 
+import asyncio
+import re
 import ssl
 import sys
-from asyncio import to_thread
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.clock import Timer, now, outside, timers
+from apiserver.turns import on_loop
 
 if TYPE_CHECKING:
     import httpx
@@ -24,6 +28,9 @@ _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _TIMEOUT: Final = 30.0
 #: Seconds after which a provider that could not be asked is asked again.
 _AGAIN: Final = 10.0
+#: Seconds by which the provider's clock may differ.
+_SKEW: Final = 30.0
+_LIFE: Final = {name: re.compile(rf'(?i)(?:^|,)\s*{name}\s*=\s*"?(\d{{1,9}})') for name in ("s-maxage", "max-age")}
 
 
 class ProviderError(Exception):
@@ -39,25 +46,51 @@ class Provider:
         self._trust = ssl.create_default_context(cadata=authority or None)
         self._trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
         self._keys_at = ""
+        self._fetching: asyncio.Future[str] | None = None
+        self._lasts = 0.0
         self._failed: tuple[float, str] | None = None
         #: The keys, as they were last fetched; None before.
         self.keys: list[Json] | None = None
 
-    def knows(self, name: object) -> bool:
-        """Whether there is a key of that name."""
-        return self.keys is not None and (not name or any(key.get("kid") == name for key in self.keys))
+    @property
+    def fresh(self) -> bool:
+        """Whether the provider has said that its keys last for a while yet: then a token that none of them has signed
+        is no reason to fetch them.
+        """
+        return self.keys is not None and now().timestamp() + _SKEW <= self._lasts
 
+    @on_loop
     async def fetch(self) -> None:
-        """Fetches the keys. Raises ProviderError."""
+        """Fetches the keys; whoever wants them meanwhile waits for the same answer. Raises ProviderError."""
+        if self._fetching is None:
+            self._fetching = asyncio.ensure_future(self._problem())
+            self._fetching.add_done_callback(self._fetched)
+        problem = await asyncio.shield(self._fetching)
+        if problem:
+            raise ProviderError(problem)
+
+    def _fetched(self, _: asyncio.Future[str]) -> None:
+        self._fetching = None
+
+    async def _problem(self) -> str:
+        """Fetches the keys; why that was not possible."""
+        try:
+            await self._fetch()
+        except ProviderError as error:
+            return str(error)
+        return ""
+
+    async def _fetch(self) -> None:
         if self._failed is not None and now().timestamp() < self._failed[0]:
             raise ProviderError(self._failed[1])
         try:
             if not self._keys_at:
                 self._keys_at = await self._discover()
-            found = await self._get(self._keys_at)
+            found, lasts = await self._get(self._keys_at)
             keys = found.get("keys")
             if not isinstance(keys, list):
                 raise ProviderError("failed to decode keys")
+            self._lasts = now().timestamp() + lasts
             self.keys = [key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig"]
             self._failed = None
         except ProviderError as error:
@@ -66,7 +99,7 @@ class Provider:
             raise
 
     async def _discover(self) -> str:
-        found = await self._get(self._discovery)
+        found, _ = await self._get(self._discovery)
         if found.get("issuer") != self.issuer:
             raise ProviderError(
                 f'oidc: issuer did not match the issuer returned by provider, expected "{self.issuer}" got'
@@ -77,9 +110,10 @@ class Provider:
             raise ProviderError("provider did not return JWKS URL")
         return where
 
-    async def _get(self, url: str) -> Json:
+    async def _get(self, url: str) -> tuple[Json, float]:
+        """What is there, and for how many seconds."""
         if "httpx" not in sys.modules:
-            await to_thread(import_module, "httpx")
+            await asyncio.to_thread(import_module, "httpx")
         import httpx
 
         try:
@@ -94,9 +128,22 @@ class Provider:
             found = answer.json()
         except ValueError as error:
             raise ProviderError(f"oidc: failed to decode provider discovery object: {error}") from None
-        return found if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) else {}, _lasts(answer.headers)
 
     def _client(self) -> httpx.AsyncClient:
         import httpx
 
         return httpx.AsyncClient(verify=self._trust, timeout=_TIMEOUT, trust_env=False, follow_redirects=True)
+
+
+def _lasts(headers: Mapping[str, str]) -> float:
+    """For how many seconds an answer may be kept (RFC 9111, 4.2.1); 0 where nothing is said."""
+    said = headers.get("cache-control", "")
+    for pattern in _LIFE.values():
+        if life := pattern.search(said):
+            return float(life[1])
+    try:
+        until, date = (parsedate_to_datetime(headers[name]) for name in ("expires", "date"))
+        return (until - date).total_seconds()
+    except (KeyError, ValueError, TypeError):
+        return 0.0

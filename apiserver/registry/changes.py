@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from apiserver.storage.types import Expired
 
 if TYPE_CHECKING:
     from apiserver.storage.cache import Cache
+    from apiserver.storage.entry import Event
 
 __all__ = ["set_on_change"]
 
 
-async def set_on_change(cache: Cache, event: asyncio.Event) -> None:
-    """Sets the event whenever an object of the cache is written or deleted, until the server ends."""
+async def set_on_change(cache: Cache, wake: asyncio.Event, matters: Callable[[Event], bool] = lambda _: True) -> None:
+    """Sets `wake` whenever an object of the cache is written or deleted in a way that matters, till the server ends."""
     since = cache.revision
     while not cache.closed:
         cursor = cache.cursor(since)
         try:
             while not cursor.closed:
                 if await cursor.wait(None):
-                    cursor.next_batch(1000)
+                    events = cursor.next_batch(1000)
                     since = cursor.revision
-                    event.set()
+                    if any(matters(event) for event in events):
+                        wake.set()
         except Expired:
             since = cache.revision
-            event.set()
+            wake.set()

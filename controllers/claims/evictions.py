@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from apiserver.api.durations import go_seconds
 from controllers.claims.pods import ClaimReferenceError, claim_reference, is_reserved_for_pod, not_for_pod
 from controllers.claims.taints import rule_matches, tolerates
 from controllers.runtime.times import parse_time
@@ -254,7 +255,7 @@ def _evicted_at(taint: Object, tolerations: Iterable[Object]) -> datetime | None
             if toleration.get("tolerationSeconds") is None:
                 return None
             seconds.append(max(0, toleration["tolerationSeconds"]))
-    return parse_time(taint["timeAdded"]) + timedelta(seconds=min(seconds, default=0))
+    return parse_time(taint["timeAdded"]) + go_seconds(min(seconds, default=0))
 
 
 def _selects(rule: Object, driver: str, pool: str, device: str) -> bool:

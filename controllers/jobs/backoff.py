@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from apiserver.api.durations import go_seconds
 from controllers.runtime.conditions import condition_of
 from controllers.runtime.kinds import Json
 from controllers.runtime.times import parse_time
@@ -56,7 +57,7 @@ def finished_at(pod: Json) -> datetime:
     if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
         return parse_time(ready["lastTransitionTime"])
     if metadata.get("deletionTimestamp"):
-        grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+        grace = go_seconds(metadata.get("deletionGracePeriodSeconds") or 0)
         return parse_time(metadata["deletionTimestamp"]) - grace
     return parse_time(metadata["creationTimestamp"])
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from apiserver.api.durations import go_seconds
 from controllers.jobs.look import Look
 from controllers.jobs.policies import fail_message, met
 from controllers.runtime.kinds import Json
@@ -96,7 +97,7 @@ def deadline_in(look: Look) -> timedelta | None:
     seconds, start = look.spec.get("activeDeadlineSeconds"), look.status.get("startTime")
     if seconds is None or start is None or look.suspended:
         return None
-    return parse_time(start) + timedelta(seconds=seconds) - look.now
+    return parse_time(start) + go_seconds(seconds) - look.now
 
 
 def _restarted_too_often(look: Look) -> bool:

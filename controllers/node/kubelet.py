@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from apiserver import clock
+from apiserver.api.durations import go_seconds
 from controllers.node import lifecycle, podstatus
 from controllers.node.addresses import PodAddresses
 from controllers.node.admission import Refusal, Room
@@ -177,7 +178,7 @@ class Kubelet:
         """
         meta, now = pod["metadata"], clock.now()
         deadline = parse_time(meta["deletionTimestamp"])
-        asked = deadline - timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
+        asked = deadline - go_seconds(meta.get("deletionGracePeriodSeconds") or 0)
         ends: dict[str, tuple[str, int]] = {}
         waits: list[timedelta] = []
         for status in _running(pod):
@@ -244,7 +245,7 @@ def _time_left(pod: Json) -> timedelta | None:
     seconds, began = pod["spec"].get("activeDeadlineSeconds"), pod.get("status", {}).get("startTime")
     if seconds is None or not began:
         return None
-    return parse_time(began) + timedelta(seconds=seconds) - clock.now()
+    return parse_time(began) + go_seconds(seconds) - clock.now()
 
 
 def node_address(node: Json) -> str:

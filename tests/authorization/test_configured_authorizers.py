@@ -252,3 +252,28 @@ def test_policies_let_users_in_and_list_their_rules(tmp_path: Path) -> None:
         ann = it.wire("ann")
         assert (ann.get(MAPS).status, ann.post(MAPS, {"metadata": {"name": "m"}}).status) == (200, 403)
         assert ann.get("/api/v1/nodes").json["message"].endswith(": No policy matched.")
+
+
+@pytest.mark.parametrize("padding", [0, 40_000], ids=["short", "long"])
+def test_a_deletion_of_many_answers_all_of_them_though_a_webhook_is_asked_about_each(
+    tmp_path: Path, webhook: Decider, padding: int
+) -> None:
+    """What a request lacks is asked for without deleting anew, which would find fewer."""
+    policies, name = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic", "ask"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]}
+    asks = "authorizer.group('').resource('configmaps').name(oldObject.metadata.name).check('retire').allowed()"
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": asks}]}
+    with serve(*configured(tmp_path, configuration(webhook))) as running:
+        root = running.wire("root")
+        assert root.post(f"{policies}ies", {"metadata": {"name": name}, "spec": spec}).status == 201
+        binding = {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
+        assert root.post(f"{policies}ybindings", binding).status == 201
+        names = [f"m{number}" for number in range(5)]
+        for each in names:
+            assert root.post(MAPS, {"metadata": {"name": each, "labels": {"a": "b"}}}).status == 201
+        webhook.says({"allowed": True})
+        answer = running.wire("ann").request("DELETE", f"{MAPS}?labelSelector=a%3Db", {"x": "x" * padding})
+        assert answer.status == 200, answer.text
+        assert [item["metadata"]["name"] for item in answer.json["items"]] == names
+        asked = [call["spec"]["resourceAttributes"] for call in webhook.calls]
+        assert sorted(each["name"] for each in asked if each["verb"] == "retire") == names

@@ -14,6 +14,8 @@ import httpx
 import pytest
 
 from apiserver.aggregation import link
+from apiserver.aggregation.client import RemoteClient
+from apiserver.aggregation.servers import RemoteServers
 from tests.conformance.webhook import _certificate
 from tests.http.test_live_catalog import created, run, running
 from tests.http.widgets import AGGREGATED
@@ -299,5 +301,47 @@ def test_a_server_that_does_not_answer_holds_no_request_for_ever(
             answer = await client.get(f"{PODS}/slow")
             assert answer.status_code == 504
             assert answer.text == "v1.metrics.example.com: no answer within 0.05 seconds\n"
+
+    run(scenario())
+
+
+def test_servers_are_asked_when_something_changes_of_them_and_connections_go_with_them(
+    remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = f"--service-address=kube-system/metrics:443={remote.address}"
+    looks: list[int] = []
+    clients: list[RemoteClient] = []
+    look = RemoteServers._look
+
+    async def counted(servers: RemoteServers) -> None:
+        looks.append(1)
+        clients.append(servers._client)
+        await look(servers)
+
+    monkeypatch.setattr(RemoteServers, "_look", counted)
+
+    async def looked() -> int:
+        """How often, now that whoever was woken has had many turns."""
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return len(looks)
+
+    async def scenario() -> None:
+        async with running("memory", None, where) as (_, client):
+            before = await looked()
+            await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
+            await told(client, "Passed")
+            assert await looked() == before + 1, "what was found out is no reason to ask again"
+            services, named = "/api/v1/namespaces/{}/services", {"spec": {"ports": [{"port": 80}]}}
+            for namespace, name in (("kube-system", "other"), ("default", "metrics")):
+                await created(client, services.format(namespace), {"metadata": {"name": name}, **named})
+            assert await looked() == before + 1
+            await created(client, services.format("kube-system"), {"metadata": {"name": "metrics"}, **named})
+            assert await looked() == before + 2
+            await client.delete(f"{SERVICES}/v1.metrics.example.com")
+            while len(looks) < before + 3:  # noqa: ASYNC110 - the one before asks somebody
+                await asyncio.sleep(0)
+            assert await looked() == before + 3
+            assert not clients[0]._pools
 
     run(scenario())

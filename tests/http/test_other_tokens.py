@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from apiserver.http.handlers.accountkeys import encode
 from apiserver.oidc.configuration import read_again, read_authenticators
 from apiserver.settings import read
 from tests.conformance.webhook import _certificate
+from tests.support.patience import wait_until
 from tests.support.reviewers import decider
 from tests.support.server import HeldTime, serve
 from tests.support.wire import Wire
@@ -41,6 +43,10 @@ class Issuer:
         self.authority = certificate.decode()
         self.keys: dict[str, Any] = {"k": rsa.generate_private_key(65537, 2048)}
         self.fetched: list[str] = []
+        #: Headers that the keys come with, and what their answer waits for.
+        self.headers: dict[str, str] = {}
+        self.open = threading.Event()
+        self.open.set()
         issuer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -49,9 +55,11 @@ class Issuer:
 
             def do_GET(self) -> None:
                 issuer.fetched.append(self.path)
+                issuer.open.wait(30)
                 body = json.dumps(issuer.document() if self.path.startswith("/.well") else issuer.published()).encode()
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
+                for name, value in {"Content-Length": str(len(body)), **issuer.headers}.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -180,6 +188,52 @@ def test_keys_are_fetched_once_and_again_for_a_name_that_is_new(tmp_path: Path, 
         assert who(running.wire(issuer.token("new")))["username"] == "oidc:jane"
         assert issuer.fetched[2:] == ["/keys"]
         del issuer.keys["new"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "last"),
+    [
+        ({}, False),
+        ({"Cache-Control": "max-age=3600"}, True),
+        ({"Cache-Control": "public, max-age=1, s-maxage=3600"}, True),
+        ({"Cache-Control": "max-age=29"}, False),
+        ({"Expires": "Fri, 01 Jan 2100 00:00:00 GMT"}, True),
+    ],
+)
+def test_keys_are_fetched_for_a_name_that_nobody_knows_unless_they_last(
+    tmp_path: Path, issuer: Issuer, headers: dict[str, str], last: bool
+) -> None:
+    """Else whoever makes up names makes the server ask the issuer as often."""
+    with serve(*configured(tmp_path, issuer)) as running:
+        root = running.wire("root")
+        issuer.headers = headers
+        try:
+            assert who(running.wire(issuer.token()))["username"] == "oidc:jane"
+            issuer.fetched.clear()
+            for number in range(3):
+                _, body, signature = issuer.token().split(".")
+                head = encode(json.dumps({"alg": "RS256", "kid": f"made up {number}"}).encode())
+                wrong = "oidc: verify token: failed to verify signature: failed to verify id token signature"
+                assert why(root, f"{head}.{body}.{signature}") == wrong
+            assert issuer.fetched == ([] if last else ["/keys"] * 3)
+        finally:
+            issuer.headers = {}
+
+
+def test_requests_that_want_keys_at_the_same_time_wait_for_one_answer(tmp_path: Path, issuer: Issuer) -> None:
+    with serve(*configured(tmp_path, issuer)) as running:
+        issuer.fetched.clear()
+        issuer.open.clear()
+        try:
+            with ThreadPoolExecutor(5) as threads:
+                asked = [threads.submit(who, running.wire(issuer.token())) for _ in range(5)]
+                wait_until(lambda: len(issuer.fetched) == 1, "the issuer is asked")
+                assert who(running.wire("root"))["username"] == "root"
+                issuer.open.set()
+                assert {each.result()["username"] for each in asked} == {"oidc:jane"}
+        finally:
+            issuer.open.set()
+        assert issuer.fetched == ["/.well-known/openid-configuration", "/keys"]
 
 
 def test_flags_name_one_issuer(tmp_path: Path, issuer: Issuer) -> None:

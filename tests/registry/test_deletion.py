@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from apiserver.api.status import StatusError
+from apiserver.api.times import timestamp
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -121,6 +123,22 @@ def test_a_later_delete_can_only_shorten_the_period(play: Play) -> None:
             1,
         )
         assert (await world.delete("pods", "p", query="gracePeriodSeconds=0")).gone
+
+    play(scenario)
+
+
+def test_a_period_that_go_cannot_count_ends_when_it_would_and_can_be_shortened(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        for name, period, ends in (
+            ("max", (1 << 63) - 1, -1),
+            ("least", 9223372037, 9223372037 - (1 << 64) / 10**9),
+            ("round", 18446744074, 18446744074 - (1 << 64) / 10**9),
+        ):
+            await world.create("pods", pod(name))
+            marked = times((await world.delete("pods", name, {"gracePeriodSeconds": period})).entry.obj)
+            assert marked == (timestamp(world.clock.now + timedelta(seconds=ends)), period)
+            shortened = times((await world.delete("pods", name, {"gracePeriodSeconds": 30})).entry.obj)
+            assert (shortened[0][:18], shortened[1]) == ("2025-01-02T03:04:3", 30)
 
     play(scenario)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apiserver.api.durations import age, human_duration
+from apiserver.api.durations import age, go_seconds, human_duration
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,15 @@ def test_an_age_is_unknown_without_a_time() -> None:
     now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
     assert age(None, now) == "<unknown>"
     assert age("2026-01-01T00:00:00Z", now) == "60s"
+
+
+@pytest.mark.parametrize(
+    ("count", "days"),
+    [
+        (86400, 1), (-86400, -1), (9223372036, 106751), (9223372037, -106752), (18446744074, 0),
+        ((1 << 63) - 1, -1), (1 << 62, 0), (-(1 << 63), 0),
+    ],
+)  # fmt: skip
+def test_seconds_that_go_cannot_count_begin_anew(count: int, days: int) -> None:
+    """As deletion timestamps of kube-apiserver show."""
+    assert go_seconds(count).days == days

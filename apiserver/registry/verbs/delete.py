@@ -8,11 +8,12 @@ Rules are those of upstream's generic registry (rest.BeforeDelete, the store's d
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from apiserver.api.codec import DecodeError, decode, interpret
+from apiserver.api.durations import go_seconds
 from apiserver.api.objects import Hub, Json
 from apiserver.api.status import StatusError, bad_request, conflict, not_found
 from apiserver.api.times import timestamp
@@ -247,7 +248,7 @@ def _plan(ctx: Context, obj: Hub, options: DeleteOptions) -> _Step:
                 return _Step("pending", None)
             graceful = shortened
         else:
-            _mark(metadata, ctx.now + timedelta(seconds=grace), grace)
+            _mark(metadata, ctx.now + go_seconds(grace), grace)
             graceful = True
     changed = _set_finalizers(metadata, _finalizers(strategy.garbage_collection, metadata, options))
     held = bool(metadata.get("finalizers"))
@@ -274,7 +275,7 @@ def _shorten(metadata: Json, requested: int | None, now: datetime) -> bool | Non
     if requested is None or requested >= period:
         return None
     began = datetime.strptime(metadata["deletionTimestamp"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    ends = began + timedelta(seconds=requested - period)
+    ends = began - go_seconds(period) + go_seconds(requested)
     if ends < now:
         ends, requested = now, min(requested, 1)
     metadata["deletionTimestamp"] = timestamp(ends)

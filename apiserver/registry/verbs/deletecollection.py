@@ -15,6 +15,7 @@ from apiserver.registry.results import Listing
 from apiserver.registry.verbs.delete import delete_object, options_of
 from apiserver.registry.verbs.list import list_entries
 from apiserver.registry.verbs.selection import check_fields
+from apiserver.settling import settle_alone
 from apiserver.turns import on_loop
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ async def _delete_listed(store: Store, ctx: Context, entry: Entry, options: Dele
     namespace = parts[1] if store.resource.namespaced else ""
     one = ctx.of_object(namespace, parts[2])
     try:
-        await delete_object(store, one, options)
+        await settle_alone(lambda: delete_object(store, one, options))
     except StatusError as error:
         if error.reason != "NotFound":
             raise
