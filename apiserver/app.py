@@ -26,6 +26,7 @@ from apiserver.clock import now
 from apiserver.compaction import compact_regularly
 from apiserver.expiry import Expiry
 from apiserver.extensions import CustomResources
+from apiserver.flowcontrol import DanglingSchemas
 from apiserver.http.documents.discovery import Discovery
 from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
@@ -39,6 +40,7 @@ from apiserver.http.handlers.authorization import Authorization
 from apiserver.http.handlers.chain import HandlerChain, Link
 from apiserver.http.handlers.dispatch import Dispatch
 from apiserver.http.handlers.errors import Errors
+from apiserver.http.handlers.everyanswer import EveryAnswer
 from apiserver.http.handlers.routes import Routes
 from apiserver.http.kubelets import KUBELETS, Kubelets
 from apiserver.http.rest import Rest
@@ -148,6 +150,7 @@ class Server:
         self.registry.kubelets = Kubelets(settings.data_dir / KUBELETS)
         self.catalog = self._make_catalog()
         self._apis = LocalApis(self.registry, self.catalog.served)
+        self._flows = DanglingSchemas(self.registry)
         self.webhooks = Webhooks(
             settings.service_addresses,
             lambda namespace, name: self.registry.lookup("", "services", namespace, name) is not None,
@@ -169,6 +172,8 @@ class Server:
             links = [Errors(), strangers, self._authentication, audit]
         if authorizer.needed:
             links.append(Authorization(authorizer))
+        if settings.network.transport_security:
+            links.insert(0, EveryAnswer(("Strict-Transport-Security", settings.network.transport_security)))
         return links
 
     def warn_of(self, unattended: Mapping[tuple[str, str], Callable[[dict[str, Any]], list[str]]]) -> None:
@@ -253,7 +258,7 @@ class Server:
         except BaseException:
             await server.close()
             raise
-        server._upkeep.append(asyncio.create_task(server._apis.follow()))
+        server._upkeep += [asyncio.create_task(each.follow()) for each in (server._apis, server._flows)]
         for reloaded in server._access.followed(server._host):
             server.metrics.include(reloaded.families)
             server._upkeep.append(asyncio.create_task(reloaded.follow()))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.api.networks import ip_family
 from apiserver.api.status import StatusError
 from apiserver.api.times import parse_time, timestamp
+from apiserver.flowcontrol import DanglingSchemas
 from apiserver.http.handlers.authenticator import ADMIN
 from apiserver.registry.own import create_own, delete_own
 from apiserver.resources.flowcontrol.bootstrap import AUTO_UPDATE, LEVELS, SCHEMAS
@@ -34,6 +35,7 @@ BUILT_IN: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _KUBERNETES: Final = "kubernetes"
 _FLOW_GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _FLOW_CONTROL: Final = {"prioritylevelconfigurations": LEVELS, "flowschemas": SCHEMAS}
+_FLOW_MANAGER: Final = "api-priority-and-fairness-config-producer-v1"
 _OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
 _AUTHENTICATION: Final = "extension-apiserver-authentication"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
@@ -74,11 +76,11 @@ class BuiltIn:
         await self._repair()
         await self._kubernetes()
 
-    async def _ensure(self, group: str, plural: str, obj: Json) -> None:
+    async def _ensure(self, group: str, plural: str, obj: Json, manager: str = "") -> None:
         """Creates an object if it is missing. Another server may be at it, too: one of them makes it."""
         metadata = obj["metadata"]
         if self._registry.lookup(group, plural, metadata.get("namespace", ""), metadata["name"]) is None:
-            await create_own(self._registry, ADMIN, group, plural, obj)
+            await create_own(self._registry, ADMIN, group, plural, obj, manager=manager)
 
     def kept(self) -> list[str]:
         """Keys of what a reset leaves as it is: namespaces, and what no test of a workload has to do with."""
@@ -95,7 +97,8 @@ class BuiltIn:
             made = (
                 {"metadata": {"name": name, "annotations": annotations}, "spec": spec} for name, spec in objects.items()
             )
-            await asyncio.gather(*(self._ensure(_FLOW_GROUP, plural, obj) for obj in made))
+            await asyncio.gather(*(self._ensure(_FLOW_GROUP, plural, obj, _FLOW_MANAGER) for obj in made))
+        await DanglingSchemas(self._registry).ensure()
 
     async def _config_maps(self) -> None:
         """What kube-apiserver tells its clients in kube-system: since when it notes the use of old tokens, and by which

@@ -16,13 +16,14 @@ _MOST_IPV6 = 64
 class NetworkSettings:
     """`cidrs`: one range of addresses, or one of each family; `ports`: the first and the last node port; `advertise`:
     where the Endpoints of the service `kubernetes` lead to; `proxy_client`: certificate and key that API servers behind
-    this one are shown.
+    this one are shown; `transport_security`: the header Strict-Transport-Security of every answer, "" for none.
     """
 
     cidrs: tuple[str, ...] = ("10.0.0.0/24",)
     ports: tuple[int, int] = (30000, 32767)
     advertise: str = ""
     proxy_client: tuple[Path, Path] | None = None
+    transport_security: str = ""
 
 
 def add_flags(group: argparse._ArgumentGroup) -> None:
@@ -38,6 +39,10 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
         "--advertise-address", default="", metavar="IP",
         help="where the service kubernetes leads to (default the bind address; 192.0.2.1, where nobody is, for a"
         " loopback one)",
+    )  # fmt: skip
+    group.add_argument(
+        "--strict-transport-security-directives", action="append", default=[], metavar="max-age=N,…",
+        help="a header of every answer that tells browsers to use https: max-age=SECONDS, includeSubDomains, preload",
     )  # fmt: skip
     for name, text in (("cert", "what API servers behind this one are shown: a certificate"), ("key", "its key")):
         group.add_argument(f"--proxy-client-{name}-file", type=Path, metavar="FILE", help=text)
@@ -59,8 +64,19 @@ def read_network(given: argparse.Namespace) -> NetworkSettings:
             raise ValueError(f"{flag} {file}: no such file")
     shown = None if certificate is None or key is None else (certificate, key)
     return NetworkSettings(
-        _ranges(given.service_cluster_ip_range), _ports(given.service_node_port_range), advertise, shown
-    )
+        _ranges(given.service_cluster_ip_range), _ports(given.service_node_port_range), advertise, shown,
+        _transport_security(given.strict_transport_security_directives),
+    )  # fmt: skip
+
+
+def _transport_security(given: list[str]) -> str:
+    flag = "--strict-transport-security-directives"
+    directives = [each for text in given for each in text.split(",")]
+    for directive in directives:
+        name, _, value = directive.partition("=")
+        if directive not in ("includeSubDomains", "preload") and (name != "max-age" or "=" in value or not value):
+            raise ValueError(f"{flag} {directive}: allowed are max-age=SECONDS, includeSubDomains and preload")
+    return "; ".join(directives)
 
 
 def _ranges(text: str) -> tuple[str, ...]:

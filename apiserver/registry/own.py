@@ -12,31 +12,49 @@ from apiserver.registry.body.convert import api_version
 from apiserver.registry.body.options import delete_options
 from apiserver.registry.verbs.create import create
 from apiserver.registry.verbs.delete import delete_object
+from apiserver.registry.verbs.patch import patch
 
 if TYPE_CHECKING:
     from apiserver.messages import User
     from apiserver.registry.store import Registry
 
-__all__ = ["create_own", "delete_own"]
+__all__ = ["apply_own", "create_own", "delete_own"]
 
 Json = dict[str, Any]
 
 _HEADERS: Final = {"content-type": "application/json", "user-agent": "kube-apiserver"}
 
 
-async def create_own(registry: Registry, user: User, group: str, plural: str, obj: Json) -> bool:
-    """Creates an object; False where there is one of that name. Raises StatusError."""
+async def create_own(registry: Registry, user: User, group: str, plural: str, obj: Json, *, manager: str = "") -> bool:
+    """Creates an object, whose fields are managed by the server or by `manager`; False where there is one of that
+    name. Raises StatusError.
+    """
     store = registry.stores[group, plural]
     version = store.resource.versions[0].name
     body = orjson.dumps({"apiVersion": api_version(group, version), "kind": store.resource.kind, **obj})
     ctx = store.context(user=user, version=version, verb="create", namespace=obj["metadata"].get("namespace", ""))
     try:
-        await create(store, ctx, Request("POST", "", "", _HEADERS, body))
+        await create(store, ctx, Request("POST", "", f"fieldManager={manager}" if manager else "", _HEADERS, body))
     except StatusError as error:
         if error.reason != "AlreadyExists":
             raise
         return False
     return True
+
+
+async def apply_own(
+    registry: Registry, user: User, group: str, plural: str, obj: Json, *, manager: str, subresource: str = ""
+) -> None:
+    """Applies a configuration, whoever owned its fields before. Raises StatusError."""
+    store = registry.stores[group, plural]
+    version, name = store.resource.versions[0].name, obj["metadata"]["name"]
+    body = orjson.dumps({"apiVersion": api_version(group, version), "kind": store.resource.kind, **obj})
+    namespace = obj["metadata"].get("namespace", "")
+    ctx = store.context(
+        user=user, version=version, verb="patch", namespace=namespace, name=name, subresource=subresource
+    )
+    headers = {**_HEADERS, "content-type": "application/apply-patch+yaml"}
+    await patch(store, ctx, Request("PATCH", "", f"fieldManager={manager}&force=true", headers, body))
 
 
 async def delete_own(registry: Registry, user: User, group: str, plural: str, namespace: str, name: str) -> None:

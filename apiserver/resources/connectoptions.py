@@ -6,13 +6,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.status import bad_request
+
 if TYPE_CHECKING:
     from apiserver.messages import Request
 
-__all__ = ["attach_options", "exec_options", "port_forward_options", "proxy_options"]
+__all__ = ["PROXY", "attach_options", "exec_options", "port_forward_options", "proxy_options", "split_target"]
 
 Json = dict[str, Any]
 
+#: The verbs of what stands behind a proxy.
+PROXY: Final = ("create", "delete", "get", "patch", "update")
+_SCHEMES: Final = ("http", "https", "")
 _STREAMS: Final = ("stdin", "stdout", "stderr", "tty")
 
 
@@ -48,3 +54,12 @@ def proxy_options(request: Request) -> Json:
     if request.path.endswith("/") and not path.endswith("/"):
         path += "/"
     return {"path": path} if path else {}
+
+
+def split_target(text: str, what: str) -> tuple[str, str, str]:
+    """Scheme, name and port of what is asked for: NAME, NAME:PORT or SCHEME:NAME:PORT. Raises 400."""
+    parts = text.split(":")
+    scheme, name, port = ("", *parts, "")[:3] if len(parts) < 3 else (*parts, "", "")[:3]
+    if len(parts) > 3 or not name or scheme not in _SCHEMES:
+        raise bad_request(f"invalid {what} request {go_quote(text)}")
+    return scheme, name, port

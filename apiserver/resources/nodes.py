@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.fielderrors import (
     FieldError,
@@ -16,6 +16,7 @@ from apiserver.api.fielderrors import (
 )
 from apiserver.api.names import NamePattern, label_value
 from apiserver.api.networks import cidr_family, legacy_cidr
+from apiserver.api.status import StatusError, not_found
 from apiserver.api.types.core.nodes import Node, NodeSpec
 from apiserver.api.types.core.scheduling import Taint
 from apiserver.api.validation.changes import changes
@@ -23,9 +24,14 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
+from apiserver.resources.connectoptions import PROXY, proxy_options, split_target
 from apiserver.resources.corerules import RULES
 from apiserver.resources.gating import drop_disabled
 from apiserver.resources.resource_names import quantity_value
+
+if TYPE_CHECKING:
+    from apiserver.messages import Request, Response
+    from apiserver.registry.store import Store
 
 Json = dict[str, Any]
 
@@ -241,6 +247,15 @@ _COLUMNS: Final = (
     ),
 )
 
+
+async def _proxy(store: Store, ctx: Context, request: Request) -> Response:
+    """The way to a node's kubelet through the server, which leads nowhere: nodes have none that listens."""
+    _, name, _ = split_target(ctx.name, "node")
+    if ctx.lookup("", "nodes", "", name) is None:
+        raise not_found("nodes", "", name)
+    raise StatusError(501, "NotImplemented", f"kubedra emulates nodes: no kubelet listens on node {name}")
+
+
 NODES = Resource(
     group="",
     kind="Node",
@@ -252,7 +267,10 @@ NODES = Resource(
     strategy=NodeStrategy(),
     storage_prefix="minions",
     columns=_COLUMNS,
-    subresources=(Subresource(name="status"),),
+    subresources=(
+        Subresource(name="proxy", verbs=PROXY, kind="NodeProxyOptions", connect=_proxy, connect_options=proxy_options),
+        Subresource(name="status"),
+    ),
     field_labels={"spec.unschedulable": lambda obj: "true" if obj["spec"].get("unschedulable") else "false"},
     field_error_style="plain",
 )

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.flags import SettingsError
+from apiserver.settings import read
+from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -222,3 +225,33 @@ def test_a_directory_keeps_nothing_in_memory_mode(tmp_path: Path) -> None:
     with Child(tmp_path / "data", "--storage=memory") as child:
         child.wire().create_config_map("a")
     assert not list((tmp_path / "data").glob("*.db*"))
+
+
+def test_answers_tell_browsers_to_use_https_where_a_flag_says_so() -> None:
+    with serve("--strict-transport-security-directives=max-age=31536000,includeSubDomains") as running:
+        wire = running.wire()
+        for path in (
+            "/",
+            "/healthz",
+            "/api/v1",
+            "/api/v1/namespaces",
+            "/api/v1/namespaces/default",
+            "/nope",
+            "/api/v1/a",
+        ):
+            assert wire.get(path).headers["strict-transport-security"] == "max-age=31536000; includeSubDomains"
+    for wrong in ("max-age", "max-age=1=2", "preload,", "always"):
+        with pytest.raises(SettingsError, match="allowed are max-age=SECONDS, includeSubDomains and preload"):
+            read([f"--strict-transport-security-directives={wrong}"])
+
+
+def test_the_way_to_a_node_leads_nowhere(wire: Wire) -> None:
+    assert wire.get("/api/v1/nodes/none/proxy/metrics").json["message"] == 'nodes "none" not found'
+    assert wire.get("/api/v1/nodes/a:b:c:d/proxy").json["message"] == 'invalid node request "a:b:c:d"'
+    assert wire.post("/api/v1/nodes", {"metadata": {"name": "there"}}).status == 201
+    answer = wire.get("/api/v1/nodes/https:there:10250/proxy/")
+    assert (answer.status, answer.json["message"]) == (
+        501,
+        "kubedra emulates nodes: no kubelet listens on node there",
+    )
+    assert "nodes/proxy" in {each["name"] for each in wire.get("/api/v1").json["resources"]}

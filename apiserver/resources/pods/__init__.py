@@ -9,7 +9,7 @@ from apiserver.api.types.core.pods import Binding, Pod
 from apiserver.api.types.policy import Eviction
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
-from apiserver.resources.connectoptions import attach_options, exec_options, port_forward_options, proxy_options
+from apiserver.resources.connectoptions import PROXY, attach_options, exec_options, port_forward_options, proxy_options
 from apiserver.resources.pods.binding import bind, create_binding
 from apiserver.resources.pods.columns import COLUMNS, row_conditions
 from apiserver.resources.pods.connections import attach, execute, log, port_forward, proxy
@@ -37,7 +37,6 @@ def _pod_ip(obj: Json) -> str:
 
 
 _CONNECT: Final = ("create", "get")
-_PROXY: Final = ("create", "delete", "get", "patch", "update")
 
 PODS = Resource(
     group="",
@@ -77,7 +76,7 @@ PODS = Resource(
             connect=port_forward,
             connect_options=port_forward_options,
         ),
-        Subresource(name="proxy", verbs=_PROXY, kind="PodProxyOptions", connect=proxy, connect_options=proxy_options),
+        Subresource(name="proxy", verbs=PROXY, kind="PodProxyOptions", connect=proxy, connect_options=proxy_options),
         Subresource(name="resize"),
         Subresource(name="status"),
     ),

@@ -13,7 +13,7 @@ from apiserver.registry.context import Context
 from apiserver.registry.resource import Column, Resource, Subresource, Version
 from apiserver.registry.strategy import Strategy
 from apiserver.resources.columns import AGE, NAME
-from apiserver.resources.connectoptions import proxy_options
+from apiserver.resources.connectoptions import PROXY, proxy_options
 from apiserver.resources.services.proxy import proxy
 from apiserver.resources.services.shape import (
     default,
@@ -165,7 +165,7 @@ SERVICES = Resource(
     subresources=(
         Subresource(
             name="proxy",
-            verbs=("create", "delete", "get", "patch", "update"),
+            verbs=PROXY,
             kind="ServiceProxyOptions",
             connect=proxy,
             connect_options=proxy_options,

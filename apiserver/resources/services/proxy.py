@@ -5,10 +5,11 @@ pkg/registry/core/service/storage.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from apiserver.api.fielderrors import go_quote
-from apiserver.api.status import StatusError, bad_request, not_found
+from apiserver.api.status import StatusError, not_found
+from apiserver.resources.connectoptions import split_target
 
 if TYPE_CHECKING:
     from apiserver.messages import Request, Response
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["proxy"]
 
-_SCHEMES: Final = ("http", "https", "")
-
 
 def _unavailable(text: str) -> StatusError:
     return StatusError(503, "ServiceUnavailable", text)
@@ -26,7 +25,7 @@ def _unavailable(text: str) -> StatusError:
 
 async def proxy(store: Store, ctx: Context, request: Request) -> Response:
     """NAME, NAME:PORT or SCHEME:NAME:PORT."""
-    _, name, port = _split(ctx.name)
+    _, name, port = split_target(ctx.name, "service")
     service = ctx.lookup("", "services", ctx.namespace, name)
     if service is None:
         raise not_found("services", "", name)
@@ -45,12 +44,3 @@ async def proxy(store: Store, ctx: Context, request: Request) -> Response:
             raise StatusError(501, "NotImplemented", what)
     what = ctx.name if endpoints.get("subsets") else name  # upstream notices the one early, the other late
     raise _unavailable(f"no endpoints available for service {go_quote(what)}")
-
-
-def _split(text: str) -> tuple[str, str, str]:
-    """Scheme, name and port. Raises 400."""
-    parts = text.split(":")
-    scheme, name, port = ("", *parts, "")[:3] if len(parts) < 3 else (*parts, "", "")[:3]
-    if len(parts) > 3 or not name or scheme not in _SCHEMES:
-        raise bad_request(f"invalid service request {go_quote(text)}")
-    return scheme, name, port

@@ -1,0 +1,82 @@
+"""Says of each FlowSchema whether the PriorityLevelConfiguration that it names is there.
+
+Facts: apiserver/pkg/util/flowcontrol (apf_controller.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.status import StatusError
+from apiserver.api.times import timestamp
+from apiserver.http.handlers.authenticator import ADMIN
+from apiserver.registry.changes import set_on_change
+from apiserver.registry.own import apply_own
+
+if TYPE_CHECKING:
+    from apiserver.registry.store import Registry
+
+__all__ = ["DanglingSchemas"]
+
+Json = dict[str, Any]
+
+_SCHEMAS: Final = ("flowcontrol.apiserver.k8s.io", "flowschemas")
+_LEVELS: Final = ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations")
+_MANAGER: Final = "api-priority-and-fairness-config-consumer-v1"
+_TYPE: Final = "Dangling"
+
+
+def _verdict(level: str, *, there: bool) -> Json:
+    names = f"This FlowSchema references the PriorityLevelConfiguration object named {go_quote(level)}"
+    if there:
+        return {"status": "False", "reason": "Found", "message": f"{names} and it exists"}
+    return {"status": "True", "reason": "NotFound", "message": f"{names} but there is no such object"}
+
+
+class DanglingSchemas:
+    """Keeps that condition of all FlowSchemas."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry, self._changed = registry, asyncio.Event()
+
+    async def follow(self) -> None:
+        """Keeps it up to date, for ever."""
+        stores = self._registry.stores
+        wakes = [
+            asyncio.create_task(set_on_change(stores[each].cache, self._changed))
+            for each in (_SCHEMAS, _LEVELS)
+            if each in stores
+        ]
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                try:
+                    await self.ensure()
+                except StatusError:  # the database is away; the next change, or the next start, makes up for it
+                    continue
+        finally:
+            for wake in wakes:
+                wake.cancel()
+
+    async def ensure(self) -> None:
+        """Writes it where it is something else."""
+        levels = {item["metadata"]["name"] for item in self._registry.all_of(*_LEVELS)}
+        await asyncio.gather(*(self._judge(item, levels) for item in self._registry.all_of(*_SCHEMAS)))
+
+    async def _judge(self, schema: Any, levels: set[str]) -> None:
+        name, level = schema["metadata"]["name"], schema["spec"]["priorityLevelConfiguration"]["name"]
+        wanted = _verdict(level, there=level in levels)
+        conditions = (schema.get("status") or {}).get("conditions") or ()
+        before: Json = next((each for each in conditions if each.get("type") == _TYPE), {})
+        if all(before.get(key) == value for key, value in wanted.items()):
+            return
+        made = {"type": _TYPE, "lastTransitionTime": timestamp(self._registry.clock()), **wanted}
+        status = {"metadata": {"name": name}, "status": {"conditions": [made]}}
+        try:
+            await apply_own(self._registry, ADMIN, *_SCHEMAS, status, manager=_MANAGER, subresource="status")
+        except StatusError as error:
+            if error.reason not in ("NotFound", "Conflict"):
+                raise
