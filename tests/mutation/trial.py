@@ -29,7 +29,7 @@ SILENCE = 3.0
 #: A process that imports and collects anew has so many until the first test ends.
 START = 60.0
 #: Tests of so many seconds of CPU judge a mutant, the cheapest first; it has survived when they pass.
-ENOUGH = 6.0
+ENOUGH = 3.0
 KILLED, SURVIVED, ANEW = 1, 0, 2
 
 
