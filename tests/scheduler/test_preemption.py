@@ -210,6 +210,24 @@ def test_who_waits_for_the_node_and_is_as_important_counts() -> None:
     assert preempted(cluster, urgent("1"), nominator=nominator)[:2] == ("n", ["a"])
 
 
+def test_a_pod_waits_for_one_node_at_a_time_and_counts_there_for_those_of_no_higher_priority() -> None:
+    nominator = Nominator()
+    first, second, later = (info(name, priority=5) for name in ("first", "second", "later"))
+    assert nominator.before(later, "n1") == []
+    nominator.add(first, "n1")
+    nominator.add(second, "n1")
+    assert nominator.before(later, "n1") == [first, second]
+    assert nominator.before(first, "n1") == [second]
+    assert nominator.before(info("urgent", priority=6), "n1") == []
+    nominator.add(first, "n2")
+    assert (nominator.before(later, "n1"), nominator.before(later, "n2")) == ([second], [first])
+    nominator.remove(second.uid)
+    nominator.remove(later.uid)
+    assert nominator.waiting == {"n2": {first.uid: first}}
+    nominator.add(first, "")
+    assert nominator.waiting == {}
+
+
 def test_pods_that_keep_the_pod_away_can_be_victims_but_it_cannot_be_near_less_important_ones() -> None:
     away = running("away", "1", 1, labels={"app": "x"})
     cluster = Cluster(a_node("n", labels={"zone": "1"})).on("n", away, running("b", "1", 2))
