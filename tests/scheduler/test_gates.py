@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from controllers.runtime.kinds import PODS
+import pytest
+
+from controllers.runtime.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
 from controllers.scheduler.plugins.resources import node_resources_fit
@@ -19,6 +21,7 @@ from tests.support.virtual import run
 Json = dict[str, Any]
 PLUGIN = node_resources_fit()
 FIT = PLUGIN.name
+RULES = "DRADeviceTaintRules"
 CLAIMING = {"resourceClaims": [{"name": "g", "resourceClaimName": "nowhere"}]}
 
 
@@ -44,6 +47,26 @@ def test_with_it_the_pod_waits_for_its_claim() -> None:
     refusal = Cluster(a_node("n")).refusal(PodInfo(a_pod("p", **CLAIMING)))
     assert refusal == '0/1 nodes are available: could not find ResourceClaim "ns/nowhere".'
     assert Cluster(a_node("n"), gates={"DynamicResourceAllocation": False}).place(PodInfo(a_pod(**CLAIMING))) == "n"
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_rules_that_taint_devices_are_followed_only_if_the_gate_is_on(on: bool) -> None:
+    async def scenario() -> None:
+        async with World("scheduler", gates="DRADeviceTaintRules=true", component_gates={RULES: on}) as world:
+            await world.add_nodes(a_node("n"))
+            taint = {"key": "k", "effect": "NoSchedule"}
+            spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
+            await world.create(DEVICE_TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
+            await world.create(DEVICE_CLASSES, a_class())
+            await world.create(RESOURCE_SLICES, a_slice("n", 1))
+            await world.create(RESOURCE_CLAIMS, a_claim("c"))
+            await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+            if on:
+                assert "cannot allocate all claims" in await world.unschedulable("p")
+            else:
+                assert (await world.bound("p"))["spec"]["nodeName"] == "n"
+
+    run(scenario)
 
 
 def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -> None:

@@ -66,6 +66,46 @@ def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
     run(scenario)
 
 
+def test_a_changed_pod_that_is_not_known_enters_and_one_that_is_enters_once() -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
+        before = a_pod("p", uid="u", labels={"a": "b"})
+        after = PodInfo(a_pod("p", uid="u"))
+        queue.update(before, after)
+        queue.add(after)
+        popped = await queue.pop()
+        assert popped.info is after
+        queue.done("u")
+        assert queue.idle
+
+    run(scenario)
+
+
+def test_a_pod_is_taken_out_of_its_turn_unless_it_is_kept_out_or_being_tried() -> None:
+    async def scenario(queue: SchedulingQueue) -> None:
+        for name, more in (("first", {}), ("second", {}), ("gated", {"schedulingGates": [{"name": "g"}]})):
+            queue.add(info(name, uid=name, **more))
+        assert queue.take("unknown") is None
+        assert queue.take("gated") is None
+        taken = queue.take("second")
+        assert taken is not None
+        assert (taken.info.name, taken.place, taken.attempts) == ("second", Place.IN_FLIGHT, 1)
+        assert queue.take("second") is None
+        queue.put_back(taken, ())
+        assert queue.take("second") is taken
+        queue.put_back(taken, FIT)
+        assert queue.listening
+        assert queue.take("second") is taken
+        queue.done("second")
+        assert (await queue.pop()).info.name == "first"
+        assert not queue.idle
+        queue.done("first")
+        queue.delete("gated")
+        assert queue.idle
+        assert not queue.listening
+
+    run(scenario)
+
+
 def test_a_rejected_pod_waits_for_a_change_that_its_plugin_cares_about() -> None:
     async def scenario(queue: SchedulingQueue) -> None:
         queue.add(info("p", requests={"cpu": "2"}))

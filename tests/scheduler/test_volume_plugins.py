@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from controllers.runtime.client import Client
+from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -14,8 +16,10 @@ from controllers.runtime.kinds import (
     VOLUME_ATTACHMENTS,
     VOLUME_CLAIMS,
     VOLUMES,
+    Kind,
     key_of,
 )
+from controllers.runtime.transport import NoTransport
 from controllers.scheduler.framework import SKIP, Plugin, PluginError
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.plugins.volumebinding import VolumeBinding
@@ -256,3 +260,27 @@ def test_what_is_said_of_volumes_is_not_remembered_for_other_pods() -> None:
         volume_restrictions(Cache(), volumes),
     ):
         assert plugin.reads.elsewhere
+
+
+@pytest.mark.parametrize(
+    ("kind", "added", "changed", "deleted"),
+    [
+        (VOLUME_CLAIMS, "VOLUME_CLAIM_ADD", "VOLUME_CLAIM_UPDATE", ""),
+        (VOLUMES, "VOLUME_ADD", "VOLUME_UPDATE", ""),
+        (STORAGE_CLASSES, "STORAGE_CLASS_ADD", "STORAGE_CLASS_UPDATE", ""),
+        (CSI_NODES, "CSI_NODE_ADD", "CSI_NODE_UPDATE", ""),
+        (CSI_DRIVERS, "", "CSI_DRIVER_UPDATE", ""),
+        (VOLUME_ATTACHMENTS, "", "", "VOLUME_ATTACHMENT_DELETE"),
+    ],
+    ids=lambda item: getattr(item, "kind", None),
+)
+def test_pods_that_wait_are_told_what_becomes_of_volumes(kind: Kind, added: str, changed: str, deleted: str) -> None:
+    informers = Informers(Client(NoTransport()))
+    told: list[tuple[str, Json | None, Json | None]] = []
+    VolumeCache(informers).follow(lambda event: told.append((event.kind.name, event.old, event.new)))
+    spec = {"nodeName": "n"}
+    before, after = (thing(kind.kind, "x", spec=spec, status={"number": number}) for number in (1, 2))
+    for obj in (before, after, None):
+        informers.of(kind).imagine("x", obj)
+    expected = [(added, None, before), (changed, before, after), (deleted, after, None)]
+    assert told == [event for event in expected if event[0]]

@@ -17,6 +17,13 @@ Json = dict[str, Any]
 GATE = {"StorageCapacityScoring": True}
 
 
+@pytest.mark.parametrize(
+    ("used", "score"), [(0, 10), (20, 10), (21, 12), (40, 50), (60, 90), (75, 65), (78, 60), (90, 40), (100, 40)]
+)
+def test_a_score_lies_on_the_line_through_the_points_divided_towards_zero(used: int, score: int) -> None:
+    assert on_line(((20, 10), (60, 90), (90, 40)), used) == score
+
+
 def capacity(on: str, room: str) -> Json:
     topology = {"matchLabels": {"kubernetes.io/hostname": on}}
     return {"metadata": meta(on, "ns"), "storageClassName": "local", "nodeTopology": topology, "capacity": room}
