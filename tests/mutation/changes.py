@@ -130,11 +130,13 @@ def _place(node: ast.AST) -> tuple[int, int]:
 
 
 def _declarative(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts of a node in which no test could tell a change: annotations, docstrings, imports, texts of errors, what
-    makes a class or a function cheaper, and what holds anyway (assertions, `strict` of zip).
+    """Parts of a node in which no test could tell a change: annotations, docstrings, imports, texts of errors and of the
+    log, what makes a class or a function cheaper, and what holds anyway (assertions, `strict` of zip).
     """
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.Expr(value=ast.Constant()):
+            yield node
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="log"), attr=level))) if level != "close":
             yield node
         case ast.Raise():
             yield from ast.iter_child_nodes(node)

@@ -45,6 +45,20 @@ class Known:
         return self._version(self.cache.get("ns/c"))
 
 
+def test_members_of_a_group_share_what_was_allocated_while_the_group_was_placed() -> None:
+    cache, before, within = Known().cache, a_claim("c"), a_claim("d")
+    allocation = version(before, 5, allocated=True)["status"]["allocation"]
+    cache.allocate(before, allocation)
+    assert cache.shared(before) is None
+    cache.begin_group()
+    cache.allocate(within, allocation)
+    assert (cache.shared(before), cache.shared(within)) == (None, allocation)
+    cache.confirm(within)
+    assert cache.shared(within) is None
+    cache.end_group()
+    assert cache.shared(within) is None
+
+
 def test_a_write_counts_at_once_and_what_the_watch_says_of_older_versions_does_not() -> None:
     known, claim = Known(), a_claim("c")
     known.cache.added(version(claim, 5))

@@ -100,6 +100,10 @@ def test_weights_are_the_points_then_the_general_ones_then_upstreams() -> None:
     general = {"enabled": [{"name": "NodeAffinity", "weight": 7}, {"name": "ImageLocality", "weight": 4}]}
     found = weights({"multiPoint": general, "score": {"enabled": [{"name": "ImageLocality", "weight": 9}]}})
     assert (found["NodeAffinity"], found["ImageLocality"], found["TaintToleration"]) == (7, 9, 3)
+    again = {"enabled": named("TaintToleration")}
+    assert weights({"multiPoint": again})["TaintToleration"] == 3
+    assert weights({"score": again})["TaintToleration"] == 3
+    assert weights({"multiPoint": {**again, "disabled": named("TaintToleration")}})["TaintToleration"] == 1
 
 
 def test_filters_that_a_profile_names_are_asked_first() -> None:

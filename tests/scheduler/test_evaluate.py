@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers.scheduler.framework import Cycle
+from controllers.scheduler.framework import Cycle, Plugin, PluginError
 from controllers.scheduler.nodes import Nominator
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import SchedulingError
@@ -247,6 +247,27 @@ def test_a_spread_preference_scores_the_emptier_domain_higher() -> None:
     cluster = Cluster(*ZONES).on("a", *(a_pod(labels={"app": "x"}) for _ in range(3)))
     totals = cluster.totals(info(**spread(action="ScheduleAnyway")))
     assert totals["c"] > totals["b"]
+
+
+def test_a_plugin_that_cannot_score_ends_the_attempt_with_its_text() -> None:
+    def fails(*_: Any) -> Any:
+        raise PluginError("no paper")
+
+    nodes = (a_node("a"), a_node("b"))
+    for plugin in (Plugin(name="One", score=fails), Plugin(name="All", scores=fails)):
+        with pytest.raises(SchedulingError, match=r"^running Score plugins: no paper$"):
+            Cluster(*nodes, extra=(plugin,)).place(info())
+
+
+def test_pods_that_wait_for_a_node_are_considered_there_and_off_it_again() -> None:
+    counted: list[tuple[str, int]] = []
+    plugin = Plugin(
+        name="Counting", filter=lambda *_: None, count=lambda _, other, node, sign: counted.append((other.name, sign))
+    )
+    nominator = Nominator()
+    nominator.add(info("first", priority=10), "a")
+    assert Cluster(a_node("a"), extra=(plugin,), nominator=nominator).place(info()) == "a"
+    assert counted == [("first", 1), ("first", -1)]
 
 
 def test_an_image_that_a_node_has_draws_the_pod() -> None:

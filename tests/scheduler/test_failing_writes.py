@@ -195,7 +195,7 @@ def test_a_status_of_a_pod_is_written_again_after_pauses_that_grow_fivefold(fail
     run(scenario)
 
 
-@pytest.mark.parametrize(("status", "tries"), [(503, 4), (429, 4), (409, 1)])
+@pytest.mark.parametrize(("status", "tries"), [(500, 4), (503, 4), (429, 4), (409, 1)])
 def test_a_status_of_a_pod_is_given_up_after_four_tries_or_at_once_where_another_helps_nothing(
     status: int, tries: int
 ) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from apiserver.api.selectors import from_labels
+from controllers.scheduler import podcounts
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.podcounts import PodCounts, selected
 from controllers.scheduler.podinfo import PodInfo
@@ -51,6 +54,19 @@ def test_kept_counts_are_those_of_counting_anew() -> None:
             found = counts.of(selector, "ns")
             for name, node in cache.nodes.items():
                 assert found.get(name, 0) == selected(node, selector, "ns"), (seed, step, name)
+
+
+def test_the_selectors_asked_for_least_recently_are_forgotten_and_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podcounts, "_SELECTORS", 2)
+    cache = Cache()
+    cache.set_node(a_node("n0"))
+    cache.set_pod(PodInfo(a_pod("p", labels={"app": "a"})), "n0")
+    counts = PodCounts(cache)
+    counted: list[str] = []
+    monkeypatch.setattr(podcounts, "selected", lambda *given: (counted.append(given[2]), selected(*given))[1])
+    for namespace in ("x", "ns", "x", "ns", "z", "x", "ns"):
+        assert counts.of(SELECTORS[0], namespace)["n0"] == (namespace == "ns")
+    assert counted == ["x", "ns", "z", "x", "ns"]
 
 
 def test_counts_are_right_again_after_more_changes_than_the_log_keeps() -> None:

@@ -64,6 +64,20 @@ def test_a_pod_is_bound_and_an_event_says_so() -> None:
     run(scenario)
 
 
+def test_a_pod_that_has_finished_makes_room_for_the_next() -> None:
+    async def scenario() -> None:
+        async with World("scheduler") as world:
+            await world.add_nodes(a_node("n1", cpu="2"))
+            for name in ("p", "q"):
+                await world.create(PODS, a_pod(name, requests={"cpu": "2"}))
+            pod = await world.bound("p")
+            assert "1 Insufficient cpu" in await world.unschedulable("q")
+            await world.client.update_status(PODS, {**pod, "status": {**pod["status"], "phase": "Succeeded"}})
+            assert (await world.bound("q"))["spec"]["nodeName"] == "n1"
+
+    run(scenario)
+
+
 def test_a_claim_is_protected_then_allocated_and_reserved_before_its_pod_is_bound() -> None:
     async def scenario() -> None:
         async with World("scheduler") as world:
