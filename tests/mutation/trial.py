@@ -183,11 +183,14 @@ def _import_changed(mutant: Mutant) -> None:
 
 def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> bool:
     """Gives each of the functions of the changed file its changed code. False when that is not possible."""
-    original = list(_codes(_compiled(ast.parse((ROOT / mutant.path).read_text()), mutant.path)))
-    changed = list(_codes(_compiled(mutant.tree, mutant.path)))
-    if len(original) != len(changed):
-        return False
-    codes = {old: new for old, new in zip(original[1:], changed[1:], strict=True) if old != new}
+    original = _by_place(_compiled(ast.parse((ROOT / mutant.path).read_text()), mutant.path))
+    changed = _by_place(_compiled(mutant.tree, mutant.path))
+    codes: dict[CodeType, CodeType] = {}
+    for place, before in original.items():
+        after = changed.get(place, [])  # none of what stood in a part that was left out
+        if after and len(after) != len(before):
+            return False
+        codes |= {old: new for old, new in zip(before, after, strict=False) if old != new}
     found = [function for function in functions if function.__code__ in codes]
     if any(f.__code__.co_freevars != codes[f.__code__].co_freevars for f in found):
         return False
@@ -198,6 +201,15 @@ def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> bool:
 
 def _compiled(tree: ast.Module, path: str) -> CodeType:
     return compile(tree, str(ROOT / path), "exec", dont_inherit=True)
+
+
+def _by_place(module: CodeType) -> dict[tuple[str, int], list[CodeType]]:
+    """The functions of a file by name and line."""
+    found: dict[tuple[str, int], list[CodeType]] = {}
+    for code in _codes(module):
+        if code is not module:
+            found.setdefault((code.co_qualname, code.co_firstlineno), []).append(code)
+    return found
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
