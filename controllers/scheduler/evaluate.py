@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from itertools import compress, islice
 from typing import Any
 
 from apiserver.clock import stopwatch
 from controllers.scheduler.extenders import NAME as EXTENDER
 from controllers.scheduler.extenders import ExtenderError, Extenders
-from controllers.scheduler.framework import SKIP, Cycle, Outcome, Plugin, PluginError, filtered
+from controllers.scheduler.framework import FITS, REFUSED, SKIP, UNKNOWN, Cycle, Outcome, Plugin, PluginError, filtered
 from controllers.scheduler.memory import Memory, Shape
 from controllers.scheduler.nodes import Cache, NodeInfo, Nominator
 from controllers.scheduler.podinfo import PodInfo
@@ -159,34 +160,54 @@ class Evaluator:
         return await self._search(cycle, nodes, diagnosis)
 
     async def _search(self, cycle: Cycle, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
+        """The first nodes that can take the pod, as many as are wanted, in turn from where the last search ended. What
+        is known of nodes stands in a row of bytes, so that only the others cost anything.
+        """
         count, wanted = len(nodes), self._wanted(len(nodes))
-        feasible: list[NodeInfo] = []
-        rejections = diagnosis.rejections
+        start = self._start % count
+        order = nodes[start:] + nodes[:start]
+        plain = nodes is self.cache.list() and not cycle.live and not self._nominated
+        marks = cycle.known.marks(nodes) if plain else bytearray((UNKNOWN,)) * count
+        row = marks[start:] + marks[:start]
+        refused: dict[str, Rejection] = {}
         elapsed = stopwatch()
         pause = elapsed() + _PIECE
-        start = self._start % count
-        looked = 0
-        known = {} if self._nominated or cycle.live else cycle.known
-        for node in (*nodes[start:], *nodes[:start]):
-            if node.node is None:
-                continue
-            looked += 1
-            outcome = known.get(node.name)
-            if outcome is not None and outcome.complete:
-                refused = outcome.rejection
-            else:
-                refused = self.rejection(cycle, node)
-                if elapsed() > pause:
-                    await asyncio.sleep(0)
-                    pause = elapsed() + _PIECE
-            if refused is not None:
-                rejections[node.name] = refused
-                continue
-            feasible.append(node)
-            if len(feasible) >= wanted:
+        place = found = 0
+        while found < wanted:
+            asked = row.find(UNKNOWN, place)
+            found += row.count(FITS, place, asked if asked >= 0 else count)
+            if asked < 0 or found >= wanted:
                 break
+            node, place = order[asked], asked + 1
+            row[asked] = self._asked(cycle, node, refused)
+            found += row[asked] == FITS
+            marks[(start + asked) % count] = cycle.known.mark(node.name)
+            if elapsed() > pause:
+                await asyncio.sleep(0)
+                pause = elapsed() + _PIECE
+        places = list(islice(compress(range(count), row), wanted))
+        looked = places[-1] + 1 if len(places) == wanted else count
         self._start = (start + looked) % count
+        feasible = list(map(order.__getitem__, places))
+        if nodes is not self.cache.list():
+            # While others had their turn a node may have gone.
+            feasible = [node for node in feasible if node.node is not None]
+        if self._extenders or not feasible:
+            for place in range(looked):
+                name = order[place].name
+                if row[place] == REFUSED and (why := refused.get(name) or cycle.known.rejection(name)) is not None:
+                    diagnosis.rejections[name] = why
         return feasible
+
+    def _asked(self, cycle: Cycle, node: NodeInfo, refused: dict[str, Rejection]) -> int:
+        """What one node says; why not goes to `refused`. Raises SchedulingError."""
+        if node.node is None:
+            return REFUSED
+        rejection = self.rejection(cycle, node)
+        if rejection is None:
+            return FITS
+        refused[node.name] = rejection
+        return REFUSED
 
     def _wanted(self, nodes: int) -> int:
         """How many feasible nodes are enough."""
@@ -209,7 +230,8 @@ class Evaluator:
         pod = cycle.pod
         kept, live = self._scorers(cycle)
         try:
-            rows = [_remembered_scores(pod, kept, node, cycle.known[node.name]) for node in nodes]
+            known = cycle.known
+            rows = [known[node.name].scores or _scored(pod, kept, node, known[node.name]) for node in nodes]
             totals = [row[0] for row in rows]
             columns = [plugin for plugin, _ in kept if plugin.normalize is not None]
             for column, plugin in enumerate(columns, 1):
@@ -246,10 +268,8 @@ class Evaluator:
         return kept, live
 
 
-def _remembered_scores(pod: PodInfo, scorers: list[Scorer], node: NodeInfo, outcome: Outcome) -> tuple[int, ...]:
-    """`outcome.scores`, which is made where it is missing."""
-    if outcome.scores is not None:
-        return outcome.scores
+def _scored(pod: PodInfo, scorers: list[Scorer], node: NodeInfo, outcome: Outcome) -> tuple[int, ...]:
+    """`outcome.scores`, made."""
     total, raw = 0, []
     for plugin, state in scorers:
         assert plugin.score is not None

@@ -113,6 +113,48 @@ class Outcome:
     """The weighted sum of the scores that need no normalisation, then the others as they are."""
 
 
+REFUSED, FITS, UNKNOWN = range(3)
+"""What is known of a node, as a byte."""
+
+
+class Known(dict[str, Outcome]):
+    """The outcomes of one question by node; and as a row of bytes in the order of the nodes, which is searched without
+    a look at each.
+    """
+
+    __slots__ = ("_marks", "_order")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order: list[NodeInfo] | None = None
+        self._marks = bytearray()
+
+    def marks(self, order: list[NodeInfo]) -> bytearray:
+        """The row for this list of nodes (the cache's own); whoever finds out about a node notes it there."""
+        if self._order is not order:
+            self._order, self._marks = order, bytearray(self.mark(node.name) for node in order)
+        return self._marks
+
+    def mark(self, name: str) -> int:
+        outcome = self.get(name)
+        if outcome is None or not outcome.complete:
+            return UNKNOWN
+        return FITS if outcome.rejection is None else REFUSED
+
+    def rejection(self, name: str) -> Rejection | None:
+        outcome = self.get(name)
+        return outcome.rejection if outcome is not None else None
+
+    def forget(self, name: str, order: list[NodeInfo], position: int | None) -> None:
+        """Where the node has its place now, if it has one."""
+        if self.pop(name, None) is not None and position is not None and self._order is order:
+            self._marks[position] = UNKNOWN
+
+    def forget_all(self) -> None:
+        self.clear()
+        self._order = None
+
+
 @dataclass(slots=True)
 class Cycle:
     """What the plugins keep for one attempt to place one pod."""
@@ -128,7 +170,7 @@ class Cycle:
     """The plugins that know these nodes."""
     within: frozenset[str] | None = None
     """The nodes of the part of the cluster that the pod has to be in; for it there are no others."""
-    known: dict[str, Outcome] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
     """Remembered outcomes by node."""
     live: bool = False
     """Whether some filter has to be asked although the outcome of the others is known."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from controllers.scheduler.framework import Outcome, Plugin, PodField
+from controllers.scheduler.framework import Known, Plugin, PodField
 from controllers.scheduler.nodes import Cache
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.reach import DeviceReach
@@ -40,15 +40,15 @@ class Memory:
 
     def __init__(self, cache: Cache, reach: DeviceReach) -> None:
         self._cache, self._reach = cache, reach
-        self._known: OrderedDict[Key, dict[str, Outcome]] = OrderedDict()
+        self._known: OrderedDict[Key, Known] = OrderedDict()
         self._nodes_read = self._devices_read = 0
 
-    def of(self, key: Key) -> dict[str, Outcome]:
+    def of(self, key: Key) -> Known:
         """What is known for this question and still holds."""
         self._forget()
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = {}
+            known = self._known[key] = Known()
             if len(self._known) > self._QUESTIONS:
                 self._known.popitem(last=False)
         else:
@@ -59,9 +59,13 @@ class Memory:
         self._reach.sync()
         touched = {*self._cache.log.since(self._nodes_read), *self._reach.log.since(self._devices_read)}
         self._nodes_read, self._devices_read = self._cache.log.position, self._reach.log.position
-        for known in self._known.values() if touched else ():
-            if None in touched:
-                known.clear()
-            else:
-                for name in touched:
-                    known.pop(name or "", None)
+        if None in touched:
+            for known in self._known.values():
+                known.forget_all()
+            return
+        order = self._cache.list() if touched else []
+        for name in touched:
+            assert name is not None
+            position = self._cache.position(name)
+            for known in self._known.values():
+                known.forget(name, order, position)

@@ -137,6 +137,7 @@ class Cache:
         self._placed: dict[str, _Placed] = {}
         self._hidden: set[str] = set()
         self._order: list[NodeInfo] | None = None
+        self._positions: dict[str, int] = {}
 
     def list(self) -> list[NodeInfo]:
         """The nodes in the order in which they are tried. Not to be changed."""
@@ -147,7 +148,12 @@ class Cache:
                     zones.setdefault(info.zone, []).append(info)
             rounds = zip_longest(*zones.values())
             self._order = [info for group in rounds for info in group if info is not None]
+            self._positions = {info.name: position for position, info in enumerate(self._order)}
         return self._order
+
+    def position(self, name: str) -> int | None:
+        """The place of a node in the list that was asked for last."""
+        return self._positions.get(name)
 
     def set_node(self, node: Json) -> None:
         """A node was added or changed."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
+from controllers.scheduler.evaluate import Evaluator
 from controllers.scheduler.framework import Cycle, Plugin, PluginError
 from controllers.scheduler.nodes import Nominator
 from controllers.scheduler.podinfo import PodInfo
-from controllers.scheduler.status import SchedulingError
+from controllers.scheduler.status import Diagnosis, SchedulingError
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info, near, node_affinity, term
 
@@ -383,3 +385,47 @@ def test_nodes_take_turns_by_zone() -> None:
 
     cluster = Cluster(zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), zoned("a3", "a"), zoned("b2", "b"))
     assert [node.name for node in cluster.cache.list()] == ["a1", "b1", "a2", "b2", "a3"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) -> None:
+    """Beside an evaluator that has just been made and remembers nothing."""
+    cluster, choice = devices(2, 1, 0, 2), random.Random(seed)
+    running: list[PodInfo] = []
+    for name in ("claim", "other"):
+        cluster.claims.added(a_claim(name, count=2 if name == "claim" else 1))
+
+    def change() -> None:
+        node = f"n{choice.randrange(6)}"
+        match choice.randrange(5):
+            case 0:
+                cluster.cache.set_node(a_node(node, cpu=choice.choice("123")))
+            case 1:
+                cluster.cache.remove_node(node)
+            case 2:
+                running.append(info(requests={"cpu": "1"}))
+                cluster.cache.assume(running[-1], node)
+            case 3 if running:
+                cluster.cache.forget(running.pop(choice.randrange(len(running))).uid)
+            case 4:
+                cluster.allocator.inventory.upsert_slice(item := a_slice(node, choice.randrange(3)))
+                cluster.reach.set_slice(item)
+                if choice.random() < 0.2:
+                    cluster.reach.touch_all()
+
+    async def verdicts(evaluator: Evaluator, pod: PodInfo) -> object:
+        diagnosis, cycle, nodes = Diagnosis(0), Cycle(pod), cluster.cache.list()
+        if not nodes or (refused := evaluator.prefilter(cycle)) is not None:
+            return refused if nodes else None
+        evaluator._start = 0
+        feasible = await evaluator._feasible(cycle, nodes, diagnosis)
+        return [node.name for node in feasible], diagnosis.rejections
+
+    async def compare() -> None:
+        for _ in range(100):
+            change()
+            for pod in (with_claim(), with_claim("other"), info(requests={"cpu": "2"})):
+                fresh = Evaluator(cluster.cache, cluster.evaluator.plugins, cluster.reach, choice)
+                assert await verdicts(cluster.evaluator, pod) == await verdicts(fresh, pod)
+
+    asyncio.run(compare())
