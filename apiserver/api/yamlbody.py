@@ -85,15 +85,16 @@ class _Anchored(NamedTuple):
 class _Collection:
     """A list or map whose end has not come yet."""
 
-    __slots__ = ("anchor", "flow", "items", "line", "lines", "repeated_before", "values_before")
+    __slots__ = ("anchor", "flow", "is_map", "items", "line", "named", "repeated_before", "values_before")
 
     def __init__(self, anchor: str | None, line: int, values: int, repeated: int, *, is_map: bool, flow: bool) -> None:
         self.flow = flow
         self.anchor, self.line, self.values_before, self.repeated_before = anchor, line, values, repeated
         #: A list's items; a map's keys and values in turn.
         self.items: list[Any] = []
-        #: Of a map's members: the line on which each value begins. None for a list.
-        self.lines: list[int] | None = [] if is_map else None
+        self.is_map = is_map
+        #: Names of a map's members so far.
+        self.named: set[str] = set()
 
 
 class _Reader:
@@ -182,20 +183,30 @@ class _Reader:
 
     def _add(self, value: Any, line: int) -> None:
         collection = self._open[-1]
-        if collection.lines is None:
+        if not collection.is_map:
             collection.items.append(_json_number(value))
             return
         if len(collection.items) % 2:
             value = _json_number(value)
-            collection.lines.append(line)
+            self._note_name(collection, collection.items[-1], line)
         elif isinstance(value, dict | list):
             raise YamlError("yaml: invalid map key")
         collection.items.append(value)
 
+    def _note_name(self, collection: _Collection, key: Any, line: int) -> None:
+        """A member of a map is there, whose value began on a line. What is repeated is told in the order of ends."""
+        if key is _MERGE:
+            return
+        name = _key(key)
+        if name in collection.named:
+            shown = f'"{name}"' if isinstance(key, str) else name
+            self._repeated.append(f"line {line}: key {shown} already set in map")
+        collection.named.add(name)
+
     def _ended(self) -> Any:
         collection = self._open.pop()
         self._brackets -= collection.flow
-        value = collection.items if collection.lines is None else self._mapping(collection)
+        value = self._mapping(collection) if collection.is_map else collection.items
         if collection.anchor:
             repeated = tuple(self._repeated[collection.repeated_before :])
             self._anchors[collection.anchor] = _Anchored(value, self._values - collection.values_before + 1, repeated)
@@ -205,19 +216,16 @@ class _Reader:
         out: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         keys, values = collection.items[::2], collection.items[1::2]
-        for key, value, line in zip(keys, values, collection.lines or (), strict=True):
+        for key, value in zip(keys, values, strict=True):
             if key is _MERGE:
                 for source in value if isinstance(value, list) else [value]:
                     if not isinstance(source, dict):
                         raise YamlError("yaml: map merge requires map or sequence of maps as the value")
                     merged = {**source, **merged}
                 continue
-            name = _key(key)
-            if name in out:
-                shown = f'"{name}"' if isinstance(key, str) else name
-                self._repeated.append(f"line {line}: key {shown} already set in map")
-            out[name] = value
-        return {**merged, **out} if merged else out
+            out[_key(key)] = value
+        # Upstream makes JSON of YAML, which has its members in order.
+        return dict(sorted({**merged, **out}.items()))
 
 
 def _copy(value: Any) -> Any:

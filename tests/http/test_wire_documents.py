@@ -118,6 +118,9 @@ def test_checks_have_upstreams_names_and_are_counted(wire: Wire) -> None:
         assert f"[+]{check} ok\n" in shown
         assert wire.get(f"/readyz/{check}").text == "ok"
     assert "[+]informer-sync " not in wire.get("/livez?verbose").text
+    certificate = "[+]loopback-serving-certificate ok\n"
+    assert certificate in wire.get("/livez?verbose").text
+    assert certificate not in wire.get("/readyz?verbose").text
     before = counted(hook, "livez")
     wire.get("/livez")
     assert counted(hook, "livez") == before + 1

@@ -12,6 +12,7 @@ from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
 from apiserver.registry.body.decode import summary, warnings_of
+from apiserver.registry.body.patch import patch_body
 from apiserver.registry.body.unstructured import misfit, restored
 
 Json = dict[str, Any]
@@ -252,3 +253,16 @@ def test_values_as_go_prints_them() -> None:
     assert (
         go_format(numbers) == "[1.5 1.2345675e+06 1e+06 123456 200000 0.0001 1e-05 1.2345678901234567e+19 -2.5e-07 0]"
     )
+
+
+def test_a_json_patch_says_what_is_wrong_operation_by_operation() -> None:
+    first = '{"Op":"x","op":"add","path":"/data","value":{"a":"b","a":"c"},"foo":{"a":1,"a":2}}'
+    second = '{"path":"/x","path":"/data/b","op":"add","value":"b","u":1}'
+    _, problems = patch_body(f"[{first},{second}]".encode(), "Strict", list)
+    assert problems == [
+        'json patch unknown field "[0].Op"',
+        'json patch duplicate field "[0].value.a"',
+        'json patch unknown field "[0].foo"',
+        'json patch duplicate field "[1].path"',
+        'json patch unknown field "[1].u"',
+    ]

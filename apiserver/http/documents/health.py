@@ -17,6 +17,8 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _NO_SNIFF: Final = (("X-Content-Type-Options", "nosniff"),)
 #: What a server must be that is sent requests, and need not be to live.
 _ONLY_READY: Final = frozenset({"etcd-readiness", "informer-sync", "kubeconfig", "shutdown"})
+#: What a server needs to live, and not to be sent requests.
+_ONLY_ALIVE: Final = frozenset({"loopback-serving-certificate"})
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,8 @@ class Health:
         return [f"/{kind}/{name}" for kind in HEALTH for name in self._of(kind)]
 
     def _of(self, kind: str) -> dict[str, Check]:
-        return {name: check for name, check in self._checks.items() if name not in _ONLY_READY or kind == "readyz"}
+        without = _ONLY_ALIVE if kind == "readyz" else _ONLY_READY
+        return {name: check for name, check in self._checks.items() if name not in without}
 
     async def answer(self, request: Request, kind: str, rest: list[str]) -> Response:
         """Health as a whole or of one check. Reasons are for the log: whoever asks may be anybody. Raises 404."""

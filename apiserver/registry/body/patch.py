@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from apiserver.registry.body.options import WriteOptions
     from apiserver.registry.context import Context
 
-__all__ = ["APPLY", "patch_func", "patch_type"]
+__all__ = ["APPLY", "patch_body", "patch_func", "patch_type"]
 
 Json = dict[str, Any]
 JSON_PATCH: Final = "application/json-patch+json"
@@ -44,6 +44,8 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 MAX_OPERATIONS: Final = 10_000
+#: What an operation of a JSON patch has.
+_OPERATION: Final = frozenset({"op", "path", "from", "value"})
 
 
 def patch_type(content_type: str, *, custom: bool = False) -> str:
@@ -63,7 +65,7 @@ def patch_func(ctx: Context, expected: ExpectedBody, media: str, body: bytes, op
     validation = options.field_validation or "Warn"
     if media == STRATEGIC:
         return _strategic(ctx, expected, body, validation)
-    read = cache(partial(_load, body, validation, list if media == JSON_PATCH else dict))
+    read = cache(partial(patch_body, body, validation, list if media == JSON_PATCH else dict))
 
     def patched(old: Hub | None) -> Hub:
         """JSON patch and merge patch: the patched document is decoded as if it had been sent."""
@@ -95,8 +97,8 @@ def _failed(error: PatchError) -> StatusError:
     return bad_request(error.text) if error.status == 400 else StatusError(error.status, "", error.text)
 
 
-def _load(body: bytes, validation: str, wanted: type) -> tuple[Any, list[str]]:
-    """The patch itself, and its repeated fields."""
+def patch_body(body: bytes, validation: str, wanted: type) -> tuple[Any, list[str]]:
+    """The patch itself, and what a strict reader refuses of it."""
     try:
         loaded = loads(body, "application/json")
     except DecodeError as error:
@@ -116,8 +118,24 @@ def _load(body: bytes, validation: str, wanted: type) -> tuple[Any, list[str]]:
             f" {len(value)}"
         )
         raise StatusError(413, "RequestEntityTooLarge", text)
-    prefix = "json patch " if wanted is list else ""
-    return value or wanted(), [prefix + text for text in repeated_fields(loaded)]
+    problems = repeated_fields(loaded)
+    return value or wanted(), _of_operations(value, problems) if isinstance(value, list) else problems
+
+
+def _of_operations(operations: list[Any], repeated: list[str]) -> list[str]:
+    """What a strict reader refuses of a JSON patch, in its order: what no operation has, and what is repeated in what
+    an operation has.
+    """
+    found = []
+    for index, operation in enumerate(operations):
+        for key in operation or ():
+            path = f"[{index}].{key}"
+            if key not in _OPERATION:
+                found.append(f'json patch unknown field "{path}"')
+                continue
+            within = (f'duplicate field "{path}"', f'duplicate field "{path}.', f'duplicate field "{path}[')
+            found += [f"json patch {text}" for text in repeated if text.startswith(within)]
+    return found
 
 
 def repeated_fields(body: Body) -> list[str]:
