@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apiserver import garbage, kubeconfig, logs
+from apiserver.api.kubeconfigs import KubeconfigError as CredentialsError
 from apiserver.certificates import SIGNER, own_certificate, own_signer, trusting_signer
 from apiserver.flags import SettingsError
 from apiserver.guard import IntruderError, check_origins
@@ -33,7 +34,6 @@ from apiserver.serving import RuntimeConfigError
 from apiserver.settings import Settings, read
 from apiserver.storage import UnusableDatabase
 from apiserver.virtualloop import VirtualLoop
-from apiserver.webhooks.credentials import KubeconfigError as CredentialsError
 from kubedra import private
 
 if TYPE_CHECKING:

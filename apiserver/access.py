@@ -124,8 +124,8 @@ class Access:
         if others.bootstrap:
             authenticator.bootstrap = BootstrapTokens(self._registry.lookup)
         if others.webhook is not None:
+            from apiserver.api.kubeconfigs import read_kubeconfig
             from apiserver.api.types.authentication import TokenReview
-            from apiserver.webhooks.credentials import read_kubeconfig
             from apiserver.webhooks.reviewers import Reviewer
 
             where = read_kubeconfig(others.webhook.kubeconfig)

@@ -267,8 +267,10 @@ class Server:
             server._upkeep.append(asyncio.create_task(server._lease.keep()))
         if settings.compaction_interval:
             server._upkeep.append(asyncio.create_task(compact_regularly(log, settings.compaction_interval)))
+        events = cache[CORE_EVENTS.prefix()]
+        events.hold_little()
         if settings.event_ttl:
-            expiry = Expiry(log, cache[CORE_EVENTS.prefix()], settings.event_ttl)
+            expiry = Expiry(log, events, settings.event_ttl)
             server._upkeep.append(asyncio.create_task(expiry.run()))
         return server
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from apiserver.api.durations import parse_duration
+from apiserver.api.kubeconfigs import Credentials
 from controllers.certificates.settings import add_flags as add_signing
 from controllers.certificates.settings import read_signing
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
@@ -330,12 +331,8 @@ def cluster(given: argparse.Namespace) -> Cluster:
         found = load_kubeconfig(given.kubeconfig)
     else:
         authority = given.certificate_authority.read_bytes() if given.certificate_authority else b""
-        found = Cluster(
-            server=given.server.rstrip("/"),
-            authority=authority,
-            insecure=given.insecure_skip_tls_verify,
-            token=given.token,
-        )
+        shown = Credentials(token=given.token, insecure=given.insecure_skip_tls_verify)
+        found = Cluster(server=given.server.rstrip("/"), authority=authority, credentials=shown)
     source = given.kubeconfig or "--server"
     if not found.server.startswith(("http://", "https://")):
         raise FlagError(f"{source}: {found.server} is not an http:// or https:// address")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from apiserver.aggregation.remotes import Remote
+from apiserver.api.kubeconfigs import Credentials
 from apiserver.clock import Timer, outside, timers
 from apiserver.messages import User
 from apiserver.webhooks.client import trust_of
-from apiserver.webhooks.credentials import Credentials
 
 if TYPE_CHECKING:
     import httpx

@@ -191,8 +191,8 @@ class Authorizer:
         return _Always(allow=mode == "AlwaysAllow")
 
     def _make_webhook(self, configured: Configured) -> WebhookAuthorizer:
+        from apiserver.api.kubeconfigs import read_kubeconfig
         from apiserver.api.types.authorization import SubjectAccessReview
-        from apiserver.webhooks.credentials import read_kubeconfig
         from apiserver.webhooks.reviewers import Reviewer
 
         said = configured.webhook

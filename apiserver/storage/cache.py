@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from apiserver.storage.entry import Decode, Entry, Event
+from apiserver.storage.entry import Decode, Entry, Event, FleetingEvent
 from apiserver.storage.feed import check_past
 from apiserver.storage.index import Index, Terms
 from apiserver.storage.keys import SortedKeys, end_of
@@ -67,6 +67,7 @@ class Cache:
         self._log = log
         self._progress = progress
         self._decode = decode
+        self._event: type[Event] = Event
         self._entries: dict[str, Entry] = {}
         self._keys = SortedKeys()
         #: All entries under a prefix, as long as none of them changes: clients that poll list the same again.
@@ -118,6 +119,10 @@ class Cache:
         found = self._indexes[index].find(term)
         entries = sorted((entry for entry in found if entry.key.startswith(prefix)), key=lambda entry: entry.key)
         return Listing(self.revision, entries)
+
+    def hold_little(self) -> None:
+        """Keeps decoded and encoded forms of the newest objects alone, of which there may be very many."""
+        self._event = FleetingEvent
 
     def add_index(self, name: str, terms: Terms) -> None:
         """Adds an index. It is built when it is first used."""
@@ -223,7 +228,7 @@ class Cache:
                 self._keys.add(key)
         if self._listed:
             self._listed.clear()
-        self._window.add(Event(old, entry, record.deleted))
+        self._window.add(self._event(old, entry, record.deleted))
 
     def load(self, records: Iterable[Record], revision: int) -> None:
         """Replaces the contents with the state at a revision; earlier events cannot be read from then on."""

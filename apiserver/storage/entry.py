@@ -133,6 +133,16 @@ class Event:
         return f"Event({'-' if self.deleted else '+'}{self.key}@{self.revision})"
 
 
+class FleetingEvent(Event):
+    """Of an object that is hardly read again once it is not new any more: nothing that can be made again is kept."""
+
+    __slots__ = ()
+
+    def forget(self) -> None:
+        super().forget()
+        self.new.forget()
+
+
 class Batch(list[T], Generic[T]):
     """Successive events that several readers get as one and the same list. `forms`: what they made of all of it, by
     whatever key its maker chooses; made once, shared by all. Not to be changed."""

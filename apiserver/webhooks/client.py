@@ -20,9 +20,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from apiserver.api.kubeconfigs import NOBODY, Credentials
 from apiserver.clock import Timer, outside, timers
 from apiserver.turns import on_loop
-from apiserver.webhooks.credentials import NOBODY, Credentials
+from apiserver.webhooks.credentials import TokenFiles
 from apiserver.webhooks.failures import (
     WRONG_NAME,
     WebhookError,
@@ -82,7 +83,7 @@ class Webhooks:
     """`services` says where services are, `exists(namespace, name)` whether the cluster has one."""
 
     def __init__(self, services: Services, exists: Callable[[str, str], bool]) -> None:
-        self._services, self._exists = services, exists
+        self._services, self._exists, self._tokens = services, exists, TokenFiles()
         self._pools: OrderedDict[tuple[bytes, str, Credentials], httpx.AsyncClient] = OrderedDict()
 
     async def close(self) -> None:
@@ -120,7 +121,7 @@ class Webhooks:
         parts = urlsplit(shown)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            shows = target.credentials.headers()
+            shows = await self._tokens.headers(target.credentials)
         except (OSError, ValueError) as error:
             raise WebhookError(f'Post "{shown}": the token of this server cannot be read: {error}') from None
         request = httpx.Request(

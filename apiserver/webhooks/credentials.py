@@ -1,157 +1,23 @@
-"""How this server shows to others who it is, and kubeconfigs, which say so and where they are.
+"""How this server shows to others who it is: for each host what a kubeconfig says, and tokens that others renew.
 
-Facts: client-go (tools/clientcmd), apiserver, pkg/util/webhook (authentication.go, webhook.go).
+Facts: apiserver, pkg/util/webhook (authentication.go, webhook.go); client-go, transport/token_source.go.
 """
 
 from __future__ import annotations
 
-import os
-import ssl
-import tempfile
-from base64 import b64decode, b64encode
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from time import monotonic
+from typing import Final
 
-__all__ = [
-    "EMPTY",
-    "NOBODY",
-    "Credentials",
-    "Kubeconfig",
-    "KubeconfigError",
-    "Wallet",
-    "read_kubeconfig",
-    "read_wallet",
-]
+from apiserver.api.kubeconfigs import NOBODY, Credentials, read_users
 
-Json = dict[str, Any]
+__all__ = ["EMPTY", "TokenFiles", "Wallet", "read_wallet"]
 
-
-class KubeconfigError(ValueError):
-    """A kubeconfig that cannot be used, in one line."""
-
-
-class Credentials(NamedTuple):
-    """What is shown with a request, in PEM what belongs to TLS. `server_name` is the name that the other's certificate
-    has to be for, if not its host; `insecure` takes any certificate.
-    """
-
-    token: str = ""
-    token_file: str = ""
-    user: str = ""
-    password: str = ""
-    certificate: bytes = b""
-    key: bytes = b""
-    server_name: str = ""
-    insecure: bool = False
-
-    def headers(self) -> dict[str, str]:
-        token = self.token
-        if self.token_file:
-            # Whoever renews it writes it anew.
-            token = Path(self.token_file).read_text().strip()
-        if token:
-            return {"authorization": f"Bearer {token}"}
-        if self.user:
-            return {"authorization": "Basic " + b64encode(f"{self.user}:{self.password}".encode()).decode()}
-        return {}
-
-    def show(self, trust: ssl.SSLContext) -> None:
-        """Put into a context what belongs to TLS."""
-        if self.insecure:
-            trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-        if not self.certificate:
-            return
-        # `ssl` reads certificates from files alone: a private one, removed at once.
-        handle, name = tempfile.mkstemp(suffix=".pem")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self.certificate + b"\n" + self.key)
-            # With a password, even none, an encrypted key is refused; without, somebody would be asked for it.
-            trust.load_cert_chain(name, password="")
-        finally:
-            Path(name).unlink()
-
-
-NOBODY: Final = Credentials()
 _HTTPS: Final = 443
-
-
-class Kubeconfig(NamedTuple):
-    """What the current context of a kubeconfig says: the server's URL, whom to trust for it, who asks."""
-
-    server: str
-    authority: bytes
-    credentials: Credentials
-
-
-def read_kubeconfig(path: Path) -> Kubeconfig:
-    """Raises KubeconfigError."""
-    import yaml
-
-    try:
-        found = yaml.safe_load(path.read_bytes())
-    except (OSError, yaml.YAMLError) as error:
-        raise KubeconfigError(f"{path}: {' '.join(str(error).split())}") from error
-    if not isinstance(found, dict) or not found.get("current-context"):
-        raise KubeconfigError(f"{path}: no current-context")
-    context = _named(path, found, "context", found["current-context"])
-    cluster = _named(path, found, "cluster", context.get("cluster", ""))
-    user = _named(path, found, "user", context["user"]) if context.get("user") else {}
-    if not cluster.get("server"):
-        raise KubeconfigError(f"{path}: the cluster of its current context has no server")
-    return Kubeconfig(
-        str(cluster["server"]), _pem(path, cluster, "certificate-authority"), credentials_of(path, user, cluster)
-    )
-
-
-def credentials_of(path: Path, user: Json, cluster: Json) -> Credentials:
-    """What a user of a kubeconfig shows, and what its cluster asks of certificates. Raises KubeconfigError."""
-    for field in ("exec", "auth-provider"):
-        if user.get(field):
-            raise KubeconfigError(f"{path}: {field} of users is not supported; use a token or a client certificate")
-    token_file = str(user.get("tokenFile") or "")
-    found = Credentials(
-        token=str(user.get("token") or ""),
-        token_file=str(path.parent / token_file) if token_file else "",
-        user=str(user.get("username") or ""),
-        password=str(user.get("password") or ""),
-        certificate=_pem(path, user, "client-certificate"),
-        key=_pem(path, user, "client-key"),
-        server_name=str(cluster.get("tls-server-name") or ""),
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
-    )
-    try:
-        found.headers()
-        found.show(ssl.create_default_context())
-    except (OSError, ssl.SSLError) as error:
-        raise KubeconfigError(f"{path}: its user's credentials cannot be used: {error}") from error
-    return found
-
-
-def _named(path: Path, config: Json, kind: str, name: str) -> Json:
-    listed = config.get(f"{kind}s")
-    for each in listed if isinstance(listed, list) else ():
-        if isinstance(each, dict) and each.get("name") == name:
-            found: Json = each.get(kind) or {}
-            if not isinstance(found, dict):
-                raise KubeconfigError(f"{path}: the {kind} {name!r} is no mapping")
-            return found
-    raise KubeconfigError(f"{path}: {kind}s has no {name!r}")
-
-
-def _pem(path: Path, section: Json, field: str) -> bytes:
-    if data := section.get(f"{field}-data"):
-        try:
-            return b64decode("".join(data.split()), validate=True)
-        except (AttributeError, ValueError) as error:
-            raise KubeconfigError(f"{path}: {field}-data: {error}") from error
-    if file := section.get(field):
-        try:
-            return (path.parent / str(file)).read_bytes()
-        except OSError as error:
-            raise KubeconfigError(f"{path}: {field}: {error}") from error
-    return b""
+#: Seconds for which a token that was read is shown.
+_RENEWED: Final = 50.0
 
 
 class Wallet:
@@ -180,15 +46,29 @@ EMPTY: Final = Wallet({})
 
 def read_wallet(path: Path) -> Wallet:
     """The users of a kubeconfig, by whom they are for. Raises KubeconfigError."""
-    import yaml
+    return Wallet(read_users(path))
 
-    try:
-        found = yaml.safe_load(path.read_bytes())
-    except (OSError, yaml.YAMLError) as error:
-        raise KubeconfigError(f"{path}: {' '.join(str(error).split())}") from error
-    users = (found.get("users") or []) if isinstance(found, dict) else []
-    named = isinstance(users, list) and all(isinstance(each, dict) and each.get("name") for each in users)
-    if not named:
-        raise KubeconfigError(f"{path}: users has to be a list of users with names")
-    names = [str(each["name"]) for each in users]
-    return Wallet({name: credentials_of(path, _named(path, found, "user", name), {}) for name in names})
+
+class TokenFiles:
+    """What credentials put into a request, whose tokens may lie in files that others renew: read now and then, and not
+    on the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[Credentials, tuple[float, dict[str, str]]] = {}
+
+    async def headers(self, credentials: Credentials) -> dict[str, str]:
+        """Raises OSError and ValueError where a token was never read."""
+        if not credentials.token_file:
+            return credentials.headers()
+        known = self._read.get(credentials)
+        if known is not None and monotonic() - known[0] < _RENEWED:
+            return known[1]
+        try:
+            found = await asyncio.to_thread(credentials.headers)
+        except (OSError, ValueError):
+            if known is None:
+                raise
+            return known[1]  # it may be written just now
+        self._read[credentials] = monotonic(), found
+        return found

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import orjson
 
 from apiserver.api.codec import DecodeError, decode, interpret, loads
+from apiserver.api.kubeconfigs import Kubeconfig
 from apiserver.api.schema import Struct
 from apiserver.webhooks.client import Target, Webhooks
-from apiserver.webhooks.credentials import Kubeconfig
 from apiserver.webhooks.failures import WebhookError
 from apiserver.webhooks.services import HTTPS
 

@@ -44,7 +44,8 @@ class HttpTransport:
             self._tls = self._cluster.tls_context()
             assert self._tls is not None
             self._tls.set_alpn_protocols(["http/1.1"])
-        return await connect(self._server, self._host, self._port, self._tls)
+        name = self._cluster.credentials.server_name
+        return await connect(self._server, self._host, self._port, self._tls, name)
 
     def _kept(self) -> Connection | None:
         """The connection that was used last, so that those which are not needed get old and close."""

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from apiserver.api.kubeconfigs import Credentials
 from controllers.runtime.kubeconfig import Cluster
 from controllers.scheduler.configuration import ConfigurationError, duration, fields, items, number
 
@@ -100,7 +101,8 @@ def _server(url: str, value: Any, https: bool, where: str) -> Cluster:
     raw = fields(value or {}, where, {"insecure", "caFile", "caData", "certFile", "certData", "keyFile", "keyData"})
     parts = {part: _pem(raw, part, where) for part in ("ca", "cert", "key")}
     insecure = bool(raw.get("insecure")) or (https and not parts["ca"])
-    return Cluster(server=url, authority=parts["ca"], insecure=insecure, certificate=parts["cert"], key=parts["key"])
+    shown = Credentials(insecure=insecure, certificate=parts["cert"], key=parts["key"])
+    return Cluster(server=url, authority=parts["ca"], credentials=shown)
 
 
 def _pem(raw: Json, part: str, where: str) -> bytes:

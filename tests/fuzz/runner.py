@@ -211,6 +211,7 @@ class Run:
         stall: float = rules.STALL,
         progress: Callable[[int, str], Any] = lambda _, __: None,
     ) -> None:
+        #: Called with how many requests were sent, or 0 for what is to be seen at once, and a line about it.
         self._child, self._stall, self._progress = child, stall, progress
         self.port = int(child.url.rpartition(":")[2])
         self._requests, self._conversations = Requests(seed), Conversations(seed)
@@ -414,6 +415,7 @@ class Run:
         key = (rule, detail[:60])
         if all((finding.rule, finding.detail[:60]) != key for finding in self.report.findings):
             self.report.findings.append(Finding(rule, case, detail))
+            self._progress(0, f"{rule}: {detail[:300]}")
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from apiserver.admissionflags import read_admission
+from apiserver.api.kubeconfigs import Credentials, KubeconfigError, read_kubeconfig
 from apiserver.webhooks.client import Target, Webhooks
-from apiserver.webhooks.credentials import Credentials, KubeconfigError, read_kubeconfig, read_wallet
+from apiserver.webhooks.credentials import read_wallet
 from apiserver.webhooks.failures import WebhookError
 from tests.support.server import serve
 

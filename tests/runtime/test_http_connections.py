@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from apiserver.api.kubeconfigs import Credentials
 from controllers.runtime import connection as connections
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.kubeconfig import Cluster
@@ -59,7 +60,7 @@ async def serving(*answers: Sequence[Piece], path: str = "") -> AsyncIterator[tu
     served = Served(answers)
     server = await asyncio.start_server(served.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    transport = HttpTransport(Cluster(server=f"http://127.0.0.1:{port}{path}", token="secret"))
+    transport = HttpTransport(Cluster(server=f"http://127.0.0.1:{port}{path}", credentials=Credentials(token="secret")))
     try:
         yield served, transport
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.kubeconfigs import Credentials
 from apiserver.api.status import StatusError
 from controllers.__main__ import main
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
@@ -77,7 +78,7 @@ def test_requests_errors_and_watches_work_over_tls_with_a_kubeconfigs_token(tmp_
                 await client.get(CONFIG_MAPS, "one", "default")
             assert caught.value.code in (401, 403)
 
-        speak(Cluster(server=child.url, insecure=True, token="wrong"), stranger)
+        speak(Cluster(server=child.url, credentials=Credentials(insecure=True, token="wrong")), stranger)
 
 
 def test_a_server_that_is_not_there_or_goes_away_is_a_transport_error(tmp_path: Path) -> None:

@@ -244,6 +244,24 @@ async def test_old_events_let_go_of_what_can_be_made_again(store):
     assert event.new.obj == obj
 
 
+@with_store
+async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_than_their_bytes(store):
+    store.pods.hold_little()
+    await store.put("a")
+    (entry,) = store.pods.list().entries
+    entry.encodings["x"] = 1
+    obj = entry.obj
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "WARM_EVENTS", 50)
+        for turn in range(49):
+            await store.put("b", turn=turn)
+        assert entry.encodings == {"x": 1}
+        for turn in range(11):
+            await store.put("b", turn=turn)
+    assert entry.encodings == {}
+    assert entry.obj == obj
+
+
 def test_a_window_is_bounded_by_bytes():
     from apiserver.storage.entry import Entry, Event
     from apiserver.storage.types import Record
