@@ -18,6 +18,7 @@ __all__ = ["LimitRanger"]
 Json = dict[str, Any]
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
+_RANGES: Final = ("", "limitranges")
 _KINDS: Final = (("", "pods"), ("", "persistentvolumeclaims"))
 _POD_LEVEL: Final = "PodLevelResources"
 _MILLI: Final = -3
@@ -28,6 +29,7 @@ _MAX_MILLI: Final = ((1 << 63) - 1) // 1000
 class LimitRanger(Plugin):
     name = "LimitRanger"
     operations = frozenset({"CREATE", "UPDATE"})
+    configured_by = _RANGES
 
     def handles(self, resource: Resource) -> bool:
         return (resource.group, resource.plural) in _KINDS
@@ -62,7 +64,7 @@ def _concerns(attributes: Attributes) -> bool:
 
 def _ranges(attributes: Attributes) -> Iterator[list[Json]]:
     """The limits of each LimitRange of the namespace."""
-    for found in attributes.ctx.all_of("", "limitranges"):
+    for found in attributes.ctx.all_of(*_RANGES):
         if found["metadata"].get("namespace") == attributes.namespace:
             yield found["spec"].get("limits") or []
 

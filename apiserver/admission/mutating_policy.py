@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.policyindex import PolicyIndex, is_policy_kind
+from apiserver.admission.policyindex import GROUP, PolicyIndex, is_policy_kind
 from apiserver.registry.admission import Attributes, Operation, Plugin
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _GATE: Final = "MutatingAdmissionPolicy"
 
 class MutatingAdmissionPolicy(Plugin):
     name = "MutatingAdmissionPolicy"
+    configured_by = (GROUP, "mutatingadmissionpolicybindings")  # without any no policy has an effect
     operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
 
     def __init__(self) -> None:
@@ -38,9 +39,7 @@ class MutatingAdmissionPolicy(Plugin):
 
         if registry.features.enabled(_GATE):
             self._registry = registry
-            self._index = PolicyIndex(
-                registry, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", compiled
-            )
+            self._index = PolicyIndex(registry, "mutatingadmissionpolicies", self.configured_by[1], compiled)
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         return self._index is not None and super().wants(resource, operation) and not is_policy_kind(resource)

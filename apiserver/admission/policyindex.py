@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Registry, Store
     from apiserver.storage.window import Cursor
 
-__all__ = ["Active", "Binding", "Policy", "PolicyIndex", "is_bound", "is_long", "is_policy_kind"]
+__all__ = ["GROUP", "Active", "Binding", "Policy", "PolicyIndex", "is_bound", "is_long", "is_policy_kind"]
 
 Json = dict[str, Any]
 
@@ -112,7 +112,6 @@ class PolicyIndex:
         self._registry, self._plurals, self._compile = registry, (policies, bindings), compile
         self._cursors: tuple[Cursor, ...] = ()
         self._policies: dict[str, Policy] = {}
-        self._bound = False
         self._by_kind: dict[tuple[int, str, str, str], _Kept] = {}
 
     def active(self, attributes: Attributes) -> tuple[Active, ...]:
@@ -120,8 +119,7 @@ class PolicyIndex:
         cursors = self._cursors
         if not cursors:
             call_on_loop(self._load)
-        # Without any binding no policy has an effect, however many are written.
-        elif cursors[1].pending or (self._bound and cursors[0].pending):
+        elif cursors[0].pending or cursors[1].pending:
             call_on_loop(self._read_on)
         if not self._policies:
             return ()
@@ -172,7 +170,7 @@ class PolicyIndex:
                 policy = Policy(obj, self._compile)
             policy.bindings = tuple(bound[policy.name])
             made[policy.name] = policy
-        self._policies, self._bound = made, bool(bound)
+        self._policies = made
         self._by_kind.clear()
 
     def _found(self, attributes: Attributes) -> tuple[Active, ...]:

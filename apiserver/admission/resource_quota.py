@@ -30,6 +30,7 @@ _NONE: Final = Quantity.of(0)
 
 class ResourceQuota(Plugin):
     name = "ResourceQuota"
+    configured_by = _QUOTAS
     operations = frozenset({"CREATE", "UPDATE"})
 
     def wants(self, resource: Resource, operation: Operation) -> bool:

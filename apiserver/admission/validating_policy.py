@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from apiserver.admission.policyindex import PolicyIndex, is_policy_kind
+from apiserver.admission.policyindex import GROUP, PolicyIndex, is_policy_kind
 from apiserver.registry.admission import Attributes, Operation, Plugin
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 class ValidatingAdmissionPolicy(Plugin):
     name = "ValidatingAdmissionPolicy"
+    configured_by = (GROUP, "validatingadmissionpolicybindings")  # without any no policy has an effect
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
     def __init__(self) -> None:
@@ -35,9 +36,7 @@ class ValidatingAdmissionPolicy(Plugin):
             return Evaluator(policy, registry.features.release)
 
         self._registry = registry
-        self._index = PolicyIndex(
-            registry, "validatingadmissionpolicies", "validatingadmissionpolicybindings", compiled
-        )
+        self._index = PolicyIndex(registry, "validatingadmissionpolicies", self.configured_by[1], compiled)
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         return super().wants(resource, operation) and not is_policy_kind(resource)

@@ -75,6 +75,8 @@ class Plugin:
 
     name: str = ""
     operations: frozenset[str] = frozenset()
+    #: Group and plural of the objects that say what it does: it is asked only while there are any. None: always.
+    configured_by: tuple[str, str] | None = None
 
     def handles(self, resource: Resource) -> bool:
         """Whether requests for this resource (and its subresources) are of interest."""
@@ -105,18 +107,34 @@ class Handlers(NamedTuple):
 class Chain:
     """The enabled plugins, in upstream's order whatever order they were enabled in."""
 
-    __slots__ = ("plugins",)
+    __slots__ = ("_lacking", "plugins")
 
     def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
         self.plugins = tuple(plugins)
+        #: What configures plugins and of which there is nothing.
+        self._lacking = {plugin.configured_by for plugin in self.plugins if plugin.configured_by is not None}
+
+    def is_configured_by(self, group: str, plural: str) -> bool:
+        """Whether objects of a kind say what plugins do."""
+        return any(plugin.configured_by == (group, plural) for plugin in self.plugins)
+
+    def note(self, group: str, plural: str, *, any: bool) -> None:
+        """There are now objects of a kind that configures plugins, or none any more; `of` answers accordingly."""
+        (self._lacking.discard if any else self._lacking.add)((group, plural))
 
     def use(self, registry: ItsRegistry) -> None:
         for plugin in self.plugins:
             plugin.use(registry)
 
     def of(self, resource: Resource, operation: Operation) -> Handlers:
-        """Who handles an operation on a resource; a plugin that does not define a step is not asked in it."""
-        asked = [plugin for plugin in self.plugins if plugin.wants(resource, operation)]
+        """Who handles an operation on a resource now. A plugin that does not define a step is not asked in it, nor one
+        that nothing configures.
+        """
+        asked = [
+            plugin
+            for plugin in self.plugins
+            if plugin.configured_by not in self._lacking and plugin.wants(resource, operation)
+        ]
         return Handlers(
             tuple(plugin for plugin in asked if type(plugin).admit is not Plugin.admit),
             tuple(plugin for plugin in asked if type(plugin).validate is not Plugin.validate),

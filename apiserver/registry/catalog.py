@@ -147,7 +147,9 @@ class Catalog:
         self._versions[key] = versions
         registry.kinds.add(resource)
         forms = forms_of((resource,), self._is_in_use)
-        registry.stores[key] = Store(registry, resource, registry.cache[resource.prefix()], forms, sharing[0].group)
+        store = Store(registry, resource, registry.cache[resource.prefix()], forms, sharing[0].group)
+        registry.stores[key] = store
+        registry.follow(store)
 
     def _is_in_use(self, resource: Resource, version: Version) -> bool:
         versions = self._versions.get((resource.group, resource.plural))

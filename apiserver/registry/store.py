@@ -135,6 +135,21 @@ class Registry:
                 return resource
         return None
 
+    def follow(self, store: Store) -> None:
+        """Where objects of a resource configure admission plugins, these are asked only while there are any: every
+        store then finds out anew whom to ask, so that no write asks plugins that have nothing to say.
+        """
+        group, plural = store.resource.group, store.resource.plural
+        if not self.admission.is_configured_by(group, plural):
+            return
+
+        def note(any: bool) -> None:
+            self.admission.note(group, plural, any=any)
+            for each in self.stores.values():
+                each.choose_handlers()
+
+        store.cache.when_any(note)
+
     @on_loop
     async def turn(self, key: str) -> None:
         """Waits until no write of this key is under way here, and what other servers wrote before is here, too: to read
@@ -191,9 +206,7 @@ class Store:
         self.forms, self.kind_group = forms, kind_group
         self.reservations = registry.reservations.get((resource.group, resource.plural))
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
-        chain = registry.admission
-        self.on_create, self.on_update = chain.of(resource, "CREATE"), chain.of(resource, "UPDATE")
-        self.on_delete, self.on_connect = chain.of(resource, "DELETE"), chain.of(resource, "CONNECT")
+        self.choose_handlers()
         #: the kind's last change of an object, where it makes one.
         changes = type(self.strategy).canonicalize is not Strategy.canonicalize
         self.canonicalize = self.strategy.canonicalize if changes else None
@@ -220,6 +233,12 @@ class Store:
             for version in resource.versions
             for subresource in (None, *self.variants[version.name].subresources)
         }
+
+    def choose_handlers(self) -> None:
+        """Finds the admission plugins that have something to say of each operation."""
+        chain, resource = self.registry.admission, self.resource
+        self.on_create, self.on_update = chain.of(resource, "CREATE"), chain.of(resource, "UPDATE")
+        self.on_delete, self.on_connect = chain.of(resource, "DELETE"), chain.of(resource, "CONNECT")
 
     def _fields_of(self, subresource: str) -> dict[str, str | None]:
         """The field that a projection shows, by apiVersion; None where a version has no such subresource."""

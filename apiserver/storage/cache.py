@@ -74,6 +74,7 @@ class Cache:
         self._listed: dict[str, list[Entry]] = {}
         self._window = Window(progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
+        self._when_any: Callable[[bool], object] | None = None
 
     # The present
 
@@ -113,6 +114,11 @@ class Cache:
         if limit is not None and len(keys) == limit:
             remaining = self._keys.rank(end) - self._keys.rank(low) - limit
         return Listing(self.revision, [entries[key] for key in keys], remaining)
+
+    def when_any(self, listener: Callable[[bool], object]) -> None:
+        """Tells a listener whether there are any keys: now, and whenever that has changed."""
+        self._when_any = listener
+        listener(bool(self._entries))
 
     def find(self, index: str, term: str, prefix: str = "") -> Listing:
         """Current entries under a term of an index, in key order."""
@@ -217,15 +223,20 @@ class Cache:
         """Takes the next row of this prefix."""
         key = record.key
         entry = Entry(record, self._decode) if self._present is None else self._converted(record)
-        old = self._entries.get(key)
+        entries = self._entries
+        old = entries.get(key)
         if record.deleted:
             if old is not None:
-                del self._entries[key]
+                del entries[key]
                 self._keys.remove(key)
+                if not entries and self._when_any is not None:
+                    self._when_any(False)
         else:
-            self._entries[key] = entry
+            entries[key] = entry
             if old is None:
                 self._keys.add(key)
+                if len(entries) == 1 and self._when_any is not None:
+                    self._when_any(True)
         if self._listed:
             self._listed.clear()
         self._window.add(self._event(old, entry, record.deleted))
@@ -238,6 +249,8 @@ class Cache:
         self._entries.update((record.key, self._converted(record)) for record in records)
         self._keys = SortedKeys(self._entries)
         self._window.clear(revision)
+        if self._when_any is not None:
+            self._when_any(bool(self._entries))
 
     def _converted(self, record: Record) -> Entry:
         """The present state of a key; what is stored of it is kept where that is something else."""

@@ -140,3 +140,36 @@ def test_plugins_are_asked_in_order_whether_they_wait_or_not(play: Play) -> None
 def test_a_chain_without_plugins_asks_nobody() -> None:
     chain = build(disable=ORDER)
     assert chain.plugins == ()
+
+
+def test_a_plugin_that_objects_configure_is_asked_only_while_there_are_any(play: Play) -> None:
+    class Configured(Recorder):
+        configured_by = ("coordination.k8s.io", "leases")
+
+    async def scenario(world: Any) -> None:
+        log: list[str] = []
+        registry, leases = world.registry, world.store("leases")
+        registry.admission = Chain([Recorder("always", log), Configured("configured", log)])
+        registry.follow(world.store("configmaps"))
+        registry.follow(leases)
+
+        async def asked(name: str) -> list[str]:
+            log.clear()
+            await world.create("configmaps", {"metadata": {"name": name}})
+            return log[:]
+
+        assert await asked("a") == ["always"]
+        for name in ("one", "two"):
+            await world.create("leases", {"metadata": {"name": name}})
+            assert await asked(f"with-{name}") == ["always", "configured"]
+        await world.delete("leases", "one")
+        assert await asked("with-one-left") == ["always", "configured"]
+        stored = (await registry.log.state(leases.cache.prefix)).records
+        leases.cache.load((), registry.log.revision)  # as after a snapshot of what another server stored
+        assert await asked("unloaded") == ["always"]
+        leases.cache.load(stored, registry.log.revision)
+        assert await asked("loaded") == ["always", "configured"]
+        await world.delete("leases", "two")
+        assert await asked("without") == ["always"]
+
+    play(scenario)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apiserver.admission.matching import Covered, Matcher
-from apiserver.admission.policyindex import is_long
+from apiserver.admission.policyindex import GROUP, is_long
 from apiserver.admission.requests import Place, equivalents, place_of
 from apiserver.turns import call_on_loop
 from apiserver.webhooks.client import Target, target_of
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Registry
     from apiserver.storage.cache import Cursor
 
-__all__ = ["Hook", "Hooks"]
+__all__ = ["GROUP", "Hook", "Hooks"]
 
 Json = dict[str, Any]
 #: What all requests of a kind have in common: resource, version, subresource, operation, whether in a namespace.
 _Kind = tuple[int, str, str, "Operation", bool]
-
-_GROUP: Final = "admissionregistration.k8s.io"
 
 
 class Hook:
@@ -109,7 +107,7 @@ class Hooks:
 
     def _read(self) -> None:
         """Compiles what is configured now. Webhooks of configurations that did not change stay as they are."""
-        store = self._registry.stores.get((_GROUP, self._plural))
+        store = self._registry.stores.get((GROUP, self._plural))
         if store is None:
             return
         self._cursor = store.cache.cursor(store.cache.revision)

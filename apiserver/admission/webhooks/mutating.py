@@ -15,7 +15,7 @@ import orjson
 from apiserver.admission.changes import take_over
 from apiserver.admission.requests import Place, View, is_exempt
 from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts, noted_at
-from apiserver.admission.webhooks.hooks import Concerned, Hook, Hooks
+from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.api.codec import DecodeError, loads
 from apiserver.api.fielderrors import go_quote
@@ -60,6 +60,7 @@ class _Rounds:
 
 class MutatingAdmissionWebhook(Plugin):
     name = "MutatingAdmissionWebhook"
+    configured_by = (GROUP, "mutatingwebhookconfigurations")
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
     def __init__(self, wallet: Wallet = EMPTY) -> None:
@@ -70,7 +71,7 @@ class MutatingAdmissionWebhook(Plugin):
         return not is_exempt(resource)
 
     def use(self, registry: Any) -> None:
-        self._hooks = Hooks(registry, "mutatingwebhookconfigurations", self._wallet)
+        self._hooks = Hooks(registry, self.configured_by[1], self._wallet)
         self._caller = Caller(registry, "admit", Counts())
         registry.counted += self._caller.counts.families()
 

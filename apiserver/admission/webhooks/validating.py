@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from apiserver.admission.requests import Place, View, is_exempt
 from apiserver.admission.webhooks.calls import Caller, Counts
-from apiserver.admission.webhooks.hooks import Concerned, Hook, Hooks
+from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.registry.admission import Attributes, Plugin
 from apiserver.turns import on_loop
@@ -22,6 +22,7 @@ __all__ = ["ValidatingAdmissionWebhook"]
 
 class ValidatingAdmissionWebhook(Plugin):
     name = "ValidatingAdmissionWebhook"
+    configured_by = (GROUP, "validatingwebhookconfigurations")
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
     def __init__(self, wallet: Wallet = EMPTY) -> None:
@@ -32,7 +33,7 @@ class ValidatingAdmissionWebhook(Plugin):
         return not is_exempt(resource)
 
     def use(self, registry: Any) -> None:
-        self._hooks = Hooks(registry, "validatingwebhookconfigurations", self._wallet)
+        self._hooks = Hooks(registry, self.configured_by[1], self._wallet)
         self._caller = Caller(registry, "validating", Counts())
         registry.counted += self._caller.counts.families()
 
