@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.gojson import syntax_error, unmarshal_error
+from apiserver.api.gojson import parse_with_spans, syntax_error, unmarshal_error
 from apiserver.api.nesting import MAX_DEPTH, Cut, bounded, may_be_deep
 
-__all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_version"]
+__all__ = ["Body", "DecodeError", "claimed_kind", "interpret", "loads", "named_version", "repeated_fields"]
 
 
 class DecodeError(ValueError):
@@ -22,22 +22,16 @@ class DecodeError(ValueError):
 
 class Body:
     """A parsed body: `value`, the JSON `text` it was parsed from (b"" for YAML), and what a strict reader of YAML would
-    refuse. Of a deep body the value has folded parts, and the text is that of its `cut`.
+    refuse. `again` is the value as it would be written, in compact form and without repeated keys; b"" of a body that
+    is out of the ordinary. Of a deep body the value has folded parts, and the text is that of its `cut`.
     """
 
-    __slots__ = ("_again", "cut", "problems", "text", "value")
+    __slots__ = ("again", "cut", "problems", "text", "value")
 
     def __init__(
-        self, value: Any, text: bytes, problems: list[str], cut: Cut | None = None, again: bytes | None = None
+        self, value: Any, text: bytes, problems: list[str], cut: Cut | None = None, again: bytes = b""
     ) -> None:
-        self.value, self.text, self.problems, self.cut, self._again = value, text, problems, cut, again
-
-    @property
-    def again(self) -> bytes:
-        """The value as it would be written, in compact form and without repeated keys. Not of a deep body."""
-        if self._again is None:
-            self._again = orjson.dumps(self.value)
-        return self._again
+        self.value, self.text, self.problems, self.cut, self.again = value, text, problems, cut, again
 
 
 def loads(body: bytes, content_type: str = "application/json") -> Body:
@@ -93,6 +87,18 @@ def _loads_carefully(body: bytes) -> Body:
     if cut is None:
         return Body(value, body, [])
     return Body(cut.restored(value), cut.text, [], cut)
+
+
+def repeated_fields(body: Body) -> list[str]:
+    """What is said of the keys that occur more than once in a body. Written again without them, it has fewer `":`."""
+    text, again = body.text, body.again
+    if text == again and body.cut is None:
+        return []
+    if again and text.count(b'":') == again.count(b'":') and text.find(b'" :') < 0 and text.find(b"u0022") < 0:
+        return []  # as many keys, and no blanks or escapes that would hide one
+    from apiserver.api.strictness import repeated
+
+    return [f'duplicate field "{path}"' for path in repeated(parse_with_spans(text))]
 
 
 def interpret(body: Body) -> tuple[str, str]:

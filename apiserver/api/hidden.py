@@ -71,9 +71,13 @@ def keep_hidden(struct: Struct, obj: Json, old: Json) -> None:
     In place. Fields within lists and maps are not kept: there are none.
     """
     for above, name in struct.cache.get("hidden fields", ()):
-        before = _below(old, above)
-        if before and name in before:
-            holder = _below(obj, above)
+        before: Json = old
+        for step in above:
+            before = before.get(step) or {}
+        if name in before:
+            holder: Json | None = obj
+            for step in above:
+                holder = (holder or {}).get(step)
             if holder is not None:
                 holder[name] = before[name]
 
@@ -81,19 +85,10 @@ def keep_hidden(struct: Struct, obj: Json, old: Json) -> None:
 def drop_hidden(struct: Struct, obj: Json) -> None:
     """Takes what a type hides out of an object. In place. Fields within lists and maps are left: there are none."""
     for above, name in struct.cache.get("hidden fields", ()):
-        holder = _below(obj, above)
-        if holder:
-            holder.pop(name, None)
-
-
-def _below(obj: Json, steps: tuple[str, ...]) -> Json | None:
-    """What is at a place of an object."""
-    holder: Json | None = obj
-    for step in steps:
-        if not holder:
-            return None
-        holder = holder.get(step)
-    return holder
+        holder = obj
+        for step in above:
+            holder = holder.get(step) or {}
+        holder.pop(name, None)
 
 
 def marks_of(struct: Struct) -> tuple[bytes, ...]:

@@ -12,8 +12,8 @@ from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.api.status import StatusError
 from apiserver.registry.body.decode import summary, warnings_of
-from apiserver.registry.body.patch import patch_body
 from apiserver.registry.body.unstructured import misfit, restored
+from apiserver.registry.verbs.patch import JsonPatch
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -258,8 +258,8 @@ def test_values_as_go_prints_them() -> None:
 def test_a_json_patch_says_what_is_wrong_operation_by_operation() -> None:
     first = '{"Op":"x","op":"add","path":"/data","value":{"a":"b","a":"c"},"foo":{"a":1,"a":2}}'
     second = '{"path":"/x","path":"/data/b","op":"add","value":"b","u":1}'
-    _, problems = patch_body(f"[{first},{second}]".encode(), "Strict", list)
-    assert problems == [
+    nobody: Any = None
+    assert JsonPatch(nobody, nobody, f"[{first},{second}]".encode(), "Strict").read() == [
         'json patch unknown field "[0].Op"',
         'json patch duplicate field "[0].value.a"',
         'json patch unknown field "[0].foo"',

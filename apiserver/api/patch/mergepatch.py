@@ -25,11 +25,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
         raise PatchError("Invalid JSON Patch", 400)
     if document is None:
         raise PatchError("Invalid JSON Document", 500)
-    return _merged(document, patch)
-
-
-def _merged(document: Any, patch: Json) -> Any:
-    """Without recursion: both may be nested deep."""
+    # Without recursion: both may be nested deep.
     whole: Json = {}
     todo = [(whole, "", document, patch)]
     while todo:
@@ -49,9 +45,13 @@ def _merged(document: Any, patch: Json) -> Any:
                 if have is None:
                     out[key] = _without_nulls(value)
                 else:
-                    below.append((key, _unfolded(have), _unfolded(value)))
+                    below.append((key, have, value))
         made = holder[place] = dict(sorted(out.items()))
         for key, have, value in below:
+            if isinstance(have, Folded):
+                have = have.unfold()
+            if isinstance(value, Folded):
+                value = value.unfold()
             if isinstance(value, dict):
                 todo.append((made, key, have, value))
             else:

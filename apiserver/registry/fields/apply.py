@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.bodies import named_version
-from apiserver.api.codec import DecodeError, decode, loads, ordinary
+from apiserver.api.bodies import DecodeError, loads, named_version, repeated_fields
+from apiserver.api.codec import decode, ordinary
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.nesting import dumps
 from apiserver.api.objects import Hub, UpdateFunc
@@ -24,7 +24,6 @@ from apiserver.api.status import StatusError, bad_request
 from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import ExpectedBody, Form, copy_of, exact_copy, to_hub
 from apiserver.registry.body.decode import warnings_of
-from apiserver.registry.body.patch import repeated_fields
 from apiserver.registry.body.unstructured import Misfit, restored
 from apiserver.registry.fields.managers import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
 from apiserver.registry.fields.merge import check, merge, named, remove

@@ -1,15 +1,34 @@
 """PATCH in the request's content type, and server-side apply: what the patch makes of the object is written as by a
 PUT, from `apiserver.registry.verbs.update` on.
+
+    stored → version → patched → decoded (unknown fields) → defaults → hub
+
+JSON patch and merge patch work on the object's JSON, strategic merge on its fields by the schema's merge keys. An apply
+is in `apiserver.registry.fields.apply`. Errors are upstream's: a document that is no patch is a 400, one that cannot be
+applied a 422 without details, a result that is no object of the kind a 422 on `patch` that shows the result (or, for
+strategic merge, the patch).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.objects import Hub, UpdateFunc
-from apiserver.api.status import conflict
+from apiserver.api.bodies import Body, DecodeError, claimed_kind, loads, repeated_fields
+from apiserver.api.codec import Decoded, decode, decode_changed
+from apiserver.api.fielderrors import Path, go_quote, invalid
+from apiserver.api.gojson import unmarshal_error
+from apiserver.api.nesting import LEVELS, TooDeep, bounded, may_be_deep
+from apiserver.api.objects import Hub, UpdateFunc, Versioned
+from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
+from apiserver.api.patch.goformat import go_format
+from apiserver.api.patch.shown import shown_json_patched, shown_merged
+from apiserver.api.status import StatusError, bad_request, conflict
+from apiserver.api.status import invalid as invalid_status
+from apiserver.api.types.meta import ObjectMeta
+from apiserver.registry.body.convert import ExpectedBody, api_version, to_hub, to_version
+from apiserver.registry.body.decode import SCHEME, other_kind, warnings_of
 from apiserver.registry.body.options import patch_options
-from apiserver.registry.body.patch import APPLY, patch_func, patch_type
+from apiserver.registry.body.unstructured import Misfit, restored_changes
 from apiserver.registry.metadata import ensure_namespace, manager_name
 from apiserver.registry.results import Result
 from apiserver.registry.verbs.update import check_name, update_object
@@ -19,12 +38,22 @@ if TYPE_CHECKING:
     from apiserver.registry.context import Context
     from apiserver.registry.store import Store
 
-__all__ = ["patch"]
+__all__ = ["JsonPatch", "patch"]
+
+Json = dict[str, Any]
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+MAX_OPERATIONS: Final = 10_000
+#: What an operation of a JSON patch has.
+_OPERATION: Final = frozenset({"op", "path", "from", "value"})
 
 
 async def patch(store: Store, ctx: Context, request: Request) -> Result:
     """PATCH of an object or of ctx.subresource; an apply makes it when it is missing. Raises StatusError."""
-    media = patch_type(request.headers.get("content-type", ""), custom=store.resource.custom)
+    media = _patch_type(request.headers.get("content-type", ""), custom=store.resource.custom)
     apply = media == APPLY
     options = patch_options(request, apply=apply)
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
@@ -32,15 +61,16 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
     expected = store.bodies[ctx.version, ctx.subresource]
     projector = store.projectors.get((ctx.version, ctx.subresource))
     about = ctx if projector is None else projector.context(ctx)
+    patched: UpdateFunc
     if apply:
         from apiserver.registry.fields.apply import apply_func
 
         forms, resets = store.forms, store.strategy.reset_fields_of(ctx.subresource)
         if projector is not None:
             forms, resets = projector.forms, ()
-        patched: UpdateFunc = apply_func(forms, resets, about, expected, request.body, options)
+        patched = apply_func(forms, resets, about, expected, request.body, options)
     else:
-        patched = patch_func(about, expected, media, request.body, options)
+        patched = _PATCHES[media](about, expected, request.body, options.field_validation or "Warn")
 
     def update(old: Hub | None) -> Hub:
         obj = patched(old)
@@ -55,3 +85,241 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
         return obj
 
     return await update_object(store, ctx, update, options, create=apply, tracked=apply)
+
+
+def _patch_type(content_type: str, *, custom: bool) -> str:
+    """The kind of patch that a Content-Type names; upstream has a text of its own for a wrong one. `custom` objects are
+    not merged strategically.
+    """
+    media = content_type.partition(";")[0]
+    if media not in PATCH_TYPES or (custom and media == STRATEGIC):
+        accepted = ", ".join(name for name in PATCH_TYPES if not custom or name != STRATEGIC)
+        message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        raise StatusError(415, "UnsupportedMediaType", message)
+    return media
+
+
+class Patch:
+    """What a patch makes of a stored object: a JSON patch or merge patch, whose document is decoded as if it had been
+    sent. The body is read when there is an object: without, it may be anything.
+    """
+
+    def __init__(self, ctx: Context, expected: ExpectedBody, body: bytes, validation: str) -> None:
+        self.ctx, self.expected, self.body, self.validation = ctx, expected, body, validation
+        #: The patch itself, and what is said of its repeated fields, once it was read.
+        self.patch: Any = None
+        self.repeated: list[str] | None = None
+
+    def __call__(self, old: Hub | None) -> Hub:
+        assert old is not None, "a patch needs an object"
+        if self.repeated is None:
+            self.repeated = self.read()
+        self.document = to_version(self.ctx.resource, self.expected.of, old)
+        try:
+            patched = self.apply(self.document)
+        except PatchError as error:
+            raise _failed(error) from None
+        if len(self.body) > LEVELS and (may_be_deep(self.body) or self.body.count(b"/") > LEVELS):
+            patched = _bounded(patched)
+        return self.decode(patched)
+
+    def read(self) -> list[str]:
+        """Sets `patch`. Gives what is said of repeated fields. Raises StatusError."""
+        raise NotImplementedError
+
+    def apply(self, document: Versioned) -> Any:
+        """The patched document. Raises PatchError."""
+        raise NotImplementedError
+
+    def refuse(self, error: str) -> StatusError:
+        """422 on the patch, which shows what it made."""
+        raise NotImplementedError
+
+    def load(self) -> Body:
+        try:
+            return loads(self.body)
+        except DecodeError as error:
+            raise bad_request(f"error decoding patch: {error}" if self.validation != "Ignore" else str(error)) from None
+
+    def decode(self, patched: Any) -> Hub:
+        """The object that a patched document says. Raises StatusError."""
+        expected = self.expected
+        if not isinstance(patched, dict):
+            raise self.refuse(unmarshal_error(patched, "map[string]interface {}"))
+        try:
+            version, kind = claimed_kind(patched)
+        except DecodeError as error:
+            raise self.refuse(str(error)) from None
+        if not version:
+            raise self._unversioned(patched)
+        given = expected if version == expected.api_version else self._other_version(version)
+        kind = kind or given.kind
+        if expected.custom and version == given.api_version and kind != given.kind:
+            raise other_kind(kind, expected, patched)
+        if version != given.api_version or kind != given.kind:
+            raise self.refuse(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
+        try:
+            decoded = (
+                decode_changed(expected.schema, patched, self.document)
+                if given is expected
+                else decode(given.schema, patched)
+            )
+        except DecodeError as error:
+            raise self.refuse(str(error)) from None
+        return self.finish(given, decoded, patched)
+
+    def _other_version(self, given: str) -> ExpectedBody:
+        """A patch may turn the document into one of another version of its kind, as which it is then read."""
+        resource = self.ctx.resource
+        if self.expected.kind != resource.kind:
+            return self.expected
+        others = (version for version in resource.versions if api_version(resource.group, version.name) == given)
+        return next((ExpectedBody(resource, version) for version in others), self.expected)
+
+    def _unversioned(self, patched: Json) -> StatusError:
+        """A document without apiVersion is read as the hub's own type, which takes fields of metadata at the top, and
+        so has no name there.
+        """
+        self.report([f"unknown field {go_quote(name)}" for name in sorted(patched) if name not in _HUB_FIELDS])
+        name = self.ctx.name
+        return bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+
+    def finish(self, expected: ExpectedBody, decoded: Decoded, patched: Json) -> Hub:
+        """The object in hub form. Raises StatusError."""
+        metadata = patched.get("metadata")
+        reset = isinstance(metadata, dict) and metadata.get("managedFields") == []
+        if self.repeated or decoded.problems:
+            self.report([*(self.repeated or ()), *decoded.problems])
+        try:
+            return to_hub(self.ctx, expected, decoded.obj, reset=reset)
+        except DecodeError as error:
+            raise self.refuse(str(error)) from None
+
+    def report(self, found: list[str]) -> None:
+        """Unknown and repeated fields: an error, warnings, or nothing."""
+        if self.validation == "Strict":
+            raise self.refuse("strict decoding error: " + ", ".join(found))
+        for problem in found if self.validation != "Ignore" else ():
+            warnings = self.ctx.warnings
+            warnings += [text for text in warnings_of(problem) if text not in warnings]
+
+
+class MergePatch(Patch):
+    def read(self) -> list[str]:
+        loaded = self.load()
+        if loaded.value is None:
+            raise bad_request("Invalid JSON Patch")
+        if not isinstance(loaded.value, dict):
+            raise bad_request(f"error decoding patch: {unmarshal_error(loaded.value, 'map[string]interface {}')}")
+        self.patch = loaded.value
+        return repeated_fields(loaded)
+
+    def apply(self, document: Versioned) -> Any:
+        return merge_patch(document, self.patch)
+
+    def refuse(self, error: str) -> StatusError:
+        schema = None if self.expected.custom else self.expected.schema
+        return invalid_patch(
+            shown_merged(schema, self.document, self.patch, lambda ordered: merge_patch(ordered, self.patch)), error
+        )
+
+
+class JsonPatch(Patch):
+    def read(self) -> list[str]:
+        loaded = self.load()
+        operations = loaded.value
+        if operations is not None and not isinstance(operations, list):
+            raise bad_request(f"error decoding patch: {unmarshal_error(operations, '[]handlers.jsonPatchOp')}")
+        self.patch = operations = operations or []
+        for operation in operations:
+            if operation is not None and not isinstance(operation, dict):
+                raise bad_request(f"error decoding patch: {unmarshal_error(operation, 'handlers.jsonPatchOp')}")
+        if len(operations) > MAX_OPERATIONS:
+            text = (
+                f"Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got"
+                f" {len(operations)}"
+            )
+            raise StatusError(413, "RequestEntityTooLarge", text)
+        return _problems_of_operations(operations, repeated_fields(loaded))
+
+    def apply(self, document: Versioned) -> Any:
+        return json_patch(document, self.patch)
+
+    def refuse(self, error: str) -> StatusError:
+        schema = None if self.expected.custom else self.expected.schema
+        return invalid_patch(
+            shown_json_patched(schema, self.document, self.patch, lambda ordered: json_patch(ordered, self.patch)),
+            error,
+        )
+
+
+class StrategicMerge(Patch):
+    """Merges fields of the object, not of its JSON."""
+
+    def read(self) -> list[str]:
+        try:
+            loaded = loads(self.body)
+        except DecodeError as error:
+            raise bad_request(str(error)) from None
+        if loaded.value is not None and not isinstance(loaded.value, dict):
+            raise bad_request(unmarshal_error(loaded.value, "map[string]interface {}"))
+        self.patch = loaded.value or {}
+        return repeated_fields(loaded)
+
+    def apply(self, document: Versioned) -> Any:
+        return strategic_merge_patch(self.expected.schema, document, self.patch)
+
+    def decode(self, patched: Any) -> Hub:
+        schema, unknown = self.expected.schema, list[str]()
+        try:
+            fitting = restored_changes(schema, patched, self.document, unknown)
+            decoded = decode_changed(schema, fitting, self.document)
+        except (Misfit, DecodeError) as error:
+            raise self.refuse(str(error)) from None
+        decoded.problems = [f'unknown field "{path}"' for path in sorted(unknown)] + decoded.problems
+        return self.finish(self.expected, decoded, patched)
+
+    def refuse(self, error: str) -> StatusError:
+        return invalid_patch(go_format(self.patch), error)
+
+
+_HUB_FIELDS: Final = frozenset({"kind", "apiVersion", *ObjectMeta.fields})
+
+
+def _problems_of_operations(operations: list[Any], repeated: list[str]) -> list[str]:
+    """What a strict reader refuses of a JSON patch, in its order: what no operation has, and what is repeated in what
+    an operation has.
+    """
+    found = []
+    for index, operation in enumerate(operations):
+        for key in operation or ():
+            path = f"[{index}].{key}"
+            if key not in _OPERATION:
+                found.append(f'json patch unknown field "{path}"')
+                continue
+            within = (f'duplicate field "{path}"', f'duplicate field "{path}.', f'duplicate field "{path}[')
+            found += [f"json patch {text}" for text in repeated if text.startswith(within)]
+    return found
+
+
+def _failed(error: PatchError) -> StatusError:
+    """A patch that cannot be applied: most often upstream says no more than that."""
+    if error.status == 422:
+        return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
+    return bad_request(error.text) if error.status == 400 else StatusError(error.status, "", error.text)
+
+
+def _bounded(patched: Any) -> Any:
+    """What a patch made, if it is not too deep. Raises 422."""
+    try:
+        return bounded(patched)
+    except TooDeep as error:
+        raise invalid_patch("", f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def invalid_patch(shown: str, error: str) -> StatusError:
+    """422 on the patch itself; upstream names no kind and no object here."""
+    return invalid_status("", "", "", [invalid(Path("patch"), shown, error)])
+
+
+_PATCHES: Final[dict[str, type[Patch]]] = {JSON_PATCH: JsonPatch, MERGE: MergePatch, STRATEGIC: StrategicMerge}
