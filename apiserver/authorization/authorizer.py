@@ -226,6 +226,8 @@ class Authorizer:
         selector: str = "",
     ) -> bool:
         """Whether a user may do something with a resource."""
+        if self.allows_all or MASTERS in user.groups:
+            return True  # as `permits`, which is asked most often of everything, without a question to make
         return self.permits(user, Question(verb, group, resource, subresource, namespace, name, selector))
 
     def permits(self, user: User, question: Question) -> bool:

@@ -14,8 +14,8 @@ _KEPT: Final = ("deletionTimestamp", "generation", "selfLink", "labels", "annota
 
 def keep_metadata_for_status(obj: Json, old: Json) -> None:
     metadata, before = obj["metadata"], old["metadata"]
-    for field in _KEPT:
-        if field in before:
-            metadata[field] = before[field]
-        else:
-            metadata.pop(field, None)
+    for field in filter(metadata.__contains__, _KEPT):
+        if field not in before:
+            del metadata[field]
+    for field in filter(before.__contains__, _KEPT):
+        metadata[field] = before[field]

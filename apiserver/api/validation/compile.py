@@ -6,8 +6,8 @@ crosses fields is a rule in the place where upstream has it, for the order of er
     RULES.of(TYPES.DeviceClaim).errors(path, value, env)
 
 A type's steps are names of its fields, each checked by its type and then below it, and rules. Without steps all fields
-are checked in their order. A rule gets an `At` and may ask for a field itself (`at.field("exactly")`); a rule with the
-name of a field before it, `("exactly", rule)`, takes the place of the field's check where the field is set.
+are checked in their order. A rule gets an `At` and may ask for a field itself (`at.field("exactly")`); a rule with
+names of fields before it, `("exactly", rule)`, takes the place of their checks where one of them is set.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class At:
 
 
 Rule = Callable[[At], Errors]
-Step = str | Rule | tuple[str, Rule]
+Step = str | Rule | tuple[str | Rule, ...]
 
 #: For what the caller knows, what tells quickly that nothing is wrong with a value; None where nothing does. Of most
 #: types nothing is known without looking: they have none.
@@ -98,17 +98,18 @@ class Checks:
         #: The steps for values with these fields: most values of a type have the same few.
         self._steps_of: dict[tuple[str, ...], tuple[FieldCheck, ...]] = {}
 
-    def _step(self, step: Step) -> tuple[str | None, FieldCheck]:
-        """The field without which there is nothing to do, and the check."""
+    def _step(self, step: Step) -> tuple[frozenset[str], FieldCheck]:
+        """The fields without which there is nothing to do (none of them: there always is), and the check."""
         if isinstance(step, str):
-            return step if says_nothing_unset(self.struct.fields[step]) else None, self.fields[step]
-        name, rule = step if isinstance(step, tuple) else (None, step)
+            return frozenset({step} if says_nothing_unset(self.struct.fields[step]) else ()), self.fields[step]
+        names, rule = _named_rule(step)
+        one = names[0] if len(names) == 1 else None
 
         def apply(path: Path, value: Json, old: Json | None, env: Any, errors: Errors) -> None:
-            if name is None or value[name] is not None:
+            if one is None or value[one] is not None:
                 errors += rule(At(self, path, value, old, env))
 
-        return name, apply
+        return frozenset(names), apply
 
     def errors(self, path: Path, value: Json, env: Any = None, old: Json | None = None) -> Errors:
         """All that is wrong with a value, in the order of the steps."""
@@ -124,11 +125,18 @@ class Checks:
         present = tuple(value)
         steps = self._steps_of.get(present)
         if steps is None:
-            steps = tuple(step for name, step in self._steps if name is None or name in value)
+            steps = tuple(step for names, step in self._steps if not names or not names.isdisjoint(value))
             if len(self._steps_of) < _SHAPES:
                 self._steps_of[present] = steps
         for step in steps:
             step(path, value, old, env, errors)
+
+
+def _named_rule(step: Rule | tuple[str | Rule, ...]) -> tuple[tuple[str, ...], Rule]:
+    """A rule, and the names before it."""
+    *names, rule = step if isinstance(step, tuple) else (step,)
+    assert callable(rule), "a rule stands last"
+    return tuple(name for name in names if isinstance(name, str)), rule
 
 
 class _Fields(dict[str, FieldCheck]):
@@ -173,7 +181,7 @@ class Rules:
         if made is None:
             limited = tuple(name for name, item in struct.fields.items() if self._limited(item))
             steps = self._steps.get(struct, limited)
-            named = {step[0] if isinstance(step, tuple) else step for step in steps}
+            named = {name for step in steps for name in ((step,) if isinstance(step, str) else _named_rule(step)[0])}
             forgotten = set(limited) - {*named, *self._by_rules.get(struct, ())}
             if forgotten:
                 raise ValueError(f"{struct.kind}: nothing checks {', '.join(sorted(forgotten))}")
@@ -247,8 +255,10 @@ class Rules:
             if below is not None:
                 fits = None if below.fits is None else below.fits(env)
                 if fits is None or not all(map(fits, items)):
-                    stored = _stored_items(limits, name, old) if old and limits.unique else {}
-                    _add_items(below, path / name, items, stored, env, errors)
+                    at, stored = path / name, _stored_items(limits, name, old) if old and limits.unique else {}
+                    for index, item in enumerate(items):
+                        before = stored.get(limits.key(item)) if stored else None
+                        below.add(at[index], item, before, env, errors)
             elif form is not None and not all(map(form.fits, items)):
                 at = path / name
                 for index, item in enumerate(items):
@@ -260,12 +270,6 @@ class Rules:
                 errors += [not_supported(path / name, Named(item), known) for item in items if item not in known]
             if limits.unique and not limits.whole and len(items) > 1:
                 _add_duplicates(kind, limits, path / name, items, errors)
-
-        def _add_items(
-            below: Checks, at: Path, items: list[Any], stored: dict[Any, Any], env: Any, errors: Errors
-        ) -> None:
-            for index, item in enumerate(items):
-                below.add(at[index], item, stored.get(limits.key(item)) if stored else None, env, errors)
 
         return check
 

@@ -69,11 +69,10 @@ def device_identity(device: Json) -> Identity:
 
 def authorize_binding(ctx: Context, status: Json, before: Json) -> list[FieldError]:
     """Allocation and reservations need their own permission, cluster-wide."""
-    types = TYPES.ResourceClaimStatus.fields
-    if all(
-        semantic_equal(types[field].type, status.get(field), before.get(field))
-        for field in ("allocation", "reservedFor")
-    ):
+    types, same = TYPES.ResourceClaimStatus.fields, True
+    for field in ("allocation", "reservedFor"):
+        same = same and semantic_equal(types[field].type, status.get(field), before.get(field))
+    if same:
         return []
     verb = ctx.verb
     if ctx.authorize(verb, _GROUP, "resourceclaims", "binding", "", ""):

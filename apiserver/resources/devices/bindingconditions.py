@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.api.fielderrors import FieldError, duplicate, invalid
 from apiserver.api.validation.compile import At
 
-__all__ = ["binding_conditions"]
+__all__ = ["CONDITIONS", "binding_conditions"]
+
+#: The two lists.
+CONDITIONS: Final = ("bindingConditions", "bindingFailureConditions")
 
 
 def binding_conditions(at: At) -> list[FieldError]:

@@ -18,7 +18,7 @@ from apiserver.resources.devices.access import (
     authorize_devices,
     device_identity,
 )
-from apiserver.resources.devices.bindingconditions import binding_conditions
+from apiserver.resources.devices.bindingconditions import CONDITIONS, binding_conditions
 from apiserver.resources.devices.claimvalidation import RULES, Env, configuration, references, request_reference
 from apiserver.resources.nodeselectors import validate_node_selector
 
@@ -31,16 +31,6 @@ __all__ = ["authorize", "drop_deallocated_devices", "validate"]
 Json = dict[str, Any]
 
 _STATUS: Final = Path("status")
-
-
-class _StatusEnv(Env):
-    """`deleted`: the claim is being deleted."""
-
-    __slots__ = ("deleted",)
-
-    def __init__(self, features: Features, obj: Json) -> None:
-        super().__init__(features, obj["spec"])
-        self.deleted = "deletionTimestamp" in obj["metadata"]
 
 
 def _results(status: Json) -> list[Json]:
@@ -67,22 +57,23 @@ def authorize(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     errors = admin_access_of_results(ctx, _results(status), _results(before), obj["metadata"].get("namespace", ""))
     if ctx.features.enabled("DRAResourceClaimGranularStatusAuthorization"):
         errors += authorize_binding(ctx, status, before)
-        if status.get("allocation") is not None and ctx.features.enabled("DRAResourceClaimDeviceStatus"):
+        if (
+            (status.get("devices") or before.get("devices"))
+            and status.get("allocation") is not None
+            and ctx.features.enabled("DRAResourceClaimDeviceStatus")
+        ):
             errors += authorize_devices(ctx, status, before)
     return errors
 
 
 def validate(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-    return RULES.of(TYPES.ResourceClaimStatus).errors(
-        _STATUS, obj["status"], _StatusEnv(ctx.features, obj), old.get("status") or {}
-    )
+    env = Env(ctx.features, obj["spec"], deleted="deletionTimestamp" in obj["metadata"])
+    return RULES.of(TYPES.ResourceClaimStatus).errors(_STATUS, obj["status"], env, old.get("status") or {})
 
 
 def _devices(at: At) -> list[FieldError]:
     """Reports are about devices that are allocated, each once."""
-    devices = at.value.get("devices")
-    if not devices:
-        return []
+    devices = at.value["devices"]
     seen = set()
     errors = at.field("devices", frozenset(map(device_identity, _results(at.value))))
     for index, device in enumerate(devices):
@@ -94,7 +85,7 @@ def _devices(at: At) -> list[FieldError]:
 
 
 def _reservations(at: At) -> list[FieldError]:
-    reserved = at.value.get("reservedFor")
+    reserved = at.value["reservedFor"]
     if not reserved:
         return []
     path = at.path / "reservedFor"
@@ -142,19 +133,17 @@ def _addresses(at: At) -> list[FieldError]:
 
 
 def _node_selector(at: At) -> list[FieldError]:
-    selector = at.value.get("nodeSelector")
-    return [] if selector is None else validate_node_selector(at.path / "nodeSelector", selector)
+    return validate_node_selector(at.path / "nodeSelector", at.value["nodeSelector"])
 
 
 def _request(at: At) -> list[FieldError]:
     return request_reference(at.path / "request", at.value.get("request", ""), at.env.known)
 
 
-_CONDITIONS: Final = ("bindingConditions", "bindingFailureConditions")
 RULES.set(
     TYPES.ResourceClaimStatus,
-    "reservedFor", _devices, _reservations, _allocation,
-    by_rules=("devices", "allocation"),
+    "reservedFor", ("devices", _devices), ("reservedFor", _reservations), _allocation,
+    by_rules=("allocation",),
 )  # fmt: skip
 RULES.set(
     TYPES.AllocatedDeviceStatus,
@@ -162,10 +151,10 @@ RULES.set(
     by_rules=("conditions",),
 )  # fmt: skip
 RULES.set(TYPES.NetworkDeviceData, "interfaceName", "hardwareAddress", _addresses, by_rules=("ips",))
-RULES.set(TYPES.AllocationResult, "devices", _node_selector, by_rules=("nodeSelector",))
+RULES.set(TYPES.AllocationResult, "devices", ("nodeSelector", _node_selector))
 RULES.set(
     TYPES.DeviceRequestAllocationResult,
-    _request, "driver", "pool", "device", binding_conditions, "shareID",
-    by_rules=(*_CONDITIONS, "tolerations"),
+    _request, "driver", "pool", "device", (*CONDITIONS, binding_conditions), "shareID",
+    by_rules=("tolerations",),
 )  # fmt: skip
 RULES.set(TYPES.DeviceAllocationConfiguration, "source", references, configuration, by_rules=("requests", "opaque"))

@@ -43,14 +43,14 @@ _REFERENCE: Final = (
 
 
 class Env:
-    """What rules know besides a value: gates, the claim's `spec`, whether the value was `stored` before, when
-    everything that is known may be used in it and sizes are not looked at.
+    """What rules know besides a value: gates, the claim's `spec`, whether the claim is being `deleted`, and whether the
+    value was `stored` before, when everything that is known may be used in it and sizes are not looked at.
     """
 
-    __slots__ = ("_known", "features", "spec", "stored")
+    __slots__ = ("_known", "deleted", "features", "spec", "stored")
 
-    def __init__(self, features: Features, spec: Json, *, stored: bool = False) -> None:
-        self.features, self.spec, self.stored = features, spec, stored
+    def __init__(self, features: Features, spec: Json, *, stored: bool = False, deleted: bool = False) -> None:
+        self.features, self.spec, self.stored, self.deleted = features, spec, stored, deleted
         self._known: RequestNames | None = None
 
     @property
@@ -135,7 +135,8 @@ def request_reference(path: Path, name: str, known: RequestNames) -> list[FieldE
     segments = name.split("/")
     if len(segments) > 2:
         return [invalid(path, name, _REFERENCE)]
-    errors = [error for segment in segments for error in FORMATS["dns-label"].errors(path, segment)]
+    label = FORMATS["dns-label"]
+    errors = [error for segment in segments if not label.fits(segment) for error in label.errors(path, segment)]
     found = segments[0] in known
     if found and len(segments) == 2:
         found = segments[1] in (known[segments[0]] or ())
