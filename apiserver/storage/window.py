@@ -144,7 +144,7 @@ class Window:
             return
         self.events.append(event)
         self.end += 1
-        size = _size(event)
+        size = len(event.new.tail) + _EVENT_BYTES  # as _size, which every write would call
         self.held += size
         progress = self.progress
         progress.held += size

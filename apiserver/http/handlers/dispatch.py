@@ -18,7 +18,6 @@ from apiserver.http.formats.answers import json_response, list_response, object_
 from apiserver.http.formats.negotiation import (
     PLAIN,
     ResponseFormat,
-    check_routed,
     negotiate_stream,
     response_format,
 )
@@ -69,7 +68,7 @@ class Dispatch:
 
     def try_fast(self, request: Request) -> Response | None:
         """The present state, where this server alone knows it and its form is the stored one or small."""
-        info, endpoint = request.info, self._find(request)
+        info, endpoint = request.info, self.routes.find(request)
         store, view = endpoint.store, endpoint.view
         if store.registry.shared or store.resource.conversion is not None:
             return None
@@ -92,7 +91,7 @@ class Dispatch:
     async def _handle(self, request: Request) -> Response | Stream:
         if not request.info.resource:
             return await self._documents.answer(request)
-        endpoint, info, user = self._find(request), request.info, request.user
+        endpoint, info, user = self.routes.find(request), request.info, request.user
         assert user is not None, "authentication stands before this handler"
         ctx = endpoint.store.context(
             user=user,
@@ -129,15 +128,6 @@ class Dispatch:
         if result.body is not None or result.entry is None:
             return json_response(chosen, endpoint.store.registry.kinds, result.body or {}, code)
         return object_response(request, chosen, endpoint.view, result.entry, ctx.now, code)
-
-    def _find(self, request: Request) -> Endpoint:
-        """What answers. Raises 404, 405, 406 and 415."""
-        endpoint = self.routes.find(request, request.info)
-        if endpoint.connect is None and not endpoint.custom:
-            check_routed(request.info.verb, request.headers, tables=endpoint.storage)
-        if endpoint.warning:
-            request.warnings = [endpoint.warning]
-        return endpoint
 
     def _warn(self, request: Request, ctx: Context, result: Result) -> None:
         """Says what stays undone of a new object; an update of it says nothing more."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from apiserver.api.status import PlainError, StatusError, method_not_allowed, not_found, unknown_resource
+from apiserver.http.formats.negotiation import check_routed
 from apiserver.http.formats.view import View
 from apiserver.http.sinks.metrics import Served
 from apiserver.messages import Request
@@ -85,8 +86,9 @@ class Routes:
         removed = endpoint.view.version.removed
         return Served(bool(endpoint.warning), f"{removed[0]}.{removed[1]}" if removed else "")
 
-    def find(self, request: Request, info: RequestInfo) -> Endpoint:
-        """What answers. Raises the 404 or 405 that upstream gives."""
+    def find(self, request: Request) -> Endpoint:
+        """What answers; the request gets its warning. Raises the 404, 405, 406 or 415 that upstream gives."""
+        info = request.info
         endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
         if endpoint is None:
             raise self._unknown(info)
@@ -106,6 +108,10 @@ class Routes:
             request.method == "HEAD" and endpoint.connect is None
         ):
             raise method_not_allowed()
+        if endpoint.connect is None and not endpoint.custom:
+            check_routed(verb, request.headers, tables=endpoint.storage)
+        if endpoint.warning:
+            request.warnings = [endpoint.warning]
         return endpoint
 
     def _unknown(self, info: RequestInfo) -> PlainError | StatusError:

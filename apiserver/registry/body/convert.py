@@ -12,9 +12,11 @@ from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from apiserver.api.codec import decode_exactly, encode_exactly, zero
 from apiserver.api.hidden import drop_hidden
-from apiserver.api.nesting import copied, dumps, loads_stored
+from apiserver.api.nesting import MARK, copied, dumps, folded
 from apiserver.api.objects import Hub, Stored, Versioned
 from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 from apiserver.registry.converter import request_version
@@ -74,7 +76,8 @@ def read(entry: Entry) -> Hub:
 
 def read_compact(entry: Entry) -> Hub:
     """As `read`, with raw extensions in compact form: what a patch is applied to."""
-    return Hub(loads_stored(OPENING + entry.tail))
+    text = OPENING + entry.tail
+    return Hub(folded(text) if text[-1:] == MARK else orjson.loads(text))
 
 
 def copy_of(obj: Json) -> Json:

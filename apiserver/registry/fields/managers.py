@@ -23,6 +23,7 @@ from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import Form, written
 from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, union_of, without
 from apiserver.registry.fields.walk import NamelessItem, compare
+from apiserver.registry.resource import same_form
 
 __all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_strictly", "encode"]
 
@@ -138,13 +139,18 @@ class FieldTracker:
     """Field management of one resource. `forms` finds a version by its apiVersion, `resets` the fields that a write to
     the main resource ("") or to a subresource cannot own."""
 
-    __slots__ = ("_forms", "_hidden", "_resets")
+    __slots__ = ("_forms", "_resets")
 
     def __init__(self, forms: Callable[[str], Form | None], resets: Callable[[str], tuple[str, ...]]) -> None:
         self._forms = forms
-        self._resets = cache(lambda subresource: of_paths(*resets(subresource)))
-        #: whole sections among them, which need not be compared.
-        self._hidden = cache(lambda subresource: frozenset(path for path in resets(subresource) if "." not in path))
+
+        def divided(subresource: str) -> tuple[frozenset[str], FieldSet]:
+            paths = resets(subresource)
+            sections = frozenset(path for path in paths if "." not in path)
+            return sections, of_paths(*(path for path in paths if path.partition(".")[0] not in sections))
+
+        #: By subresource: the whole sections among them, which need not be compared, and the others.
+        self._resets = cache(divided)
 
     def created(self, new: Json, writer: Manager, now: datetime) -> None:
         """Tracks a new object (hub form, system fields not yet filled). Sets metadata.managedFields; an object with
@@ -212,15 +218,18 @@ class FieldTracker:
         form = self._forms(version)
         if form is None:
             return None
-        before, after = form.empty() if old is None else form.of_hub(old), form.of_hub(new)
+        before, after = old, new
+        if form.of_hub is not same_form:
+            before, after = None if old is None else form.of_hub(old), form.of_hub(new)
+        if before is None:
+            before = form.empty()
         if version != writer.version:
             # On the way to another version raw extensions are rewritten: the order of their keys is no change.
             before, after = copied([before, after])
-        hidden = self._hidden(writer.subresource)
-        if hidden:
-            before, after = _without_sections(before, hidden), _without_sections(after, hidden)
+        sections, reset = self._resets(writer.subresource)
+        if sections:
+            before, after = _without_sections(before, sections), _without_sections(after, sections)
         gained, lost = compare(form.schema, before, written(form.schema, after))
-        reset = self._resets(writer.subresource)
         return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
 
 

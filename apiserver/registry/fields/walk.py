@@ -39,7 +39,8 @@ def compare(schema: Struct, old: dict[str, Any], new: dict[str, Any]) -> tuple[F
     """What `new` gained (fields added or changed) and lost over `old`."""
     if old == new:
         return {}, {}
-    gained, lost = walker_of(schema).change(old, new)
+    walker: Walker = schema.cache.get("fieldwalk") or walker_of(schema)
+    gained, lost = walker.change(old, new)
     return gained or {}, lost or {}
 
 
@@ -152,7 +153,7 @@ class _StructWalker(_Container):
         for name in sorted(value):
             if name in fields:
                 element, walker = fields[name]
-                out[element] = walker.whole(value[name])
+                out[element] = {} if walker is _LEAF else walker.whole(value[name])
         return out
 
     def stated(self, value: Any) -> FieldSet:
@@ -301,7 +302,7 @@ class ListWalker(_Container):
         return out
 
     def between(self, old: Any, new: Any) -> FieldChange:
-        walker = self.item
+        walker = self._walker or self.item
         before, after = self.groups(old), self.groups(new)
         gained: FieldSet = {}
         lost: FieldSet = {}
@@ -331,7 +332,7 @@ class ListWalker(_Container):
     def whole(self, value: Any) -> FieldSet:
         if not value:
             return {}
-        walker = self.item
+        walker = self._walker or self.item
         groups = self.groups(value)
         out: FieldSet = {".": {}}
         for element in sorted(groups):
@@ -340,7 +341,7 @@ class ListWalker(_Container):
         return out
 
     def stated(self, value: Any) -> FieldSet:
-        walker = self.item
+        walker = self._walker or self.item
         groups = self.groups(value or ())
         return {
             element: _as_member(walker.stated(items[0])) if len(items) == 1 else {}

@@ -118,11 +118,12 @@ async def _update(
     create: bool,
     tracked: bool,
 ) -> Result:
-    resource, name = store.resource, ctx.name
+    registry, resource, name = store.registry, store.resource, ctx.name
     key = resource.key(ctx.namespace, name)
     writer = Manager(ctx.manager, "Update", store.bodies[ctx.version, ""].api_version, subresource)
     while True:
-        await store.registry.turn(key)
+        if registry.shared or key in registry.busy:
+            await registry.turn(key)
         entry = store.cache.get(key)
         if entry is None:
             if not create:
@@ -143,7 +144,8 @@ async def _update(
             store.tracker.updated(old, new, writer, ctx.now)
         if store.on_update.admitting:
             await admit(store.on_update, Attributes("UPDATE", ctx, name, new, old))
-        deduplicate_owners(new["metadata"], ctx.warnings, after_admission=True)
+        if "ownerReferences" in new["metadata"]:
+            deduplicate_owners(new["metadata"], ctx.warnings, after_admission=True)
         if resource.guard is not None:
             resource.guard(store, ctx, new, old)
         _check_version(store, name, new["metadata"], entry.revision)

@@ -52,10 +52,10 @@ class ResourceClaimStrategy(Strategy):
         obj.setdefault("status", {})
         keep_metadata_for_status(obj, old)
         drop_disabled(ctx, obj, old)
-        claimstatus.drop_deallocated_devices(ctx.features, obj["status"], old.get("status") or {})
+        if obj["status"].get("devices"):
+            claimstatus.drop_deallocated_devices(ctx.features, obj["status"], old.get("status") or {})
 
-    def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return claimstatus.validate(ctx, obj, old)
+    validate_status_update = staticmethod(claimstatus.validate)
 
 
 RESOURCE_CLAIMS: Final = Resource(

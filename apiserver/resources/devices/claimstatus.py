@@ -41,8 +41,6 @@ def drop_deallocated_devices(features: Features, status: Json, before: Json) -> 
     """What drivers reported about a device goes when its allocation goes. Changes `status` in place."""
     if not features.enabled("DRAResourceClaimDeviceStatus") and not before.get("devices"):
         return
-    if not status.get("devices"):
-        return
     gone = set(map(device_identity, _results(before))) - set(map(device_identity, _results(status)))
     kept = [device for device in status["devices"] if device_identity(device) not in gone]
     if kept:
