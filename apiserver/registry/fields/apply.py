@@ -274,6 +274,8 @@ class _Applier:
     # Who else owns what changes
 
     def _update_owners(self, live: Json, merged: Json, managers: Managers, force: bool) -> None:
+        if managers.keys() == {self.manager}:
+            return
         changes = {self.api_version: self._change(live, merged, self.api_version)}
         conflicts: dict[Manager, FieldSet] = {}
         for key, owned in list(managers.items()):

@@ -57,11 +57,15 @@ def _misfits(type_: Type, value: Any) -> list[tuple[str, str]]:
             return [("", f"expected map, got &{{{go_format(value)}}}")]
         found = []
         for name, item in value.items():
-            wrong = _member_misfits(type_, name, item)
+            if isinstance(type_, MapOf):
+                wrong = _misfits(type_.value, item)
+            elif name in type_.fields:
+                wrong = _misfits(type_.fields[name].type, item)
+            else:
+                found.append((f".{name}", "field not declared in schema"))
+                break  # nothing behind an undeclared field is looked at
             if wrong:
                 found += [(f".{name}{path}", text) for path, text in wrong]
-            if isinstance(type_, Struct) and name not in type_.fields:
-                break  # nothing behind an undeclared field is looked at
         return found
     if isinstance(type_, ListOf):
         return (
@@ -71,13 +75,6 @@ def _misfits(type_: Type, value: Any) -> list[tuple[str, str]]:
         )
     text = _wrong_scalar(type_, value)
     return [("", text)] if text else []
-
-
-def _member_misfits(type_: Struct | MapOf, name: str, item: Any) -> list[tuple[str, str]]:
-    if isinstance(type_, MapOf):
-        return _misfits(type_.value, item)
-    declared = type_.fields.get(name)
-    return _misfits(declared.type, item) if declared is not None else [("", "field not declared in schema")]
 
 
 def _item_misfits(type_: ListOf, items: list[Any]) -> list[tuple[str, str]]:
@@ -191,7 +188,12 @@ def _merge_members(live: Any, applied: Any, type_of: Any) -> Any:
         return applied
     out = {}
     for name in {**left, **right}:
-        made = merge(type_of(name), left.get(name, ABSENT), right.get(name, ABSENT))
+        if name not in right:
+            out[name] = left[name]
+            continue
+        made = right[name]
+        if type(made) is not str:  # most members are texts, which are taken as they are
+            made = merge(type_of(name), left.get(name, ABSENT), made)
         if made is not ABSENT:
             out[name] = made
     return out or ABSENT
