@@ -97,15 +97,7 @@ def _load(body: bytes) -> tuple[Json, list[str]]:
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     value = loaded.value
     if value is not None and not isinstance(value, dict):
-        kind = (
-            "array"
-            if isinstance(value, list)
-            else "bool"
-            if isinstance(value, bool)
-            else "string"
-            if isinstance(value, str)
-            else "number"
-        )
+        kind = {list: "array", bool: "bool", str: "string"}.get(type(value), "number")
         text = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {text}")
     return value or {}, [f"error converting YAML to JSON: {problem}" for problem in loaded.problems]
