@@ -102,6 +102,11 @@ _AHEAD: Final = {("ResourceClaimSpec", "reservedFor"), ("AllocationResult", "res
 _BEFORE: Final = {
     ("VolumeSource", "quobyte"): "flexVolume",
     ("Volume", "quobyte"): "flexVolume",
+    **{
+        (owner, name): following
+        for owner in ("PersistentVolumeSource", "PersistentVolumeSpec")
+        for name, following in (("quobyte", "iscsi"), ("flexVolume", "cinder"))
+    },
     ("PodSpec", "setHostnameAsFQDN"): "affinity",
     ("PodSpec", "preemptionPolicy"): "dnsConfig",
     ("PodSpec", "overhead"): "enableServiceLinks",

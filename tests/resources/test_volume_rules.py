@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.internal import internal
+from apiserver.api.types.core.persistentvolumes import PersistentVolumeSpec
+from apiserver.api.types.core.persistentvolumesources import PersistentVolumeSource
 from apiserver.registry.table import row_of
 from tests.resources.conftest import NOW, Judge, find
 
@@ -202,3 +205,9 @@ def test_rows_of_volumes_and_claims_are_short(judge: Judge) -> None:
 def test_volumes_of_pods_are_held_to_the_same_rules(judge: Judge, source: Json, wrong: list[str]) -> None:
     pod = {"spec": {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v", **source}]}}
     assert judge.create("pods", pod)[1] == [f"spec.volumes[0].{text}" for text in wrong]
+
+
+def test_an_error_shows_the_sources_of_a_volume_in_the_order_of_upstream_s_internal_type() -> None:
+    of_a_volume = list(internal(PersistentVolumeSpec, {}))
+    assert of_a_volume[6:11] == ["RBD", "Quobyte", "ISCSI", "FlexVolume", "Cinder"]
+    assert of_a_volume[1:23] == list(internal(PersistentVolumeSource, {}))

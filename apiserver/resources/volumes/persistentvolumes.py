@@ -46,31 +46,6 @@ _MOUNTED: Final = (
     "azureDisk",
     "photonPersistentDisk",
 )
-#: Sources in the order in which upstream's internal type has them, for what errors show.
-_SHOWN_SOURCES: Final = (
-    "GCEPersistentDisk",
-    "AWSElasticBlockStore",
-    "HostPath",
-    "Glusterfs",
-    "NFS",
-    "RBD",
-    "Quobyte",
-    "ISCSI",
-    "FlexVolume",
-    "Cinder",
-    "CephFS",
-    "FC",
-    "Flocker",
-    "AzureFile",
-    "VsphereVolume",
-    "AzureDisk",
-    "PhotonPersistentDisk",
-    "PortworxVolume",
-    "ScaleIO",
-    "Local",
-    "StorageOS",
-    "CSI",
-)
 
 
 def default(obj: Json, now: datetime) -> None:
@@ -114,11 +89,6 @@ def _mount_options(obj: Json) -> list[FieldError]:
     ]
 
 
-def _shown(source: Json) -> Json:
-    shown = internal(PersistentVolumeSource, source)
-    return {name: shown[name] for name in _SHOWN_SOURCES}
-
-
 def _source(spec: Json, before: Json) -> Json:
     """The source of an updated volume, without the one secret that may be added later."""
     source: Json = {name: spec[name] for name in PersistentVolumeSource.fields if spec.get(name) is not None}
@@ -131,7 +101,7 @@ def _unchanged(ctx: Context, spec: Json, before: Json) -> list[FieldError]:
     errors: list[FieldError] = []
     source, stored = _source(spec, before), _source(before, {})
     if not semantic_equal(PersistentVolumeSource, source, stored):
-        diff = shown_diff(_shown(stored), _shown(source))
+        diff = shown_diff(internal(PersistentVolumeSource, stored), internal(PersistentVolumeSource, source))
         errors.append(
             forbidden(
                 _SPEC / "persistentvolumesource", f"spec.persistentvolumesource is immutable after creation\n{diff}"
