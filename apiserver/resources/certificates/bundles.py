@@ -93,7 +93,7 @@ CLUSTER_TRUST_BUNDLES: Final = Resource(
         Version(name="v1beta1", schema=BUNDLES_V1BETA1.ClusterTrustBundle, introduced=(1, 33), deprecated=(1, 37),
             removed=(1, 40), on_by_default=False),
         Version(name="v1alpha1", schema=BUNDLES_V1ALPHA1.ClusterTrustBundle, introduced=(1, 26), deprecated=(1, 34),
-            removed=(1, 37), on_by_default=False, successor="certificates.k8s.io/v1beta1 ClusterTrustBundle"),
+            removed=(1, 37), on_by_default=False),
     ),
     strategy=TrustBundleStrategy(), storage_prefix="clustertrustbundles",
     columns=(

@@ -108,7 +108,7 @@ def _versions(kind: str) -> tuple[Version, ...]:
         Version(name="v1", schema=getattr(V1, kind), introduced=(1, 33)),
         Version(
             name="v1beta1", schema=getattr(V1BETA1, kind), introduced=(1, 31), deprecated=(1, 34), removed=(1, 37),
-            successor=f"networking.k8s.io/v1 {kind}", on_by_default=False,
+            on_by_default=False,
         ),
     )  # fmt: skip
 
