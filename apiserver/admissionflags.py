@@ -15,9 +15,10 @@ import orjson
 
 from apiserver.admission.podsecurity import PodSecurity
 from apiserver.admission.podsecurity.configuration import PodSecurityConfiguration, read_pod_security
+from apiserver.admission.resource_quota import ResourceQuota
 from apiserver.admission.webhooks.mutating import MutatingAdmissionWebhook
 from apiserver.admission.webhooks.validating import ValidatingAdmissionWebhook
-from apiserver.configurations import ADMISSION, WEBHOOKS, read_configuration
+from apiserver.configurations import ADMISSION, QUOTA, WEBHOOKS, read_configuration
 from apiserver.registry.admission import Plugin
 from apiserver.webhooks.credentials import Wallet, read_wallet
 
@@ -28,6 +29,8 @@ Json = dict[str, Any]
 _GROUP: Final = "apiserver.config.k8s.io"
 _KINDS: Final = dict.fromkeys((f"{_GROUP}/v1", f"{_GROUP}/v1alpha1", "apiserver.k8s.io/v1alpha1"), ADMISSION)
 _WEBHOOK_KINDS: Final = {f"{_GROUP}/v1": WEBHOOKS, f"{_GROUP}/v1alpha1": WEBHOOKS}
+_OLD_QUOTA: Final = "resourcequota.admission.k8s.io"
+_QUOTA_KINDS: Final = dict.fromkeys((f"{_GROUP}/v1", f"{_OLD_QUOTA}/v1beta1", f"{_OLD_QUOTA}/v1alpha1"), QUOTA)
 _WEBHOOKS: Final[Mapping[str, Callable[..., Plugin]]] = {
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
     "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
@@ -36,17 +39,21 @@ _WEBHOOKS: Final[Mapping[str, Callable[..., Plugin]]] = {
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """What plugins are told. `wallets`, by plugin, have the credentials for webhooks; `unheeded` are plugins whose
-    configuration is not followed.
+    """What plugins are told. `limited` is what may only be used where a quota limits it; `wallets`, by plugin, have the
+    credentials for webhooks; `unheeded` are plugins whose configuration is not followed.
     """
 
     pod_security: PodSecurityConfiguration = PodSecurityConfiguration()  # noqa: RUF009 - it never changes
+    limited: tuple[Json, ...] = ()
     wallets: Mapping[str, Wallet] = field(default_factory=dict)
     unheeded: tuple[str, ...] = ()
 
     def plugins(self) -> dict[str, Callable[[], Plugin]]:
         """What makes the plugins that are told something."""
-        made: dict[str, Callable[[], Plugin]] = {"PodSecurity": partial(PodSecurity, self.pod_security)}
+        made: dict[str, Callable[[], Plugin]] = {
+            "PodSecurity": partial(PodSecurity, self.pod_security),
+            "ResourceQuota": partial(ResourceQuota, self.limited),
+        }
         for name, wallet in self.wallets.items():
             made[name] = partial(_WEBHOOKS[name], wallet)
         return made
@@ -64,12 +71,15 @@ def read_admission(path: Path | None) -> AdmissionSettings:
     except ValueError as error:
         raise ValueError(f"{flag}: {error}") from error
     pod_security, wallets, unheeded = PodSecurityConfiguration(), {}, []
+    limited: tuple[Json, ...] = ()
     for plugin in plugins:
         name = plugin.get("name", "")
         try:
             text = _text(path, plugin)
             if name == "PodSecurity":
                 pod_security = read_pod_security(text)
+            elif name == "ResourceQuota":
+                limited = tuple(read_configuration(text, _QUOTA_KINDS).obj.get("limitedResources") or ())
             elif name in _WEBHOOKS:
                 said = read_configuration(text, _WEBHOOK_KINDS).obj
                 if said.get("kubeConfigFile"):
@@ -78,7 +88,7 @@ def read_admission(path: Path | None) -> AdmissionSettings:
                 unheeded.append(name)
         except (OSError, ValueError) as error:
             raise ValueError(f"{flag}: {name}: {error}") from error
-    return AdmissionSettings(pod_security, wallets, tuple(unheeded))
+    return AdmissionSettings(pod_security, limited, wallets, tuple(unheeded))
 
 
 def _text(path: Path, plugin: Json) -> bytes:

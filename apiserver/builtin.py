@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,7 @@ _GRACE: Final = timedelta(seconds=60)
 #: How often the service that another server makes is looked for, and seconds in between.
 _ATTEMPTS: Final = 60
 _PAUSE: Final = 0.05
+_LOG: Final = logging.getLogger(__name__)
 #: Where the port is not known: nothing listens.
 _ANY_PORT: Final = 443
 
@@ -77,10 +79,15 @@ class BuiltIn:
         await self._kubernetes()
 
     async def _ensure(self, group: str, plural: str, obj: Json, manager: str = "") -> None:
-        """Creates an object if it is missing. Another server may be at it, too: one of them makes it."""
+        """Creates an object if it is missing, and may be. Another server may be at it, too: one of them makes it."""
         metadata = obj["metadata"]
         if self._registry.lookup(group, plural, metadata.get("namespace", ""), metadata["name"]) is None:
-            await create_own(self._registry, ADMIN, group, plural, obj, manager=manager)
+            try:
+                await create_own(self._registry, ADMIN, group, plural, obj, manager=manager)
+            except StatusError as error:
+                if error.reason != "Forbidden":
+                    raise
+                _LOG.warning("%s", error)  # somebody told an admission plugin so: the server does without
 
     def kept(self) -> list[str]:
         """Keys of what a reset leaves as it is: namespaces, and what no test of a workload has to do with."""
@@ -107,7 +114,11 @@ class BuiltIn:
         day = self._registry.clock().date().isoformat()
         await self._ensure("", "configmaps", _config_map(_OLD_TOKENS, {"since": day}))
         told = self._settings.identity.told()
-        if told and not await create_own(self._registry, ADMIN, "", "configmaps", _config_map(_AUTHENTICATION, told)):
+        if not told:
+            return
+        await self._ensure("", "configmaps", _config_map(_AUTHENTICATION, told))
+        found = self._registry.lookup("", "configmaps", "kube-system", _AUTHENTICATION)
+        if found is not None and found["data"] != told:
             assert self._registry.rewrite is not None, "a server can write its own objects"
             await self._registry.rewrite(
                 "", "configmaps", "kube-system", _AUTHENTICATION, lambda stored: {**stored, "data": told}

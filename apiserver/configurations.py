@@ -11,12 +11,14 @@ from typing import Any, Final, NamedTuple
 from apiserver.api.codec import DecodeError, decode, interpret, loads
 from apiserver.api.fielderrors import FieldError, aggregate
 from apiserver.api.schema import BOOL, RAW, STRING, ListOf, Struct, Type, field
+from apiserver.api.types.core.quotas import ScopedResourceSelectorRequirement
 from apiserver.api.types.meta import TYPE_META
 
 __all__ = [
     "ADMISSION",
     "AUTHENTICATION",
     "AUTHORIZATION",
+    "QUOTA",
     "WEBHOOKS",
     "Configuration",
     "ConfigurationError",
@@ -98,6 +100,20 @@ AUTHORIZATION: Final = _kind(
             webhook=(_Webhook, "Of type Webhook alone.", True),
         )),
         "In the order in which they are asked.",
+    ),
+)  # fmt: skip
+
+QUOTA: Final = _kind(
+    "ResourceQuotaConfiguration", "ResourceQuotaConfiguration says what may only be used where a quota limits it.",
+    limitedResources=(
+        ListOf(_struct(
+            "LimitedResource", "LimitedResource is a kind of objects of whose use a quota is needed.",
+            apiGroup=(STRING, "The group of the kind; empty for the core group."),
+            resource=(STRING, "The resource, such as pods."),
+            matchContains=(ListOf(STRING), "Parts of the names of what an object uses, such as requests.storage."),
+            matchScopes=(ListOf(ScopedResourceSelectorRequirement), "Scopes that objects are in."),
+        )),
+        "What needs a quota.",
     ),
 )  # fmt: skip
 
@@ -205,6 +221,10 @@ WEBHOOKS: Final = Struct(
 )
 
 
+#: The names of kinds in older versions.
+_OLD_NAMES: Final = ("WebhookAdmission", "Configuration")
+
+
 def read_configuration(text: bytes, kinds: Mapping[str, Struct]) -> Configuration:
     """The object in a file of YAML or JSON, one of the kinds by apiVersion. Raises ConfigurationError."""
     try:
@@ -212,7 +232,7 @@ def read_configuration(text: bytes, kinds: Mapping[str, Struct]) -> Configuratio
         version, kind = interpret(body)
         known = kinds.get(version)
         wanted = next(iter(kinds.values())).kind
-        kind = wanted if kind == "WebhookAdmission" else kind  # its name in older versions
+        kind = wanted if kind in _OLD_NAMES else kind
         if not kind:
             raise ConfigurationError("Object 'Kind' is missing in the file")
         if known is None or kind != wanted:

@@ -7,12 +7,21 @@ or is refused, the controller finds. Facts: k8s.io/apiserver/pkg/admission/plugi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, Final
 
 from apiserver.api.podrequests import Quantities, quantities
 from apiserver.api.quantity import Quantity
-from apiserver.api.quotas import belongs, changes_usage, measured, missing_resources, usage
+from apiserver.api.quotas import (
+    belongs,
+    changes_usage,
+    matching_scopes,
+    measured,
+    missing_resources,
+    scopes_of,
+    usage,
+)
+from apiserver.api.status import StatusError
 from apiserver.registry.admission import Attributes, Operation, Plugin, forbidden
 from apiserver.registry.resource import Resource
 
@@ -33,6 +42,10 @@ class ResourceQuota(Plugin):
     configured_by = _QUOTAS
     operations = frozenset({"CREATE", "UPDATE"})
 
+    def __init__(self, limited: Sequence[Json] = ()) -> None:
+        """`limited` are the limitedResources of a ResourceQuotaConfiguration: what is used of them needs a quota."""
+        self._needing = tuple(limited)
+
     def wants(self, resource: Resource, operation: Operation) -> bool:
         if not resource.namespaced or resource.create is not None or resource.plural == "events":
             return False
@@ -43,23 +56,54 @@ class ResourceQuota(Plugin):
         if obj is None or (attributes.subresource and attributes.operation == "CREATE"):
             return None
         quotas = [quota for quota in ctx.all_of(*_QUOTAS) if quota["metadata"]["namespace"] == attributes.namespace]
-        if not quotas:
+        if not quotas and not self._needing:
             return None
         key, old = (attributes.resource.group, attributes.resource.plural), attributes.old
         if old is not None and not changes_usage(key, attributes.subresource, obj, old):
             return None
         used, before = usage(key, obj), {} if old is None else usage(key, old)
+        found = [(quota, limits) for quota in quotas if (limits := _limited(attributes, key, quota))]
+        changes = [
+            _difference(used, before if old is not None and belongs(key, quota["spec"], old) else {})
+            for quota, _ in found
+        ] or [_difference(used, before)]
+        if self._needing and any(changes):
+            self._covered(attributes, key, quotas, {name for _, limits in found for name in limits})
         charges = []
-        for quota in quotas:
-            limited = _limited(attributes, key, quota)
-            if not limited:
-                continue
-            more = _difference(used, before if old is not None and belongs(key, quota["spec"], old) else {})
-            charge = {name: amount for name, amount in more.items() if name in limited}
+        for (quota, limits), more in zip(found, changes, strict=False):
+            charge = {name: amount for name, amount in more.items() if name in limits}
             if charge:
                 _charged(attributes, quota, charge)
                 charges.append((quota["metadata"]["name"], charge))
         return _charge(attributes, charges) if charges and not ctx.dry_run else None
+
+    def _covered(self, attributes: Attributes, key: tuple[str, str], quotas: Iterable[Json], names: set[str]) -> None:
+        """Some quota limits what needs one. `names` is what those limit that the object belongs to. Raises 403, and 500
+        for scopes without a quota.
+        """
+        obj = attributes.obj or {}
+        parts = [
+            part
+            for needing in self._needing
+            if (needing.get("apiGroup", ""), needing["resource"]) == key
+            for part in needing.get("matchContains") or ()
+        ]
+        consumed = usage(key, obj) if parts else {}
+        needed = {name for name, amount in consumed.items() if amount.sign > 0 and any(part in name for part in parts)}
+        if needed - names:
+            raise forbidden(attributes, f"insufficient quota to consume: {','.join(sorted(needed - names))}")
+        scopes = [scope for needing in self._needing for scope in needing.get("matchScopes") or ()]
+        there = {
+            scope["scopeName"] for quota in quotas for scope in matching_scopes(key, scopes_of(quota["spec"]), obj)
+        }
+        missing = [scope for scope in matching_scopes(key, scopes, obj) if scope["scopeName"] not in there]
+        if missing:
+            shown = " ".join(map(_go_scope, missing))
+            raise StatusError(500, "", f"insufficient quota to match these scopes: [{shown}]")
+
+
+def _go_scope(scope: Json) -> str:
+    return f"{{{scope['scopeName']} {scope.get('operator', '')} [{' '.join(scope.get('values') or ())}]}}"
 
 
 def _limited(attributes: Attributes, key: tuple[str, str], quota: Json) -> list[str]:

@@ -150,13 +150,18 @@ def _of_device_claim(spec: Json) -> Quantities:
 
 def belongs(key: Key, quota: Json, obj: Json) -> bool:
     """Whether the scopes of a quota's specification hold for an object."""
-    return all(_in_scope(key, scope, obj) for scope in _scopes(quota))
+    return all(_in_scope(key, scope, obj) for scope in scopes_of(quota))
 
 
-def _scopes(quota: Json) -> Iterator[Json]:
+def scopes_of(quota: Json) -> Iterator[Json]:
     for name in quota.get("scopes") or ():
         yield {"scopeName": name, "operator": "Exists"}
     yield from (quota.get("scopeSelector") or {}).get("matchExpressions") or ()
+
+
+def matching_scopes(key: Key, scopes: Iterable[Json], obj: Json) -> list[Json]:
+    """Those of some scopes that hold for an object."""
+    return [scope for scope in scopes if _in_scope(key, scope, obj)]
 
 
 def _in_scope(key: Key, scope: Json, obj: Json) -> bool:

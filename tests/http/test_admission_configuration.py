@@ -38,6 +38,46 @@ def pod(name: str, **spec: Any) -> Json:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
 
 
+def test_what_needs_a_quota_is_refused_without_one(tmp_path: Path) -> None:
+    system = {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical", "none"]}
+    limited = [
+        {"resource": "pods", "matchContains": ["requests.cpu"], "matchScopes": [system]},
+        {"resource": "configmaps", "matchContains": ["count/configmaps"]},
+    ]
+    version, kind = "apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"
+    path = told(tmp_path, "ResourceQuota", apiVersion=version, kind=kind, limitedResources=limited)
+    with serve(f"--admission-control-config-file={path}") as running:
+        wire = running.wire()
+        maps = "/api/v1/namespaces/default/configmaps"
+        refused = wire.post(maps, {"metadata": {"name": "a"}})
+        text = 'configmaps "a" is forbidden: insufficient quota to consume: count/configmaps'
+        assert (refused.status, refused.json["message"]) == (403, text)
+        assert wire.post(PODS.format("default"), pod("free")).status == 201
+        greedy = pod("greedy")
+        greedy["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+        refused = wire.post(PODS.format("default"), greedy)
+        assert refused.json["message"] == 'pods "greedy" is forbidden: insufficient quota to consume: requests.cpu'
+        critical = pod("critical", priorityClassName="system-node-critical")
+        refused = wire.post(PODS.format("default"), critical)
+        shown = "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical none]}]"
+        assert (refused.status, refused.json["message"]) == (500, shown)
+        quotas = "/api/v1/namespaces/default/resourcequotas"
+        hard = {"requests.cpu": "2", "count/configmaps": "3", "pods": "5"}
+        assert wire.post(quotas, {"metadata": {"name": "all"}, "spec": {"hard": hard}}).status == 201
+        status = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+        merge = {"Content-Type": "application/merge-patch+json"}
+        assert wire.request("PATCH", f"{quotas}/all/status", status, merge).status == 200
+        assert wire.post(maps, {"metadata": {"name": "a"}}).status == 201
+        assert wire.post(PODS.format("default"), greedy).status == 201
+        selector = {"matchExpressions": [system]}
+        spec = {"hard": {"pods": "1"}, "scopeSelector": selector}
+        assert wire.post(quotas, {"metadata": {"name": "critical"}, "spec": spec}).status == 201
+        status = {"status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}
+        assert wire.request("PATCH", f"{quotas}/critical/status", status, merge).status == 200
+        critical["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+        assert wire.post(PODS.format("default"), critical).status == 201
+
+
 def test_pods_are_held_to_the_defaults_unless_they_are_exempt(tmp_path: Path) -> None:
     exempt = {"namespaces": ["free"], "runtimeClasses": ["sandbox"]}
     path = pod_security(tmp_path, defaults={"enforce": "baseline", "enforce-version": "v1.30"}, exemptions=exempt)
