@@ -33,6 +33,13 @@ def run_apart(work: Callable[[Say], int | None], patient: Callable[[int], float]
     """Runs `work` in a child; its result is the exit code. `patient` says how many fair seconds it may be silent after
     so many bytes; its output is thrown away then.
     """
+    return run_beside(work, patient)()
+
+
+def run_beside(
+    work: Callable[[Say], int | None], patient: Callable[[int], float] | None = None
+) -> Callable[[], Outcome]:
+    """The same, with something else to do meanwhile: the result waits for its end."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -40,12 +47,16 @@ def run_apart(work: Callable[[Say], int | None], patient: Callable[[int], float]
     if pid == 0:
         _work(work, writing, keep_output=patient is None)
     os.close(writing)
-    try:
-        return _wait(pid, reading, patient)
-    finally:
-        os.close(reading)
-        with contextlib.suppress(ProcessLookupError):  # processes that its tests started and did not end
-            os.killpg(pid, signal.SIGKILL)
+
+    def finish() -> Outcome:
+        try:
+            return _wait(pid, reading, patient)
+        finally:
+            os.close(reading)
+            with contextlib.suppress(ProcessLookupError):  # processes that its tests started and did not end
+                os.killpg(pid, signal.SIGKILL)
+
+    return finish
 
 
 def _work(work: Callable[[Say], int | None], writing: int, *, keep_output: bool) -> None:

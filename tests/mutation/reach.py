@@ -21,7 +21,7 @@ from pathlib import Path
 import coverage
 import pytest
 
-from tests.mutation.child import Say, run_apart
+from tests.mutation.child import Say, run_apart, run_beside
 from tests.support.wire import ROOT
 
 CACHE = ROOT / ".mutation_cache"
@@ -96,22 +96,27 @@ class Recorder:
     def __init__(self, stamps: dict[str, str]) -> None:
         self._stamps = stamps
         self._tracer = Tracer()
-
-    def pytest_sessionstart(self) -> None:
-        self._tracer.start()
+        self._tracer.start()  # before conftest.py imports most of the sources
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         imported = self._tracer.take().get("", {})
         files: dict[str, list[pytest.Item]] = {}
         for item in (item for item in session.items if not _on_another_database(item)):
             files.setdefault(str(item.path.relative_to(ROOT)), []).append(item)
-        for file, items in files.items():
+        ordered = list(files.items())
+        other = run_beside(lambda _: self._write_all(ordered[1::2], imported))
+        self._write_all(ordered[::2], imported)
+        if other().code != 0:
+            raise SystemExit("mutation: recording the tests failed")
+        return True
+
+    def _write_all(self, files: list[tuple[str, list[pytest.Item]]], imported: Lines) -> None:
+        for file, items in files:
             started = time.monotonic()
             outcome = run_apart(partial(self._write, file, items, imported))
             if outcome.code != 0:
                 raise SystemExit(f"mutation: recording the tests of {file} failed")
             print(f"recorded {file}: {len(items)} tests in {time.monotonic() - started:.1f} s", file=sys.stderr)
-        return True
 
     def _write(self, file: str, items: list[pytest.Item], imported: Lines, _: Say) -> None:
         reach = Reach(self._record(file, items), imported)

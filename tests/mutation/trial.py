@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.mutation.changes import Mutant
-from tests.mutation.child import Say, run_apart
+from tests.mutation.child import Say, run_apart, run_beside
 from tests.mutation.reach import Reach, Traced, passes, pytest_main
 from tests.support.wire import ROOT
 
@@ -56,10 +56,18 @@ def judge(mutants: Sequence[Mutant], reach: Reach, tell: Tell) -> list[Verdict]:
         session = Session(inside, reach, tell)
         said = run_apart(lambda say: session.run(files, say)).said
         verdicts = pickle.loads(said)
-    for n, mutant in enumerate(mutants):
-        if n not in verdicts:
-            verdicts[n] = _anew(mutant, reach)
-            tell(mutant, verdicts[n])
+    left = [n for n in range(len(mutants)) if n not in verdicts]
+
+    def half(numbers: list[int]) -> dict[int, Verdict]:
+        found = {}
+        for n in numbers:
+            found[n] = _anew(mutants[n], reach)
+            tell(mutants[n], found[n])
+        return found
+
+    other = run_beside(lambda say: say(pickle.dumps(half(left[1::2]))))
+    verdicts |= half(left[::2])
+    verdicts |= pickle.loads(other().said)
     return [verdicts[n] for n in range(len(mutants))]
 
 
@@ -97,12 +105,20 @@ class Session:
         gc.unfreeze()  # what is set aside is not among the collector's objects
         functions = list(_functions())
         gc.freeze()
-        for n, mutant in self._mutants.items():
-            judges = _judges(mutant, self._reach)
-            verdict = _forked(mutant, functions, [items[test.id] for test in judges], judges)
-            if verdict is not None:
-                self._verdicts[n] = verdict
-                self._tell(mutant, verdict)
+
+        def half(first: int) -> dict[int, Verdict]:
+            verdicts = {}
+            for n in list(self._mutants)[first::2]:
+                mutant, judges = self._mutants[n], _judges(self._mutants[n], self._reach)
+                verdict = _forked(mutant, functions, [items[test.id] for test in judges], judges)
+                if verdict is not None:
+                    verdicts[n] = verdict
+                    self._tell(mutant, verdict)
+            return verdicts
+
+        other = run_beside(lambda say: say(pickle.dumps(half(1))))
+        self._verdicts |= half(0)
+        self._verdicts |= pickle.loads(other().said)
         return True
 
 
