@@ -106,6 +106,23 @@ def test_a_taint_with_another_effect_is_a_new_taint(judge: Any) -> None:
     assert explicit["spec"]["taint"]["timeAdded"] == "2021-01-01T00:00:00Z"
 
 
+def test_an_effect_that_is_not_known_may_stay_but_not_come(judge: Any) -> None:
+    taint = {"key": "a", "effect": "NoSchedule", "timeAdded": "2020-01-01T00:00:00Z"}
+    stored, _ = create(judge, "devicetaintrules", {"taint": taint})
+    stored["spec"]["taint"]["effect"] = "OfALaterRelease"
+
+    def wrong(effect: str) -> list[str]:
+        errors: list[str] = judge.update("devicetaintrules", stored, {"spec": {"taint": {**taint, "effect": effect}}})[
+            1
+        ]
+        return errors
+
+    assert wrong("OfALaterRelease") == []
+    assert wrong("NoExecute") == []
+    (refused,) = wrong("OfAnother")
+    assert refused.startswith('spec.taint.effect: Unsupported value: "OfAnother"')
+
+
 def test_a_question_about_pools_is_answered_once(judge: Any) -> None:
     stored, wrong = create(judge, "resourcepoolstatusrequests", {"driver": "gpu.example.com"})
     assert wrong == []
