@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.resources import CATALOG
 from apiserver.resources.events import from_hub, to_hub
 from tests.resources.conftest import find
 
@@ -178,3 +179,18 @@ def test_a_new_event_does_not_change(judge: Any) -> None:
     assert judge.update("events.k8s.io/events", stored, {**EVENT, "note": "other"})[1] == [
         'message: Invalid value: "other": field is immutable'
     ]
+
+
+def test_these_kinds_answer_a_deletion_with_the_object_and_all_others_with_a_status() -> None:
+    """Source: `ReturnDeletedObject` in the stores of Kubernetes 1.36."""
+    core = (
+        "namespaces persistentvolumeclaims persistentvolumes podtemplates pods resourcequotas serviceaccounts services"
+    )
+    devices = "deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourcepoolstatusrequests"
+    storage = "csidrivers csinodes storageclasses volumeattachments volumeattributesclasses"
+    expected = {("", name) for name in core.split()}
+    expected |= {("resource.k8s.io", name) for name in (*devices.split(), "resourceslices")}
+    expected |= {("storage.k8s.io", name) for name in storage.split()}
+    expected |= {("apiextensions.k8s.io", "customresourcedefinitions")}
+    answering = {(kind.group, kind.plural) for kind in CATALOG if kind.delete_returns_object and "delete" in kind.verbs}
+    assert answering == expected
