@@ -50,6 +50,8 @@ REAL_CONTROLLERS = "resourceclaim-controller,persistentvolume-binder-controller"
 GATES = "GenericWorkload=true,GangScheduling=true"
 KINDS = ("plain", "claims", "extended", "volumes", "gangs", "nowhere")
 GANG = 4
+_PAUSE, _LITTLE = 15, 0.02
+"""Seconds, and the share of a processor that nobody calls work."""
 TRIES = 4
 """How often a pod that fits nowhere is tried: whenever one node more has the label that it wants."""
 
@@ -271,10 +273,22 @@ async def measure(who: str, given: argparse.Namespace, directory: Path) -> None:
                 for what, count in sorted(writes(requests, since).items()):
                     print(f"    {count / given.pods:6.2f} {what}")
             if given.rest:
+                await quiet([server.process.pid, *others])
                 used = Processes([server.process.pid, *others])
                 await asyncio.sleep(given.rest)
                 print(f"    at rest {[round(part / given.rest * 1000, 2) for part in used.used()]} ms a second")
         await client.close()
+
+
+async def quiet(pids: list[int]) -> None:
+    """Until what was begun is done: backoffs end, events are written."""
+
+    async def idle() -> bool:
+        used = Processes(pids)
+        await asyncio.sleep(_PAUSE)
+        return sum(used.used()) < _LITTLE * _PAUSE
+
+    await until(idle)
 
 
 async def settled(client: Client) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from apiserver import clock
 from apiserver.api.durations import go_seconds
 from apiserver.api.metrics import Counter, Family, Histogram
-from controllers.claims.taints import tolerates
+from apiserver.api.tolerations import COMPARISON_GATE, tolerates
 from controllers.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.conditions import condition_patch
@@ -58,6 +58,7 @@ class TaintEviction(ControllerComponent):
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.named(NAME)
         self._observed = options.features.enabled("PodObservedGenerationTracking")
+        self._compares = options.features.enabled(COMPARISON_GATE)
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._pods, self._nodes = informers.of(PODS), informers.of(NODES)
         self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
@@ -106,7 +107,8 @@ class TaintEviction(ControllerComponent):
         if due is not None and due.done:
             return None
         node = self._nodes.get(pod["spec"].get("nodeName", ""))
-        tolerated = _tolerated_for(no_execute(node) if node is not None else (), pod["spec"].get("tolerations") or ())
+        taints, tolerations = no_execute(node) if node is not None else (), pod["spec"].get("tolerations") or ()
+        tolerated = _tolerated_for(taints, tolerations, self._compares)
         if tolerated is None:
             self._cancel(key)
             return None
@@ -145,12 +147,12 @@ class TaintEviction(ControllerComponent):
         self._latencies.observe((clock.now() - due.when).total_seconds())
 
 
-def _tolerated_for(taints: Iterable[Json], tolerations: Sequence[Json]) -> timedelta | None:
+def _tolerated_for(taints: Iterable[Json], tolerations: Sequence[Json], comparing: bool) -> timedelta | None:
     """How long all the taints are tolerated; None where they are for ever."""
     seconds: list[int] = []
     for taint in taints:
         value, effect = taint.get("value") or "", taint["effect"]
-        used = next((each for each in tolerations if tolerates(each, taint["key"], value, effect)), None)
+        used = next((each for each in tolerations if tolerates(each, taint["key"], value, effect, comparing)), None)
         if used is None:
             return timedelta()
         if used.get("tolerationSeconds") is not None:

@@ -149,6 +149,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "StorageCapacityScoring": _gate("33:a-"),
     "StrictIPCIDRValidation": _gate("33:a- 36:b+"),
     "SupplementalGroupsPolicy": _gate("31:a- 33:b+ 35:gL"),
+    "TaintTolerationComparisonOperators": _gate("35:a-"),
     "TokenRequestServiceAccountUIDValidation": _gate("34:b+"),
     "TopologyAwareWorkloadScheduling": _gate("36:a-", "GenericWorkload"),
     "UserNamespacesSupport": _gate("25:a- 30:b- 33:b+ 36:gL"),

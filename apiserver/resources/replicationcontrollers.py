@@ -21,6 +21,7 @@ from apiserver.resources.corerules import RULES
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.template import (
     default_template,
+    may_compare,
     template_to_hub,
     template_warnings,
     validate_template,
@@ -70,7 +71,7 @@ def to_hub(obj: Json) -> Json:
     return obj
 
 
-def _validate_template(template: Json | None, selector: Json) -> list[FieldError]:
+def _validate_template(template: Json | None, selector: Json, compares: bool) -> list[FieldError]:
     if template is None:
         return [required(_TEMPLATE)]
     errors: list[FieldError] = []
@@ -81,7 +82,7 @@ def _validate_template(template: Json | None, selector: Json) -> list[FieldError
                 _TEMPLATE / "metadata" / "labels", shown_labels(labels), "`selector` does not match template `labels`"
             )
         )
-    errors += validate_template(_TEMPLATE, template)
+    errors += validate_template(_TEMPLATE, template, compares=compares)
     if spec.get("restartPolicy") != "Always":
         errors.append(
             not_supported(_TEMPLATE / "spec" / "restartPolicy", Named(spec.get("restartPolicy", "")), ["Always"])
@@ -119,12 +120,15 @@ class ReplicationControllerStrategy(Strategy):
         _default_labels(obj)  # of what was stored, which has defaults as soon as it is read
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        spec = obj["spec"]
+        return self._errors(ctx, obj["spec"], None)
+
+    def _errors(self, ctx: Context, spec: Json, old: Json | None) -> list[FieldError]:
+        compares = may_compare(ctx, ((old or {}).get("template") or {}).get("spec"))
         errors = RULES.of(ReplicationControllerSpec).errors(_SPEC, spec)
-        return errors + _validate_template(spec.get("template"), spec.get("selector") or {})
+        return errors + _validate_template(spec.get("template"), spec.get("selector") or {}, compares)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return self.validate(ctx, obj)
+        return self._errors(ctx, obj["spec"], old["spec"])
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return counts(

@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from apiserver.api.tolerations import tolerates
 from controllers.allocator.allocated import Allocated
 from controllers.allocator.capacity import Demand, demand
 from controllers.allocator.devices import Device, DeviceID, PoolID
 from controllers.allocator.features import Features
 from controllers.allocator.pools import NodeMatcher, Pool
 from controllers.allocator.selectors import SelectorError, Selectors
-from controllers.claims.taints import tolerates
 
 _KEPT: Final = 256
 _CHUNK: Final = 32

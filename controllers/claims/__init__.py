@@ -20,7 +20,7 @@ from controllers.claims.pods import (
     pod_statuses_equal,
 )
 from controllers.claims.results import base_request, config_for_result
-from controllers.claims.taints import SliceChange, SliceTracker, rule_matches, tolerates
+from controllers.claims.taints import SliceChange, SliceTracker, rule_matches
 
 __all__ = [
     "ClaimNotCreated",
@@ -39,5 +39,4 @@ __all__ = [
     "not_for_pod",
     "pod_statuses_equal",
     "rule_matches",
-    "tolerates",
 ]

@@ -20,8 +20,9 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from apiserver.api.durations import go_seconds
+from apiserver.api.tolerations import tolerates
 from controllers.claims.pods import ClaimReferenceError, claim_reference, is_reserved_for_pod, not_for_pod
-from controllers.claims.taints import rule_matches, tolerates
+from controllers.claims.taints import rule_matches
 from controllers.runtime.times import parse_time
 
 Object = dict[str, Any]

@@ -1,11 +1,11 @@
-"""Device taints: who tolerates them, and slices as DeviceTaintRules change them.
+"""Device taints: slices as DeviceTaintRules change them.
 
 Invariants
 - A slice that no rule concerns is handed on as the very object that came in; others are copies with the taints of
   the matching rules appended to those of each device, in the order of the rules' names.
 - Consumers hear of a slice when it changes, and when rules change the taints of one of its devices.
 
-Source of facts: Kubernetes 1.36, packages resourceclaim and resourceslice/tracker. A rule without a selector
+Source of facts: Kubernetes 1.36, package resourceslice/tracker. A rule without a selector
 matches every device here, as it does there.
 """
 
@@ -18,16 +18,6 @@ from typing import Any, Final
 Object = dict[str, Any]
 
 _TAINT_FIELDS: Final = ("key", "value", "effect", "timeAdded")
-
-
-def tolerates(toleration: Mapping[str, Any], key: str, value: str, effect: str) -> bool:
-    """Whether a toleration accepts a taint. Which effects matter at all is the caller's business."""
-    if toleration.get("effect") and toleration["effect"] != effect:
-        return False
-    if toleration.get("key") and toleration["key"] != key:
-        return False
-    operator = toleration.get("operator") or "Equal"
-    return operator == "Exists" or (operator == "Equal" and (toleration.get("value") or "") == value)
 
 
 def rule_matches(rule: Mapping[str, Any], driver: str, pool: str, device: str | None = None) -> bool:

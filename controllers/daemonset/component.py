@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from apiserver.api.tolerations import COMPARISON_GATE
 from apiserver.clock import now
 from controllers.daemonset.nodes import Eligibility, for_node, pod_template
 from controllers.daemonset.revisions import Revisions
@@ -36,6 +37,7 @@ class DaemonSets(Workload):
         super().__init__(
             NAME, client, informers, options, DAEMON_SETS, source=NAME, queue="daemonset", skips="daemonset_controller"
         )
+        self._compares = options.features.enabled(COMPARISON_GATE)
         self._control = PodControl(self.client, self.recorder, DAEMON_SETS)
         self._expectations, self._failed = Expectations(), FailedPods()
         pods = self.need(informers.of(PODS))
@@ -66,7 +68,7 @@ class DaemonSets(Workload):
             if (reference := controller_of(pod)) is not None and reference["kind"] == DAEMON_SETS.kind
         }
         for key, owner in self.owners.objects.items():
-            verdict = Eligibility(owner).of(node)
+            verdict = Eligibility(owner, self._compares).of(node)
             misplaced = (owner.get("status") or {}).get("numberMisscheduled", 0)
             if (misplaced or not verdict.stay) if key in here else verdict.run:
                 self.queue(key)
@@ -90,7 +92,7 @@ class DaemonSets(Workload):
             self.recorder.record(owner, "Warning" if type == "Warning" else "Normal", reason, message)
 
         self._failed.forget(now())
-        this = Round(owner, self._nodes.objects, pods, code, now(), self._failed, tell)
+        this = Round(owner, self._nodes.objects, pods, code, now(), self._failed, tell, self._compares)
         settled = self._expectations.satisfied(key)
         try:
             if settled:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from apiserver.api.nodeselector import InvalidNodeSelector, RequiredNodeAffinity
+from apiserver.api.tolerations import untolerated
 from controllers.runtime.kinds import Json
-from controllers.scheduler.terms import blocking, untolerated
+from controllers.scheduler.terms import blocking
 
 HASH_LABEL: Final = "controller-revision-hash"
 _GENERATION_LABEL: Final = "pod-template-generation"
@@ -34,7 +35,9 @@ class Verdict(NamedTuple):
 class Eligibility:
     """Judges nodes for one DaemonSet."""
 
-    def __init__(self, owner: Json) -> None:
+    def __init__(self, owner: Json, comparing: bool) -> None:
+        """`comparing`: whether tolerations compare numbers."""
+        self._comparing = comparing
         spec = owner["spec"]["template"]["spec"]
         self._node = spec.get("nodeName", "")
         self._affinity = RequiredNodeAffinity.of_pod({"spec": spec})
@@ -49,10 +52,10 @@ class Eligibility:
         except InvalidNodeSelector:
             return Verdict(run=False, stay=False)
         taints = blocking(node["spec"].get("taints") or ())
-        if not untolerated(taints, self._tolerations):
+        if not untolerated(taints, self._tolerations, self._comparing):
             return Verdict(run=True, stay=True)
         evicting = [taint for taint in taints if taint["effect"] == "NoExecute"]
-        return Verdict(run=False, stay=not untolerated(evicting, self._tolerations))
+        return Verdict(run=False, stay=not untolerated(evicting, self._tolerations, self._comparing))
 
 
 def tolerations(spec: Json) -> list[Json]:

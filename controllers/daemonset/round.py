@@ -48,7 +48,8 @@ class FailedPods:
 
 
 class Round:
-    """`code` is the hash of the present revision; `tell` records an event on the DaemonSet."""
+    """`code` is the hash of the present revision; `tell` records an event on the DaemonSet; `comparing`: whether
+    tolerations compare numbers."""
 
     def __init__(
         self,
@@ -59,10 +60,11 @@ class Round:
         now: datetime,
         failed: FailedPods,
         tell: Callable[[str, str, str], None],
+        comparing: bool = False,
     ) -> None:
         self.owner, self.code, self.now = owner, code, now
         self._failed, self._tell = failed, tell
-        eligible = Eligibility(owner)
+        eligible = Eligibility(owner, comparing)
         self.verdicts: dict[str, Verdict] = {name: eligible.of(node) for name, node in nodes.items()}
         self.pods: dict[str, list[Json]] = {}
         for pod in pods:

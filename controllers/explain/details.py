@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from apiserver.api.tolerations import tolerated
 from controllers.explain.amounts import amount_text
 from controllers.explain.storage import volume_details
 from controllers.explain.world import Trial, World
@@ -18,7 +19,6 @@ from controllers.scheduler.plugins.spread import NAME as SPREAD
 from controllers.scheduler.plugins.spread import SpreadState
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Rejection
-from controllers.scheduler.terms import tolerated
 
 __all__ = ["affinity_terms", "details", "pods_with_ports", "taint_text"]
 
@@ -53,8 +53,8 @@ def taint_text(taint: Json) -> str:
     return (f"{taint['key']}={taint['value']}" if taint.get("value") else taint["key"]) + f":{taint['effect']}"
 
 
-def _taints(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
-    taints = [taint_text(taint) for taint in node.taints if not tolerated(taint, trial.pod.tolerations)]
+def _taints(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
+    taints = [taint_text(taint) for taint in node.taints if not tolerated(taint, trial.pod.tolerations, world.compares)]
     yield f"not tolerated: {', '.join(taints)}"
 
 

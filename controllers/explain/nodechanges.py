@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
 
+from apiserver.api.tolerations import tolerated
 from controllers.explain.amounts import amount_text
 from controllers.explain.details import affinity_terms, pods_with_ports, taint_text
 from controllers.explain.storage import size_of, who_uses
@@ -22,7 +23,6 @@ from controllers.scheduler.plugins.volumebinding import VolumeState
 from controllers.scheduler.plugins.volumes import LIMITS, RESTRICTIONS, ZONE, zones_of
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Code, Rejection
-from controllers.scheduler.terms import tolerated
 from controllers.volumes import BIND_COMPLETED, class_name, is_fully_bound, mode
 
 __all__ = ["Change", "another_node", "node_changes"]
@@ -73,9 +73,9 @@ def _cordons(_: World, __: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Ch
     yield Change("node", f"uncordon node {node.name}", ((NODES, node.name, opened),))
 
 
-def _taints(_: World, trial: Trial, node: NodeInfo, ___: Rejection) -> Iterator[Change]:
+def _taints(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
     pod = trial.pod.pod
-    taints = [taint for taint in node.taints if not tolerated(taint, trial.pod.tolerations)]
+    taints = [taint for taint in node.taints if not tolerated(taint, trial.pod.tolerations, world.compares)]
     tolerations = [
         {"key": taint["key"], "operator": "Equal", "value": taint.get("value", ""), "effect": taint["effect"]}
         for taint in taints

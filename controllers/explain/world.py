@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from apiserver.api.tolerations import COMPARISON_GATE
 from controllers.allocator import PodAllocator
 from controllers.options import Options
 from controllers.runtime.client import Client
@@ -104,6 +105,8 @@ class World:
 
     def __init__(self, informers: Informers, options: Options) -> None:
         self.options, self._informers = options, informers
+        self.compares = options.features.enabled(COMPARISON_GATE)
+        """Whether tolerations compare numbers."""
         self.scheduler = Scheduler(Client(NoTransport(), release=options.emulated_version), informers, options)
         self.unread: Mapping[str, str] = {}
 

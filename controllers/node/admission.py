@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from apiserver.api.nodeselector import InvalidNodeSelector
 from apiserver.api.podrequests import is_extended
+from apiserver.api.tolerations import untolerated
 from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.plugins.placement import NOT_AFFINE, PORTS_TAKEN, TAINTED
 from controllers.scheduler.podinfo import PodInfo, is_finished
 from controllers.scheduler.status import Rejection
-from controllers.scheduler.terms import untolerated
 
 Json = dict[str, Any]
 #: Reason and message.
@@ -28,7 +28,9 @@ class Room:
     had begun before the first is asked about were taken earlier.
     """
 
-    def __init__(self, present: Callable[[], Iterable[Json]] = tuple) -> None:
+    def __init__(self, present: Callable[[], Iterable[Json]] = tuple, comparing: bool = False) -> None:
+        """`comparing`: whether tolerations compare numbers."""
+        self._compares = comparing
         self._present, self._info = present, NodeInfo("")
         self._seeded = False
 
@@ -74,7 +76,7 @@ class Room:
         if info.conflicts(wanted.ports):
             return _said(PORTS_TAKEN)
         evicting = [taint for taint in info.taints if taint["effect"] == "NoExecute"]
-        return _said(TAINTED) if evicting and untolerated(evicting, wanted.tolerations) else None
+        return _said(TAINTED) if evicting and untolerated(evicting, wanted.tolerations, self._compares) else None
 
 
 def _wrong_system(pod: Json, node: Json) -> Refusal | None:

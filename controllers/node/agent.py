@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from apiserver.api.metrics import Family
 from apiserver.api.status import StatusError
+from apiserver.api.tolerations import COMPARISON_GATE
 from controllers.claims.pods import claim_names, is_reserved_for_pod
 from controllers.node.addresses import PodAddresses
 from controllers.node.annotations import is_emulated
@@ -198,7 +199,10 @@ class NodeAgent(ControllerComponent):
             recorder = CoreEventRecorder(self._client, "kubelet", node)
             frequency = self._options.sync_frequency
             timings = Timings(frequency, min(Timings().backoff, frequency))
-            host = Host(self._client, self._addresses, timings, self._choice.random, self._newest.wrote)
+            host = Host(
+                self._client, self._addresses, timings, self._choice.random, self._newest.wrote,
+                self._features.enabled(COMPARISON_GATE),
+            )  # fmt: skip
             assert self._group is not None
             tasks = [self._group.create_task(recorder.run())]
             plugins = self._plugins if node == self._options.plugin_node else None

@@ -53,6 +53,8 @@ class Host:
     timings: Timings = Timings()
     jitter: Callable[[], float] = random.random
     wrote: Callable[[Json], Json] = lambda pod: pod
+    comparing: bool = False
+    """Whether tolerations compare numbers."""
 
 
 class Kubelet:
@@ -70,7 +72,7 @@ class Kubelet:
         """`with_health` adds the health of devices to container statuses; None where nobody reports it. `pods` gives
         those that name the node.
         """
-        self._room = Room(pods)
+        self._room = Room(pods, host.comparing)
         self._host, self._recorder, self._with_health = host, recorder, with_health
         self.claims, self._containers = claims, containers
         #: Pods (uids) whose containers were told to end.

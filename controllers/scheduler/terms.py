@@ -1,4 +1,4 @@
-"""Tolerations and inter-pod terms: parsed once per pod, asked for every node or pod."""
+"""Taints and inter-pod terms: parsed once per pod, asked for every node or pod."""
 
 from __future__ import annotations
 
@@ -12,21 +12,6 @@ Json = dict[str, Any]
 _BLOCKING = ("NoSchedule", "NoExecute")
 
 
-def _tolerates(toleration: Json, taint: Json) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    operator = toleration.get("operator") or "Equal"
-    if operator == "Exists":
-        return True
-    return operator == "Equal" and toleration.get("value", "") == taint.get("value", "")
-
-
-def tolerated(taint: Json, tolerations: Iterable[Json]) -> bool:
-    return any(_tolerates(toleration, taint) for toleration in tolerations)
-
-
 def blocking(taints: Iterable[Json]) -> tuple[Json, ...]:
     """The taints that keep a pod off a node."""
     return tuple(taint for taint in taints if taint.get("effect") in _BLOCKING)
@@ -35,11 +20,6 @@ def blocking(taints: Iterable[Json]) -> tuple[Json, ...]:
 def preferring(taints: Iterable[Json]) -> tuple[Json, ...]:
     """The taints that only count against a node."""
     return tuple(taint for taint in taints if taint.get("effect") == "PreferNoSchedule")
-
-
-def untolerated(taints: Iterable[Json], tolerations: Iterable[Json]) -> bool:
-    """Whether some blocking taint is not tolerated."""
-    return any(not tolerated(taint, tolerations) for taint in taints)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.tolerations import tolerates
 from controllers.claims import (
     ClaimNotCreated,
     ClaimReference,
@@ -19,7 +20,6 @@ from controllers.claims import (
     not_for_group,
     not_for_pod,
     pod_statuses_equal,
-    tolerates,
 )
 
 POD: dict[str, Any] = {"metadata": {"name": "p", "namespace": "ns", "uid": "pod-uid"}, "spec": {}}

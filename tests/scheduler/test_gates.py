@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.tolerations import COMPARISON_GATE
+from controllers.daemonset.nodes import Eligibility
+from controllers.node.admission import Room
 from controllers.runtime.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import hints_of
@@ -16,7 +19,7 @@ from controllers.scheduler.queue import Place, SchedulingQueue
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
 from tests.scheduler.world import World
-from tests.support.virtual import run
+from tests.support.virtual import passes, run
 
 Json = dict[str, Any]
 PLUGIN = node_resources_fit()
@@ -132,3 +135,58 @@ def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() 
 
     assert run(lambda: scenario(True))
     assert not run(lambda: scenario(False))
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
+    """When a pod is placed and woken, counted in a spread, scored, kept by a DaemonSet, and taken in by its node."""
+    slow = {"key": "latency", "value": "20"}
+    wanted = [{"key": "latency", "operator": "Lt", "value": "30"}]
+    tainted = a_node("n", labels={"zone": "1"}, taints=[{**slow, "effect": "NoSchedule"}])
+    cluster = Cluster(tainted, gates={COMPARISON_GATE: on})
+    if on:
+        assert cluster.place(info(tolerations=wanted)) == "n"
+    else:
+        assert "untolerated taint" in cluster.refusal(info(tolerations=wanted))
+    hints = next(plugin for plugin in cluster.evaluator.plugins if plugin.name == "TaintToleration").hints
+    assert hints is not None
+    hint = hints[ClusterEvent.NODE_ADD]
+    assert hint is not None
+    assert hint(info(tolerations=wanted), Event(ClusterEvent.NODE_ADD, None, tainted)) is on
+
+    # A tainted zone that counts has no such pod: the other one is too full.
+    constraint = {
+        "topologyKey": "zone",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "nodeTaintsPolicy": "Honor",
+    }
+    both = Cluster(tainted, a_node("m", labels={"zone": "2"}), gates={COMPARISON_GATE: on})
+    both.on("m", a_pod(labels={"app": "x"}), a_pod(labels={"app": "x"}))
+    constraint = {**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}
+    spread = {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint]}
+    assert both.place(info(tolerations=wanted, **spread)) == ("n" if on else "m")
+
+    disliked = a_node("n", taints=[{**slow, "effect": "PreferNoSchedule"}])
+    scores = Cluster(disliked, a_node("m"), gates={COMPARISON_GATE: on}).totals(info(tolerations=wanted))
+    assert (scores["n"] == scores["m"]) is on
+
+    evicting = a_node("n", taints=[{**slow, "effect": "NoExecute"}])
+    owner = {"spec": {"template": {"metadata": {}, "spec": {"tolerations": wanted}}}}
+    assert Eligibility(owner, on).of(evicting) == (on, on)
+    assert (Room(comparing=on).take(a_pod(tolerations=wanted), evicting) is None) is on
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_compared_number_keeps_a_pod_on_its_node_if_the_gate_is_on(on: bool) -> None:
+    async def scenario() -> None:
+        gates, component_gates = f"{COMPARISON_GATE}=true", {COMPARISON_GATE: on}
+        async with World("taint-eviction-controller", gates=gates, component_gates=component_gates) as world:
+            await world.add_nodes(a_node("n", taints=[{"key": "latency", "value": "20", "effect": "NoExecute"}]))
+            below = {"key": "latency", "operator": "Lt", "value": "30"}
+            await world.create(PODS, a_pod("p", nodeName="n", tolerations=[below]))
+            await passes(5)
+            pods = (await world.client.list(PODS, "ns"))["items"]
+            assert any("deletionTimestamp" in pod["metadata"] for pod in pods) is not on
+
+    run(scenario)

@@ -37,6 +37,7 @@ from apiserver.resources.apps.rules import (
 from apiserver.resources.apps.strategy import WorkloadStrategy
 from apiserver.resources.columns import AGE, NAME
 from apiserver.resources.corerules import RULES
+from apiserver.resources.pods.template import may_compare
 from apiserver.resources.scales import SCALE
 from apiserver.resources.workloads import counts, hostname_warnings, nonnegative, template_columns
 
@@ -71,7 +72,15 @@ class _ReplicasStrategy(WorkloadStrategy):
         return hostname_warnings(obj) + super().warnings_on_create(ctx, obj)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return self.validate(ctx, obj) + self.fixed.errors(_SPEC, obj["spec"], old["spec"])
+        compares = may_compare(ctx, old["spec"]["template"]["spec"])
+        return self._errors(obj, compares) + self.fixed.errors(_SPEC, obj["spec"], old["spec"])
+
+    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+        return self._errors(obj, may_compare(ctx, None))
+
+    def _errors(self, obj: Json, compares: bool) -> list[FieldError]:
+        """What is wrong with the spec; `compares`: whether tolerations may compare numbers."""
+        raise NotImplementedError
 
 
 class DeploymentStrategyRules(_ReplicasStrategy):
@@ -91,10 +100,10 @@ class DeploymentStrategyRules(_ReplicasStrategy):
         if "labels" in old["metadata"]:
             obj["metadata"]["labels"] = old["metadata"]["labels"]
 
-    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+    def _errors(self, obj: Json, compares: bool) -> list[FieldError]:
         spec = obj["spec"]
         here = RULES.of(DeploymentSpec).at(_SPEC, spec)
-        errors = here.field("replicas") + selector_and_template(_SPEC, spec)
+        errors = here.field("replicas") + selector_and_template(_SPEC, spec, compares)
         errors += _strategy(_SPEC / "strategy", spec["strategy"])
         errors += here.fields("minReadySeconds", "revisionHistoryLimit")
         if revision := (obj["metadata"].get("annotations") or {}).get(ROLLBACK):
@@ -136,9 +145,9 @@ class ReplicaSetStrategy(_ReplicasStrategy):
     fixed = changes(ReplicaSetSpec)
     new_status: ClassVar[Json] = {"replicas": 0}
 
-    def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
+    def _errors(self, obj: Json, compares: bool) -> list[FieldError]:
         here = RULES.of(ReplicaSetSpec).at(_SPEC, obj["spec"])
-        return here.fields("replicas", "minReadySeconds") + selector_and_template(_SPEC, obj["spec"])
+        return here.fields("replicas", "minReadySeconds") + selector_and_template(_SPEC, obj["spec"], compares)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return counts(

@@ -26,8 +26,10 @@ def is_empty(selector: Json) -> bool:
     return not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
-def selector_and_template(path: Path, spec: Json) -> list[FieldError]:
-    """Of a Deployment or ReplicaSet (both call themselves deployment)."""
+def selector_and_template(path: Path, spec: Json, compares: bool) -> list[FieldError]:
+    """Of a Deployment or ReplicaSet (both call themselves deployment). `compares`: whether tolerations may compare
+    numbers.
+    """
     selector = spec.get("selector")
     errors = validate_required_selector(path / "selector", selector)
     if selector is not None and is_empty(selector):
@@ -42,7 +44,7 @@ def selector_and_template(path: Path, spec: Json) -> list[FieldError]:
     return (
         errors
         + selects_template(at, selector, template)
-        + validate_template(at, template)
+        + validate_template(at, template, compares=compares)
         + always_runs(at, template, "ReplicaSet")
     )
 

@@ -16,6 +16,7 @@ from apiserver.registry.metadata import validate_metadata
 from apiserver.resources.batch.conditions import is_true
 from apiserver.resources.batch.jobvalidation import INDEXED, NAME_LABELS, UID_LABELS, validate_job, validate_job_spec
 from apiserver.resources.pods.specdiff import internal_spec, internal_template
+from apiserver.resources.pods.template import may_compare
 from apiserver.resources.workloads import immutable
 
 if TYPE_CHECKING:
@@ -35,16 +36,18 @@ _TEMPLATE: Final = _SPEC / "template"
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def validate_whole_job(obj: Json, old: Json) -> list[FieldError]:
+def validate_whole_job(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     """The changed job as if it was new, metadata included: upstream looks at it so before it looks at what changed."""
     labels = old["spec"]["template"]["metadata"].get("labels") or {}
     errors = validate_metadata(obj["metadata"], True, "subdomain", kind_rules=True)
-    return errors + validate_job(obj, prefixed_labels=NAME_LABELS[1] in labels and UID_LABELS[1] in labels)
+    prefixed = NAME_LABELS[1] in labels and UID_LABELS[1] in labels
+    compares = may_compare(ctx, old["spec"]["template"]["spec"])
+    return errors + validate_job(obj, compares=compares, prefixed_labels=prefixed)
 
 
 def validate_job_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     spec, before = obj["spec"], old["spec"]
-    errors = validate_job_spec(_SPEC, spec)
+    errors = validate_job_spec(_SPEC, spec, may_compare(ctx, before["template"]["spec"]))
     errors += _completions(spec, before)
     errors += _SELECTOR.errors(_SPEC, spec, before) + _template(ctx, obj, old)
     return errors + _OTHERS.errors(_SPEC, spec, before)

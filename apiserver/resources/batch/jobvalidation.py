@@ -72,10 +72,12 @@ RULES.set(PodFailurePolicyOnExitCodesRequirement, by_rules=("operator", "values"
 RULES.set(SuccessPolicyRule, by_rules=("succeededIndexes", "succeededCount"))
 
 
-def validate_job(obj: Json, *, prefixed_labels: bool = True) -> list[FieldError]:
-    """`prefixed_labels`: pods must have the labels with a prefix, too; jobs of long ago do not."""
+def validate_job(obj: Json, *, compares: bool, prefixed_labels: bool = True) -> list[FieldError]:
+    """`compares`: whether tolerations may compare numbers; `prefixed_labels`: pods must have the labels with a prefix,
+    too; jobs of long ago do not.
+    """
     metadata, spec = obj["metadata"], obj["spec"]
-    errors = _generated_selector(metadata, spec, prefixed_labels) + validate_job_spec(_SPEC, spec)
+    errors = _generated_selector(metadata, spec, prefixed_labels) + validate_job_spec(_SPEC, spec, compares)
     completions = spec.get("completions")
     if spec.get("completionMode") == INDEXED and completions is not None and completions > 0:
         hostname = f"{metadata.get('name', '')}-{completions - 1}"
@@ -111,13 +113,13 @@ def _generated_selector(metadata: Json, spec: Json, prefixed: bool) -> list[Fiel
     return errors
 
 
-def validate_job_spec(path: Path, spec: Json) -> list[FieldError]:
-    errors = validate_template_job_spec(path, spec)
+def validate_job_spec(path: Path, spec: Json, compares: bool) -> list[FieldError]:
+    errors = validate_template_job_spec(path, spec, compares)
     errors += validate_required_selector(path / "selector", spec.get("selector"))
     return errors + selects_template(path / "template", spec.get("selector"), spec["template"])
 
 
-def validate_template_job_spec(path: Path, spec: Json) -> list[FieldError]:
+def validate_template_job_spec(path: Path, spec: Json, compares: bool) -> list[FieldError]:
     """What holds for the job of a CronJob as well, which has no selector yet."""
     here = RULES.of(JobSpec).at(path, spec)
     errors = here.fields(*_COUNTS, "maxFailedIndexes")
@@ -138,7 +140,7 @@ def validate_template_job_spec(path: Path, spec: Json) -> list[FieldError]:
         else:
             errors += _success_policy(path / "successPolicy", spec)
     errors += _replacement_policy(path / "podReplacementPolicy", spec)
-    errors += validate_template(path / "template", spec["template"])
+    errors += validate_template(path / "template", spec["template"], compares=compares)
     return errors + _restart_policy(path / "template" / "spec" / "restartPolicy", spec)
 
 

@@ -76,13 +76,13 @@ _PROBE_NUMBERS: Final = (
 class PodFacts:
     """What the rules of parts of a pod must know of all of it: its spec and metadata, the volumes that can be mounted,
     by name (as soon as they have been looked at), names of claims, the grace period, how pods restart, whose users they
-    have.
+    have, whether tolerations may compare numbers.
     """
 
-    __slots__ = ("claims", "grace_period", "host_users", "metadata", "restart_policy", "spec", "volumes")
+    __slots__ = ("claims", "compares", "grace_period", "host_users", "metadata", "restart_policy", "spec", "volumes")
 
-    def __init__(self, spec: Json, metadata: Json) -> None:
-        self.spec, self.metadata = spec, metadata
+    def __init__(self, spec: Json, metadata: Json, compares: bool) -> None:
+        self.spec, self.metadata, self.compares = spec, metadata, compares
         self.volumes: dict[str, Json] = {}
         self.claims = {claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")}
         self.grace_period: int = spec.get("terminationGracePeriodSeconds", 0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import re
+from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, invalid, not_supported
+from apiserver.api.fielderrors import FieldError, Named, Path, duplicate, forbidden, go_quote, invalid, not_supported
 from apiserver.api.names import label_key, label_value
+from apiserver.api.tolerations import CANONICAL, COMPARISONS, integer
 from apiserver.api.types.core.scheduling import (
     NodeAffinity,
     PodAffinityTerm,
@@ -18,10 +20,14 @@ from apiserver.api.validation.formats import FORMATS
 from apiserver.resources.corerules import RULES
 from apiserver.resources.nodeselectors import validate_node_selector, validate_node_selector_term
 
+if TYPE_CHECKING:
+    from apiserver.resources.pods.containervalidation import PodFacts
+
 __all__ = ["validate_gates", "validate_spread", "validate_tolerations"]
 
 Json = dict[str, Any]
 
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -42,16 +48,39 @@ def _toleration(at: At) -> list[FieldError]:
     elif operator == "Exists":
         if value:
             errors.append(invalid(path / "operator", value, "value must be empty when `operator` is 'Exists'"))
-    elif operator in ("Lt", "Gt"):
-        errors.append(not_supported(path / "operator", Named(operator), ("Equal", "Exists", "Lt", "Gt")))
-    else:
+    elif operator not in COMPARISONS:
         errors.append(not_supported(path / "operator", Named(operator), ("Equal", "Exists")))
+    elif at.env is None or not at.env.compares:
+        errors.append(not_supported(path / "operator", Named(operator), ("Equal", "Exists", *COMPARISONS)))
+    else:
+        errors += _number(path / "value", value)
     return errors + at.field("effect")
 
 
-def validate_tolerations(path: Path, tolerations: list[Json]) -> list[FieldError]:
+def _number(path: Path, value: str) -> list[FieldError]:
+    """What a value is compared with: upstream says what is wrong with its form, and what came of reading it."""
+    errors = []
+    if not CANONICAL.fullmatch(value):
+        words = "must be a valid decimal integer in canonical form" if value else "must be non-empty"
+        errors.append(invalid(path, value, words))
+    if not _DIGITS.fullmatch(value):
+        errors.append(invalid(path, value, f"strconv.ParseInt: parsing {go_quote(value)}: invalid syntax"))
+    elif integer(_plain(value)) is None:
+        errors.append(invalid(path, value, f"strconv.ParseInt: parsing {go_quote(value)}: value out of range"))
+    return errors
+
+
+def _plain(digits: str) -> str:
+    """The number without plus sign and leading zeros."""
+    sign, rest = ("-", digits[1:]) if digits[0] == "-" else ("", digits.removeprefix("+"))
+    number = rest.lstrip("0")
+    return sign + number if number else "0"
+
+
+def validate_tolerations(path: Path, tolerations: list[Json], env: PodFacts | None = None) -> list[FieldError]:
+    """`env` is what is known of the pod, if they are one's."""
     checks = RULES.of(Toleration)
-    return [error for index, item in enumerate(tolerations) for error in checks.errors(path[index], item)]
+    return [error for index, item in enumerate(tolerations) for error in checks.errors(path[index], item, env)]
 
 
 def validate_gates(path: Path, gates: list[Json]) -> list[FieldError]:

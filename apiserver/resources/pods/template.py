@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.api.fielderrors import FieldError, Path, forbidden
+from apiserver.api.tolerations import COMPARISON_GATE, COMPARISONS
+from apiserver.registry.context import Context
 from apiserver.resources.metadata import validate_annotations, validate_labels
 from apiserver.resources.pods.defaults import default_pod_spec, spec_to_hub
 
-__all__ = ["default_template", "template_to_hub", "template_warnings", "validate_template"]
+__all__ = ["default_template", "may_compare", "template_to_hub", "template_warnings", "validate_template"]
 
 Json = dict[str, Any]
 
@@ -26,8 +28,17 @@ def template_to_hub(template: Json) -> None:
     spec_to_hub(template["spec"])
 
 
-def validate_template(path: Path, template: Json) -> list[FieldError]:
-    """Labels and annotations stand directly below the template in the paths of errors, as upstream has them."""
+def may_compare(ctx: Context, old: Json | None) -> bool:
+    """Whether tolerations may compare numbers: behind the gate, and where the stored spec does so already."""
+    return ctx.features.enabled(COMPARISON_GATE) or (
+        old is not None and any(each.get("operator") in COMPARISONS for each in old.get("tolerations") or ())
+    )
+
+
+def validate_template(path: Path, template: Json, *, compares: bool = False) -> list[FieldError]:
+    """`compares`: what `may_compare` says. Labels and annotations stand directly below the template in the paths of
+    errors, as upstream has them.
+    """
     from apiserver.resources.pods.validation import validate_pod_annotations, validate_pod_spec
 
     metadata, spec = template["metadata"], template["spec"]
@@ -35,7 +46,7 @@ def validate_template(path: Path, template: Json) -> list[FieldError]:
     errors = validate_labels(metadata.get("labels") or {}, path / "labels")
     errors += validate_annotations(annotations, path / "annotations")
     errors += validate_pod_annotations(annotations, spec, path / "annotations")
-    errors += validate_pod_spec(spec, {}, path / "spec")
+    errors += validate_pod_spec(spec, {}, path / "spec", compares=compares)
     if spec.get("ephemeralContainers"):
         errors.append(
             forbidden(path / "spec" / "ephemeralContainers", "ephemeral containers not allowed in pod template")

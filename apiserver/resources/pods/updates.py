@@ -11,8 +11,10 @@ from apiserver.api.fielderrors import FieldError, Path, forbidden, invalid, requ
 from apiserver.api.internal import internal, shown_diff
 from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import PodSpec
+from apiserver.resources.pods.containervalidation import PodFacts
 from apiserver.resources.pods.scheduling import validate_tolerations
 from apiserver.resources.pods.specdiff import spec_diff
+from apiserver.resources.pods.template import may_compare
 from apiserver.resources.pods.validation import MIRROR, validate_pod
 
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ def validate_pod_update(ctx: Context, obj: Json, old: Json) -> list[FieldError]:
     errors += deadline
     if deadline and spec.get("activeDeadlineSeconds") is not None:
         return errors
-    errors += _tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
+    facts = PodFacts(spec, obj["metadata"], may_compare(ctx, before))
+    errors += _tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], facts)
     errors += _gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
     if semantic_equal(PodSpec, spec, before):
         return errors
@@ -94,12 +97,12 @@ def _without_seconds(toleration: Json) -> Json:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
-def _tolerations(new: list[Json], old: list[Json]) -> list[FieldError]:
+def _tolerations(new: list[Json], old: list[Json], facts: PodFacts) -> list[FieldError]:
     path = _SPEC / "tolerations"
     known = [_without_seconds(toleration) for toleration in new]
     if any(_without_seconds(toleration) not in known for toleration in old):
         return [forbidden(path, "existing toleration can not be modified except its tolerationSeconds")]
-    return validate_tolerations(path, new)
+    return validate_tolerations(path, new, facts)
 
 
 def _gates(new: list[Json], old: list[Json]) -> list[FieldError]:

@@ -38,6 +38,7 @@ from apiserver.resources.pods.environment import validate_file_volumes
 from apiserver.resources.pods.scheduling import validate_gates, validate_spread
 from apiserver.resources.pods.security import POD_SECURITY
 from apiserver.resources.pods.systems import host_processes, host_users, system_rules
+from apiserver.resources.pods.template import may_compare
 from apiserver.resources.pods.volumes import validate_volumes
 from apiserver.resources.resource_names import is_hugepage
 
@@ -76,7 +77,7 @@ def validate_pod(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
     """A new pod, or (`old`) the rules that an updated one is held to as well."""
     metadata, spec = obj["metadata"], obj["spec"]
     errors = validate_pod_annotations(metadata.get("annotations") or {}, spec)
-    errors += validate_pod_spec(spec, metadata)
+    errors += validate_pod_spec(spec, metadata, compares=may_compare(ctx, None if old is None else old["spec"]))
     for index, volume in enumerate(spec.get("volumes") or ()):
         if not spec.get("serviceAccountName"):
             for position, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
@@ -113,9 +114,11 @@ def validate_pod_annotations(annotations: Json, spec: Json, path: Path = _ANNOTA
     return errors
 
 
-def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC) -> list[FieldError]:
-    """`root` is where the spec stands: in a pod, or in the template of one (whose `metadata` says nothing)."""
-    return RULES.of(PodSpec).errors(root, spec, PodFacts(spec, metadata))
+def validate_pod_spec(spec: Json, metadata: Json, root: Path = _SPEC, *, compares: bool = False) -> list[FieldError]:
+    """`root` is where the spec stands: in a pod, or in the template of one (whose `metadata` says nothing);
+    `compares`: whether tolerations may compare numbers.
+    """
+    return RULES.of(PodSpec).errors(root, spec, PodFacts(spec, metadata, compares))
 
 
 def _volumes(at: At) -> list[FieldError]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from apiserver.api.features import Features
 from apiserver.api.selectors import LabelSelector
+from apiserver.api.tolerations import COMPARISON_GATE
 from controllers.scheduler.arguments import DEFAULTS, Arguments
 from controllers.scheduler.dynamic import DynamicResources
 from controllers.scheduler.events import ClusterEvent, is_own
@@ -20,8 +21,8 @@ from controllers.scheduler.plugins.placement import (
     NODE_NAME,
     NODE_PORTS,
     NODE_UNSCHEDULABLE,
-    TAINT_TOLERATION,
     node_affinity,
+    taint_toleration,
 )
 from controllers.scheduler.plugins.preemption import Preemption, default_preemption
 from controllers.scheduler.plugins.resources import balanced_allocation, image_locality, node_resources_fit
@@ -65,7 +66,7 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
         SCHEDULING_GATES,
         NODE_UNSCHEDULABLE,
         NODE_NAME,
-        TAINT_TOLERATION,
+        taint_toleration(enabled(COMPARISON_GATE)),
         node_affinity(parts.arguments),
         NODE_PORTS,
         node_resources_fit(parts.devices.classes, parts.arguments),
@@ -77,7 +78,7 @@ def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
             parts.arguments.volume_shape,
         ),
         volume_zone(parts.volumes),
-        pod_topology_spread(parts.cache, parts.default_selector, parts.arguments.spread),
+        pod_topology_spread(parts.cache, parts.default_selector, parts.arguments.spread, enabled(COMPARISON_GATE)),
         inter_pod_affinity(parts.cache, parts.namespace_labels, parts.arguments),
         dynamic_resources(parts.devices, parts.binding, scores=enabled("DRAPrioritizedList"))
         if enabled("DynamicResourceAllocation")

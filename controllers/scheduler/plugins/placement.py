@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.api.nodeselector import InvalidNodeSelector, NodeSelector, PreferredTerms
+from apiserver.api.tolerations import tolerated, untolerated
 from controllers.scheduler.arguments import DEFAULTS, Arguments
 from controllers.scheduler.events import ClusterEvent, Event, is_own
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, PodField, Reads, node_field, pod_field
@@ -13,7 +14,7 @@ from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo, Port
 from controllers.scheduler.scores import normalized_reverse, normalized_up
 from controllers.scheduler.status import Code, Rejection
-from controllers.scheduler.terms import blocking, tolerated, untolerated
+from controllers.scheduler.terms import blocking
 
 Json = dict[str, Any]
 UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))
@@ -33,7 +34,7 @@ TOLERATIONS = pod_field("spec", "tolerations")
 
 
 def _closed_to(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
-    if node.unschedulable and not tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations):
+    if node.unschedulable and not tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations, comparing=False):
         return UNSCHEDULABLE
     return None
 
@@ -42,11 +43,15 @@ def _open_again(pod: PodInfo, event: Event) -> bool:
     def closed(node: Json | None) -> bool:
         return node is None or bool(node.get("spec", {}).get("unschedulable"))
 
-    return closed(event.old) and (not closed(event.new) or tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations))
+    return closed(event.old) and (
+        not closed(event.new) or tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations, comparing=False)
+    )
 
 
 def _tolerates_unschedulable(pod: PodInfo, event: Event) -> bool:
-    return is_own(pod, event) and tolerated(_UNSCHEDULABLE_TAINT, (event.new or {})["spec"].get("tolerations") or ())
+    return is_own(pod, event) and tolerated(
+        _UNSCHEDULABLE_TAINT, (event.new or {})["spec"].get("tolerations") or (), comparing=False
+    )
 
 
 NODE_UNSCHEDULABLE = Plugin(
@@ -80,39 +85,41 @@ NODE_NAME = Plugin(
 # TaintToleration
 
 
-def _tainted(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
-    return TAINTED if node.taints and untolerated(node.taints, pod.tolerations) else None
+def taint_toleration(comparing: bool) -> Plugin:
+    """The plugin; `comparing`: whether tolerations compare numbers."""
 
+    def tainted(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
+        return TAINTED if node.taints and untolerated(node.taints, pod.tolerations, comparing) else None
 
-def _tolerable_now(pod: PodInfo, event: Event) -> bool:
-    def blocked(node: Json | None) -> bool:
-        return node is None or untolerated(blocking(node.get("spec", {}).get("taints") or ()), pod.tolerations)
+    def tolerable_now(pod: PodInfo, event: Event) -> bool:
+        def blocked(node: Json | None) -> bool:
+            taints = () if node is None else blocking(node.get("spec", {}).get("taints") or ())
+            return node is None or untolerated(taints, pod.tolerations, comparing)
 
-    return blocked(event.old) and not blocked(event.new)
+        return blocked(event.old) and not blocked(event.new)
+
+    def disliked(_: PodInfo, tolerations: list[Json], node: NodeInfo) -> int:
+        taints = node.preferring
+        return sum(1 for taint in taints if not tolerated(taint, tolerations, comparing)) if taints else 0
+
+    return Plugin(
+        name="TaintToleration",
+        reads=Reads(pod=(TOLERATIONS,), node=(node_field("spec", "taints"),)),
+        filter=tainted,
+        pre_score=_soft_tolerations,
+        score=disliked,
+        normalize=normalized_reverse,
+        weight=3,
+        hints={
+            ClusterEvent.NODE_ADD: tolerable_now,
+            ClusterEvent.NODE_TAINT: tolerable_now,
+            ClusterEvent.POD_TOLERATION: is_own,
+        },
+    )
 
 
 def _soft_tolerations(pod: PodInfo, _: None) -> list[Json]:
     return [t for t in pod.tolerations if t.get("effect", "") in ("", "PreferNoSchedule")]
-
-
-def _disliked_taints(_: PodInfo, tolerations: list[Json], node: NodeInfo) -> int:
-    return sum(1 for taint in node.preferring if not tolerated(taint, tolerations)) if node.preferring else 0
-
-
-TAINT_TOLERATION = Plugin(
-    name="TaintToleration",
-    reads=Reads(pod=(TOLERATIONS,), node=(node_field("spec", "taints"),)),
-    filter=_tainted,
-    pre_score=_soft_tolerations,
-    score=_disliked_taints,
-    normalize=normalized_reverse,
-    weight=3,
-    hints={
-        ClusterEvent.NODE_ADD: _tolerable_now,
-        ClusterEvent.NODE_TAINT: _tolerable_now,
-        ClusterEvent.POD_TOLERATION: is_own,
-    },
-)
 
 
 # NodeAffinity

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from apiserver.api.selectors import LabelSelector, SelectorError, from_object
+from apiserver.api.tolerations import untolerated
 from controllers.scheduler.events import ClusterEvent, Event, is_own
 from controllers.scheduler.framework import SKIP, Plugin, PluginError, Reads, node_field, pod_field
 from controllers.scheduler.nodes import Cache, NodeInfo
 from controllers.scheduler.podcounts import PodCounts
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Code, Rejection
-from controllers.scheduler.terms import untolerated
 
 Json = dict[str, Any]
 NAME = "PodTopologySpread"
@@ -42,12 +42,14 @@ class Constraint:
     min_domains: int
     honors_affinity: bool
     honors_taints: bool
+    comparing: bool
+    """Whether tolerations compare numbers."""
 
     def counts_node(self, pod: PodInfo, node: NodeInfo) -> bool:
         """Whether a node is part of the pod's world."""
         if self.honors_affinity and not _affine(pod, node):
             return False
-        return not (self.honors_taints and node.taints and untolerated(node.taints, pod.tolerations))
+        return not (self.honors_taints and node.taints and untolerated(node.taints, pod.tolerations, self.comparing))
 
     def counted(self, pod: PodInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:
         """Those that are part of the pod's world."""
@@ -68,18 +70,22 @@ def constraints(
     action: str,
     default_selector: LabelSelector | None = None,
     defaults: Sequence[Json] | None = None,
+    *,
+    comparing: bool = False,
 ) -> list[Constraint]:
-    """The pod's constraints of one kind, or the defaults (None: the system's). Raises SelectorError."""
+    """The pod's constraints of one kind, or the defaults (None: the system's); `comparing`: tolerations compare
+    numbers. Raises SelectorError.
+    """
     own = pod.spec.get("topologySpreadConstraints")
     if own:
-        return [_constraint(pod, raw, None) for raw in own if raw["whenUnsatisfiable"] == action]
+        return [_constraint(pod, raw, None, comparing) for raw in own if raw["whenUnsatisfiable"] == action]
     if default_selector is None or default_selector.empty:
         return []
     chosen = _DEFAULTS if defaults is None else defaults
-    return [_constraint(pod, raw, default_selector) for raw in chosen if raw["whenUnsatisfiable"] == action]
+    return [_constraint(pod, raw, default_selector, comparing) for raw in chosen if raw["whenUnsatisfiable"] == action]
 
 
-def _constraint(pod: PodInfo, raw: Json, selector: LabelSelector | None) -> Constraint:
+def _constraint(pod: PodInfo, raw: Json, selector: LabelSelector | None, comparing: bool) -> Constraint:
     if selector is None:
         selector = from_object(raw.get("labelSelector"))
         labels = pod.pod["metadata"].get("labels") or {}
@@ -93,6 +99,7 @@ def _constraint(pod: PodInfo, raw: Json, selector: LabelSelector | None) -> Cons
         min_domains=raw.get("minDomains") or 1,
         honors_affinity=(raw.get("nodeAffinityPolicy") or "Honor") == "Honor",
         honors_taints=raw.get("nodeTaintsPolicy") == "Honor",
+        comparing=comparing,
     )
 
 
@@ -233,9 +240,14 @@ def _node_matters(pod: PodInfo, event: Event) -> bool:
 
 
 def pod_topology_spread(
-    cache: Cache, default_selector: Callable[[PodInfo], LabelSelector | None], defaults: Sequence[Json] | None = None
+    cache: Cache,
+    default_selector: Callable[[PodInfo], LabelSelector | None],
+    defaults: Sequence[Json] | None = None,
+    comparing: bool = False,
 ) -> Plugin:
-    """The plugin. `default_selector` says which pods a pod without constraints is spread among, `defaults` how."""
+    """The plugin. `default_selector` says which pods a pod without constraints is spread among, `defaults` how;
+    `comparing`: whether tolerations compare numbers.
+    """
     pods = PodCounts(cache)
     filters = any(raw["whenUnsatisfiable"] == "DoNotSchedule" for raw in defaults or ())
 
@@ -243,18 +255,19 @@ def pod_topology_spread(
         try:
             wanted = None
             if pod.spec.get("topologySpreadConstraints"):
-                wanted = constraints(pod, "DoNotSchedule")
+                wanted = constraints(pod, "DoNotSchedule", comparing=comparing)
             elif filters:
-                wanted = constraints(pod, "DoNotSchedule", default_selector(pod), defaults)
+                wanted = constraints(pod, "DoNotSchedule", default_selector(pod), defaults, comparing=comparing)
         except SelectorError as error:
             raise PluginError(str(error)) from error
         return SpreadState(pod, wanted, cache, pods) if wanted else SKIP
 
     def pre_score(pod: PodInfo, _: Any) -> Any:
         try:
-            return constraints(pod, "ScheduleAnyway", default_selector(pod), defaults) or SKIP
+            found = constraints(pod, "ScheduleAnyway", default_selector(pod), defaults, comparing=comparing)
         except SelectorError as error:
             raise PluginError(str(error)) from error
+        return found or SKIP
 
     return Plugin(
         name=NAME,

@@ -1,0 +1,55 @@
+"""Which taints a toleration accepts, of nodes and of devices. Facts: k8s.io/api/core/v1 (ToleratesTaint)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+COMPARISONS: Final = ("Lt", "Gt")
+#: The gate under which they mean something; without it they accept nothing.
+COMPARISON_GATE: Final = "TaintTolerationComparisonOperators"
+CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
+_LARGEST: Final = (1 << 63) - 1
+
+
+def integer(text: str) -> int | None:
+    """A number as people write it, without leading zeros or plus sign, of at most 64 bits; None for anything else."""
+    if len(text) > 20 or not CANONICAL.fullmatch(text):
+        return None
+    value = int(text)
+    return value if -_LARGEST - 1 <= value <= _LARGEST else None
+
+
+def tolerates(toleration: Mapping[str, Any], key: str, value: str, effect: str, comparing: bool = False) -> bool:
+    """Whether a toleration accepts a taint. Which effects matter at all is the caller's business. `comparing`: numbers
+    may be compared, as tolerations of nodes' taints do behind their gate; those of devices never do.
+    """
+    if toleration.get("effect") and toleration["effect"] != effect:
+        return False
+    if toleration.get("key") and toleration["key"] != key:
+        return False
+    operator, wanted = toleration.get("operator") or "Equal", toleration.get("value") or ""
+    if operator == "Exists":
+        return True
+    if operator == "Equal":
+        return bool(wanted == value)
+    if not comparing or operator not in COMPARISONS:
+        return False
+    bound, number = integer(wanted), integer(value)
+    if bound is None or number is None:
+        return False
+    return number < bound if operator == "Lt" else number > bound
+
+
+def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]], comparing: bool) -> bool:
+    """Whether some toleration accepts the taint."""
+    key, value, effect = taint.get("key", ""), taint.get("value") or "", taint.get("effect", "")
+    return any(tolerates(each, key, value, effect, comparing) for each in tolerations)
+
+
+def untolerated(taints: Iterable[Json], tolerations: Iterable[Json], comparing: bool) -> bool:
+    """Whether some taint is not tolerated."""
+    return any(not tolerated(taint, tolerations, comparing) for taint in taints)
