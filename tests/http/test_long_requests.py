@@ -7,12 +7,15 @@ import gc
 import json
 import threading
 import weakref
+from collections import defaultdict
 from collections.abc import Iterator
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import pytest
 
+from apiserver.api.metrics import Histogram
+from apiserver.http.sinks.metrics import Metrics
 from apiserver.turns import LONG, in_thread, on_loop
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
@@ -151,3 +154,32 @@ def test_a_long_request_that_is_refused_is_freed_at_once(belonging: bool) -> Non
         assert [each() for each in seen] == [None]
     finally:
         gc.enable()
+
+
+def test_others_have_their_turn_while_thousands_of_samples_are_written() -> None:
+    """(/metrics of a server that was asked for everything there is.)"""
+    samples = Histogram("seconds", "", ("resource", "verb"), [number / 10 for number in range(40)])
+    for number in range(1500):
+        samples.observe(0.1, f"resource-with-a-name-{number}" * 4, "get")
+    version = {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "gitCommit": "", "platform": ""}
+    metrics = Metrics(dict, dict, tuple, lambda _: None, defaultdict(str, version))
+    metrics.include(lambda: [samples])
+    gaps: list[float] = []
+
+    async def look() -> None:
+        while True:
+            since = thread_time()
+            await asyncio.sleep(0)
+            gaps.append(thread_time() - since)
+
+    async def ask() -> bytes:
+        looking = asyncio.create_task(look())
+        text = await metrics.text()
+        await asyncio.sleep(0)
+        looking.cancel()
+        return text
+
+    text = asyncio.run(ask())
+    assert len(text) > 9 << 20
+    assert text.count(b"seconds_bucket") == 1500 * 41
+    assert max(gaps) < 0.02

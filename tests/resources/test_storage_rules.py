@@ -34,6 +34,14 @@ def test_a_storage_class_deletes_and_binds_at_once_unless_it_says_otherwise_and_
     ]
 
 
+def test_a_class_with_thousands_of_equal_topologies_is_told_of_some_repetitions(judge: Judge) -> None:
+    """Not of each pair of them."""
+    equal = [{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}] * 3000
+    errors = judge.create("storageclasses", {"provisioner": "x", "allowedTopologies": equal})[1]
+    assert len(errors) == 1000
+    assert errors[0] == 'allowedTopologies[1].matchLabelExpressions: Duplicate value: ""'
+
+
 def test_topologies_of_a_class_name_keys_and_values_once(judge: Judge) -> None:
     wrong = {"matchLabelExpressions": [{"key": "a", "values": ["x", "x"]}, {"key": "a", "values": []}]}
     right = {"matchLabelExpressions": [{"key": "b", "values": ["y"]}]}

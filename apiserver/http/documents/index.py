@@ -32,7 +32,7 @@ class Documents:
     """
 
     def __init__(
-        self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], Awaitable[str]],
+        self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], Awaitable[bytes]],
         openapi: Callable[[Request], Response | None], issuer: Issuer, pages: Sequence[str], about: About,
     ) -> None:  # fmt: skip
         self._discovery, self._version, self._health = discovery, version, health
@@ -55,7 +55,7 @@ class Documents:
         if head in HEALTH and not request.path.endswith("/"):
             return await self._health.answer(request, head, parts[1:])
         if parts == ["metrics"]:
-            return Response(200, (await self._metrics()).encode(), CONTENT_TYPE)
+            return Response(200, await self._metrics(), CONTENT_TYPE)
         if head == "openapi":
             found = self._openapi(request)
             if found is None:

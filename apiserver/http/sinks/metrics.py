@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import time
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.api.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, Labels, lines_of
@@ -28,6 +29,8 @@ _BUCKETS: Final = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 )  # fmt: skip
+#: Lines that are put together at once.
+_AT_ONCE: Final = 100
 _STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA", "Deprecated": "DEPRECATED"}
 
 
@@ -134,10 +137,12 @@ class Metrics:
             of_what(request.info, verb_of(request.info), known=True) for request in self._watches()
         )
 
-    async def text(self) -> str:
-        """The Prometheus text. There may be many samples: others have their turn meanwhile."""
+    async def text(self) -> bytes:
+        """The Prometheus text. There may be many samples, of megabytes: others have their turn meanwhile."""
         families = [*self._families, *(family for families in self._others for family in families())]
-        return "".join([f"{line}\n" async for line in in_turns(lines_of(families))])
+        lines = lines_of(families)
+        parts = iter(lambda: "\n".join(islice(lines, _AT_ONCE)), "")
+        return b"".join([f"{part}\n".encode() async for part in in_turns(parts)])
 
 
 def _said(name: str, text: str, labels: Mapping[str, str]) -> Family:

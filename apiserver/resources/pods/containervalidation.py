@@ -4,6 +4,7 @@ and around it).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from apiserver.api.fielderrors import (
@@ -257,6 +258,7 @@ def _claims(path: Path, claims: list[Json], known: set[str]) -> list[FieldError]
     """References to the pod's claims, as a whole or by request, each once."""
     errors: list[FieldError] = []
     seen: set[str] = set()
+    parts: Counter[str] = Counter()  # how many requests of a claim
     for index, claim in enumerate(claims):
         at = path[index]
         name, request = claim.get("name", ""), claim.get("request", "")
@@ -271,8 +273,10 @@ def _claims(path: Path, claims: list[Json], known: set[str]) -> list[FieldError]
                 errors += [invalid(at / "request", request, text) for text in dns_label(request)]
             if key in seen:
                 errors.append(duplicate(at, key))
-            elif not request:
-                errors += [duplicate(at, name) for other in seen if other.partition("/")[0] == name and "/" in other]
+            elif request:
+                parts[name] += 1
+            else:
+                errors += [duplicate(at, name)] * parts[name]
             seen.add(key)
         if name not in known:
             listed = ": " + ", ".join(sorted(known)) if known else " which is empty"
