@@ -82,7 +82,7 @@ def test_what_is_refused_is_named(pattern: str, why: str) -> None:
     ("pattern", "subject", "found"),
     [
         ("a{,2}", "xa{,2}", ["a{,2}"]), ("(?i)straSSe", "STRASSE strasse", ["STRASSE", "strasse"]), ("(?s)a.b", "a\nb", ["a\nb"]),
-        ("(?m)^b$", "a\nb\nc", ["b"]),
+        ("(?m)^b$", "a\nb\nc", ["b"]), ("[a-c-.]", "xb-.", ["b", "-", "."]), ("[a-c-e]", "bd-e", ["b", "-", "e"]),
         ("(?U)a+", "aaa", ["a", "a", "a"]), ("a*", "baac", ["", "aa", ""]), (r"\Qa.b\E+", "a.bb", ["a.bb"]), ("a*(?i)*", "aa", ["aa"]),
         (r"[[:alpha:]]+", "ab1c", ["ab", "c"]),
         (r"\pL+", "aé1日", ["aé", "日"]), (r"[^\x00-\x7F]", "aé", ["é"]), ("x|xy", "xy", ["x"]), (r"\d+", "१2", ["2"]), ("b$", "b\n", []),

@@ -244,6 +244,47 @@ def test_rules_in_cel_judge_objects_and_changes() -> None:
     run(scenario())
 
 
+def test_a_definition_can_be_applied_and_its_rules_may_name_fields_by_reserved_words() -> None:
+    text = {"type": "string"}
+    place = {"type": "object", "properties": {"namespace": text, "for": text}}
+    properties = {
+        "places": {"type": "array", "items": place, "maxItems": 5},
+        "labels": {"type": "object", "additionalProperties": text},
+    }
+    rules = [
+        {"rule": "self.places.all(p, !has(p.namespace) || p.namespace != 'x')", "message": "not x"},
+        {"rule": "self.places.all(p, p.?for.orValue('') == '' || p.__for__ == 'y')", "message": "for y"},
+    ]
+    spec = {"type": "object", "properties": properties, "x-kubernetes-validations": rules}
+    headers = {"Content-Type": "application/apply-patch+yaml"}
+
+    async def scenario() -> None:
+        async with running() as (_, client):
+            path, body = f"{DEFINITIONS}/widgets.example.com", definition(spec)
+            applied = await client.patch(f"{path}?fieldManager=m", json=body, headers=headers)
+            assert applied.status_code == 201, applied.text
+            (manager,) = (item for item in applied.json()["metadata"]["managedFields"] if item["manager"] == "m")
+            assert manager["fieldsV1"]["f:spec"]["f:versions"] == {}
+            await until(client, path, is_established)
+            for places, told in (
+                ([{"namespace": "y", "for": "y"}, {}], ""),
+                ([{"namespace": "x"}], "Invalid value: not x"),
+                ([{"for": "z"}], "Invalid value: for y"),
+            ):
+                answer = await client.post(WIDGETS, json=widget("a", places=places, labels={"a": "b"}))
+                causes = answer.json().get("details", {}).get("causes", ())
+                assert "".join(cause["message"] for cause in causes) == told
+            for wrong in ({"places": 7}, {"places": "x"}, {"labels": 7}, {"labels": ["a"]}):
+                for answer in (
+                    await client.post(WIDGETS, json=widget("b", **wrong)),
+                    await client.patch(f"{WIDGETS}/a", json={"spec": wrong}, headers=MERGE),
+                ):
+                    assert answer.status_code == 422, answer.text
+                    assert answer.json()["details"]["causes"][0]["reason"] == "FieldValueTypeInvalid"
+
+    run(scenario())
+
+
 def test_managers_of_custom_objects_own_what_their_schema_tells_apart() -> None:
     parts = {
         "type": "array",

@@ -27,6 +27,7 @@ from apiserver.api.cel.ast import (
     StructNode,
 )
 from apiserver.api.cel.declarations import Function, Overload
+from apiserver.api.cel.lexer import RESERVED
 from apiserver.api.cel.messages import Messages, well_known
 from apiserver.api.cel.source import MAX_ISSUES, Issues
 from apiserver.api.cel.stack import OFTEN, continued, has_room
@@ -162,11 +163,21 @@ class Checker:
                 node.type, node.constant = found
                 node.variable = "" if node.constant is not None else name.removeprefix(".")
                 return
+        self._check(node.operand)
+        node.name = self._spelled(node.operand, node.name)
         result = self._field(node, node.operand, node.name, optional=False)
         node.type = t.BOOL if node.test else self._subs.resolve(result)
 
+    def _spelled(self, operand: Node, name: str) -> str:
+        """A field's name as its type has it: one that is a reserved word, such as `namespace`, may be written as it is,
+        although types hold it as `__namespace__`.
+        """
+        target, _ = t.unwrap_optional(self._subs.resolve(operand.type))
+        fields = self._scope.structs.get(target.name, {}) if target.kind == "struct" else {}
+        escaped = f"__{name}__"
+        return escaped if name in RESERVED and name not in fields and escaped in fields else name
+
     def _field(self, node: Node, operand: Node, name: str, *, optional: bool) -> Type:
-        self._check(operand)
         target, was_optional = t.unwrap_optional(self._subs.resolve(operand.type))
         result = t.ERROR
         if target.kind == "map":
@@ -193,6 +204,8 @@ class Checker:
             name = node.args[1]
             assert isinstance(name, Literal)
             name.type = t.STRING
+            self._check(node.args[0])
+            name.value = self._spelled(node.args[0], name.value)
             node.type = self._subs.resolve(self._field(node, node.args[0], name.value, optional=True))
             node.overloads = ("select_optional_field",)
             return

@@ -324,9 +324,6 @@ class _Parser:
         while first or text[self.at : self.at + 1] != "]":
             if self.at >= len(text):
                 raise self._error("missing closing ]", text[start:])
-            if text[self.at] == "-" and not first and text[self.at + 1 : self.at + 2] not in ("]", ""):
-                after = text[self.at + 1]
-                raise self._error("invalid character class range", f"-{after}")
             first = False
             part = self._class_item(start, plain)
             parts[id(part)] = part

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from apiserver.api.cel.cost import Bounds
+from apiserver.api.cel.lexer import RESERVED
 from apiserver.api.cel.library.conversions import string_to_duration, string_to_timestamp
 from apiserver.api.cel.types import (
     BOOL,
@@ -34,11 +35,6 @@ Json = dict[str, Any]
 
 #: The largest request, for sizes that no schema bounds.
 MOST_BYTES: Final = 3 * 1024 * 1024
-#: Words that are no identifiers of CEL.
-RESERVED: Final = frozenset({
-    "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
-    "namespace", "null", "package", "return", "true", "var", "void", "while",
-})  # fmt: skip
 _SPECIAL: Final = re.compile(r"__|[-./]")
 _WORDS: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _NAME: Final = re.compile(r"[a-zA-Z_.\-/][a-zA-Z0-9_.\-/]*")

@@ -21,6 +21,7 @@ from apiserver.api.nesting import copied
 from apiserver.api.status import StatusError
 from apiserver.api.times import timestamp
 from apiserver.registry.body.convert import Form, written
+from apiserver.registry.fields.merge import check
 from apiserver.registry.fields.set import FieldSet, difference, of_paths, ordered, union, union_of, without
 from apiserver.registry.fields.walk import NamelessItem, compare
 from apiserver.registry.resource import same_form
@@ -229,7 +230,13 @@ class FieldTracker:
         sections, reset = self._resets(writer.subresource)
         if sections:
             before, after = _without_sections(before, sections), _without_sections(after, sections)
-        gained, lost = compare(form.schema, before, written(form.schema, after))
+        try:
+            gained, lost = compare(form.schema, before, written(form.schema, after))
+        except (AttributeError, TypeError):
+            # Values of a custom object may be of another type than its schema says: validation tells of them.
+            if check(form.schema, after) or check(form.schema, before):
+                raise NamelessItem from None
+            raise
         return (without(gained, reset), without(lost, reset)) if reset else (gained, lost)
 
 

@@ -22,7 +22,7 @@ __all__ = ["check", "merge", "named", "remove"]
 
 _NUMBERS: Final = frozenset({"int32", "int64", "float64"})
 _TEXTS: Final = frozenset({"string", "bytes"})
-_UNCHECKED: Final = frozenset({"raw", "any", "fieldsV1"})
+_UNCHECKED: Final = frozenset({"raw", "any", "fieldsV1", "own"})
 
 
 def _granular(item: Field) -> Type | None:

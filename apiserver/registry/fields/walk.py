@@ -250,7 +250,9 @@ NAMELESS: Final = "k:{}"
 
 
 class NamelessItem(ValueError):
-    """An item of a list of kind map has none of its keys: nobody can own anything of such an object."""
+    """An item of a list of kind map has none of its keys, or a value is of another type than its schema says: nobody
+    can own anything of such an object.
+    """
 
 
 class ListWalker(_Container):
