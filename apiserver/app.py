@@ -72,6 +72,7 @@ from apiserver.storage import (
     WatchCache,
     open_log,
 )
+from apiserver.storage.room import bytes_of
 from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ class Server:
         if settings.tokens is not None and settings.features.enabled("APIServerIdentity"):
             self._lease = IdentityLease(self.registry, self._host)
         self.metrics = Metrics(
-            self.registry.counts, settings.features.stages, self._open_streams, self._serves, version_info(settings)
-        )
+            self.registry.counts, settings.features.stages, lambda: [*self._dispatch.streams.values()], self._serves,
+            version_info(settings), lambda: bytes_of(settings.storage, settings.data_dir),
+        )  # fmt: skip
         self.metrics.include(lambda: self.registry.counted)
         self.metrics.include(self._access.authorizer.families)
         self.requests = Ring()
@@ -360,9 +362,6 @@ class Server:
         except StorageError as error:
             return str(error)
         return self.log.problem()
-
-    def _open_streams(self) -> Iterable[Any]:
-        return self._dispatch.streams.values()
 
     def _serves(self, info: RequestInfo) -> Served | None:
         return self._dispatch.routes.serves(info)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apiserver.settings import read
+from apiserver.storage.room import bytes_of
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
@@ -170,6 +172,7 @@ def test_metrics_count_requests_objects_and_gates(wire: Wire) -> None:
     assert (
         min(value("process_cpu_seconds_total"), value("process_resident_memory_bytes"), value("process_open_fds")) > 0
     )
+    assert 'apiserver_storage_size_bytes{storage_cluster_id="etcd-0"} ' in wire.get("/metrics").text
     assert value('version_info{component="kube"') == value("kubernetes_build_info") == 1
     assert value('kubernetes_feature_enabled{name="DRAPartitionableDevices"') == 1
     assert value('kubernetes_feature_enabled{name="ServiceCIDRStatusFieldWiping",stage="DEPRECATED"}') == 1
@@ -287,3 +290,10 @@ def test_statusz_and_flagz_are_not_there_where_their_gates_are_off() -> None:
         wire = running.wire()
         assert [wire.get(path).status for path in ("/statusz", "/flagz")] == [404, 404]
         assert "/statusz" not in wire.get("/").json["paths"]
+
+
+def test_a_database_has_a_size(tmp_path: Path) -> None:
+    assert (bytes_of("memory", tmp_path), bytes_of("postgresql://a", tmp_path)) == (0, None)
+    for name, size in (("kubedra.db", 100), ("kubedra.db-wal", 20), ("kubedra.db.schema-0001", 3)):
+        (tmp_path / name).write_bytes(bytes(size))
+    assert bytes_of("sqlite", tmp_path) == 120

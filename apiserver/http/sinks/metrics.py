@@ -51,9 +51,11 @@ class Metrics:
         watches: Callable[[], Iterable[Request]],
         serves: Callable[[RequestInfo], Served | None],
         version: Mapping[str, str],
+        stored: Callable[[], int | None],
     ) -> None:
         """`objects` counts stored objects by resource (`jobs.batch`), `stages` stage and setting of feature gates,
-        `watches` what opened the watches that are open, `serves` what a request names. `version` is the server's.
+        `watches` what opened the watches that are open, `serves` what a request names. `version` is the server's,
+        `stored` how many bytes the database takes, None where nobody knows.
         """
         self._serves, self._watches = serves, watches
         self._requests = Counter(
@@ -78,6 +80,10 @@ class Metrics:
             Gauge(
                 "apiserver_resource_objects", "Stored objects.", ("group", "resource"),
                 lambda: {name.partition(".")[::-2]: n for name, n in sorted(objects().items())},
+            ),
+            Gauge(
+                "apiserver_storage_size_bytes", "Size of the database.", ("storage_cluster_id",),
+                lambda: {} if (size := stored()) is None else {("etcd-0",): size},
             ),
             Gauge(
                 "kubernetes_feature_enabled", "Feature gates.", ("name", "stage"),
