@@ -268,7 +268,8 @@ class Server:
         if server._lease is not None:
             server._upkeep.append(asyncio.create_task(server._lease.keep()))
         if settings.compaction_interval:
-            server._upkeep.append(asyncio.create_task(compact_regularly(log, settings.compaction_interval)))
+            compaction = compact_regularly(log, settings.compaction_interval, retire=cache.retire)
+            server._upkeep.append(asyncio.create_task(compaction))
         events = cache[CORE_EVENTS.prefix()]
         events.hold_little()
         if settings.event_ttl:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from apiserver.clock import Timer, timers
@@ -26,9 +27,16 @@ log = logging.getLogger(__name__)
 
 
 async def compact_regularly(
-    store: RevisionLog, interval: float, *, kept: int = KEPT_REVISIONS, check: float = CHECK_SECONDS
+    store: RevisionLog,
+    interval: float,
+    *,
+    kept: int = KEPT_REVISIONS,
+    check: float = CHECK_SECONDS,
+    retire: Callable[[int], object] = lambda _: None,
 ) -> None:
-    """Until cancelled. A failure is logged and tried again at the next time."""
+    """Until cancelled. A failure is logged and tried again at the next time. `retire` is told every interval what was
+    history one interval ago, to let go of it in memory.
+    """
     loop = asyncio.get_running_loop()
     past, due = store.revision, loop.time() + interval
     while True:
@@ -37,6 +45,7 @@ async def compact_regularly(
         bound = store.revision - kept
         if loop.time() >= due:
             bound = max(bound, past)
+            retire(past)
             past, due = store.revision, loop.time() + interval
         if store.cramped:
             bound = store.revision  # history makes way for what is to be kept

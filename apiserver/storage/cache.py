@@ -304,6 +304,10 @@ class WatchCache:
         """The revision that the whole feed has reached: what a bookmark of any resource may say."""
         return self._progress.revision
 
+    def retire(self, revision: int) -> None:
+        """Lets go of past events up to a revision, but for some of each kind."""
+        self._progress.retire(revision)
+
     def __getitem__(self, prefix: str) -> Cache:
         return self._caches[prefix]
 

@@ -21,6 +21,8 @@ from apiserver.storage.types import Expired, FutureRevision
 
 MAX_EVENTS = 10_000
 MAX_BYTES = 32 << 20
+#: So many stay however old they are, as upstream: who comes back to a kind that seldom changes need not list.
+MIN_EVENTS = 100
 #: Bytes that the windows of all caches may hold together. A watch from before them reads the log.
 MAX_TOTAL = 48 << 20
 #: Decoded objects and further encodings are kept for the newest events of all caches, so many and of so many bytes as
@@ -78,6 +80,11 @@ class Progress:
             largest = max((window for window in self._windows if window is not spared), key=_held, default=None)
             if largest is None or not largest.shrink():
                 return
+
+    def retire(self, revision: int) -> None:
+        """Events up to a revision, which the log has no more, go from all windows."""
+        for window in self._windows:
+            window.retire(revision)
 
     def advance(self, revision: int) -> None:
         """The feed has reached a revision: whoever waited for it goes on."""
@@ -161,13 +168,22 @@ class Window:
 
     def _drop(self, most: int, size: int) -> bool:
         """Drops the oldest events but for so many, of so many bytes; whether there were any."""
-        before, count = self.held, 0
-        while count < len(self.events) - 1 and (len(self.events) - count > most or self.held > size):
-            self.held -= _size(self.events[count])
+        left, count = self.held, 0
+        while count < len(self.events) - 1 and (len(self.events) - count > most or left > size):
+            left -= _size(self.events[count])
             count += 1
-        if not count:
+        return self._drop_first(count)
+
+    def retire(self, revision: int) -> bool:
+        """Drops the events up to a revision but for the newest of them all; whether there were any."""
+        return self._drop_first(min(bisect_right(self.events, revision, key=_revision), len(self.events) - MIN_EVENTS))
+
+    def _drop_first(self, count: int) -> bool:
+        if count <= 0:
             return False
-        self.progress.held -= before - self.held
+        size = sum(map(_size, self.events[:count]))
+        self.held -= size
+        self.progress.held -= size
         self.floor = self.events[count - 1].revision
         del self.events[:count]
         self._latest = None

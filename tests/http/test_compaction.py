@@ -39,9 +39,10 @@ def run(log: Log, **options: Any) -> None:
 
 
 def test_what_was_history_an_interval_ago_is_dropped() -> None:
-    log = Log(50)
-    run(log, interval=0.001)
+    log, retired = Log(50), []
+    run(log, interval=0.001, retire=retired.append)
     assert log.asked == [50]
+    assert retired[0] == 50, "in memory, too"
 
 
 def test_a_busy_server_keeps_a_number_of_revisions_however_young_they_are() -> None:

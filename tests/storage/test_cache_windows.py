@@ -262,6 +262,25 @@ async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_t
     assert entry.obj == obj
 
 
+@with_store
+async def test_of_what_the_log_has_no_more_a_hundred_events_stay_of_each_kind(store):
+    await store.put("default", prefix="/registry/namespaces/")
+    for turn in range(250):
+        await store.put("a", turn=turn)
+    behind, late = store.pods.cursor(10), store.pods.cursor(200)
+    progress = store.pods._window.progress
+    held = progress.held
+    store.caches.retire(210)
+    assert len(store.pods._window.events) == 100
+    assert progress.held == sum(window.held for window in progress._windows) < held / 2
+    assert len(late.next_batch()) == store.log.revision - 200
+    with pytest.raises(Expired):
+        behind.next_batch()
+    store.caches.retire(store.log.revision)
+    assert len(store.pods._window.events) == 100
+    assert store.pods.cursor(store.log.revision - 100).next_batch()
+
+
 def test_a_window_is_bounded_by_bytes():
     from apiserver.storage.entry import Entry, Event
     from apiserver.storage.types import Record
