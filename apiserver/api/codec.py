@@ -24,7 +24,7 @@ from apiserver.api.bodies import Body, DecodeError, interpret, loads
 from apiserver.api.gojson import Pairs, RawObject, go_kind, parse_with_spans
 from apiserver.api.nesting import MARK, Cut, dumps, dumps_folded, fold
 from apiserver.api.scalars import AS_IT_IS, READERS, Odd, Reader
-from apiserver.api.schema import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
+from apiserver.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
 __all__ = [
     "Body",
@@ -163,32 +163,28 @@ def decode_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any]
     entries = schema.cache.get("decode fields")
     if entries is None:
         entries = schema.cache["decode fields"] = {name: _entry(item) for name, item in schema.fields.items()}
-    if value.keys() <= entries.keys():
-        try:
-            return Decoded(_read_changed(entries, value, before), [], [], [])
-        except Odd:
-            pass
+    out = {}
+    try:
+        if not entries.keys() >= value.keys():
+            raise Odd
+        for name, (mode, plain, read) in entries.items():  # as a reader does, but for what is as before
+            if name in value:
+                item = value[name]
+                if name not in before or before[name] is not item:
+                    item = item if type(item) is plain else read(item)
+                    if not item and mode != _ALWAYS and (item is None or mode != _UNLESS_NULL):
+                        continue
+                out[name] = item
+            elif mode == _ALWAYS:
+                out[name] = read(None)
+        return Decoded(out, [], [], [])
+    except Odd:
+        pass
     kept = {name: item for name, item in value.items() if name in before and before[name] is item}
     decoded = decode(schema, {name: item for name, item in value.items() if name not in kept})
     made = decoded.obj | kept
     decoded.obj = {name: made[name] for name in schema.fields if name in made}
     return decoded
-
-
-def _read_changed(entries: Mapping[str, _Entry], value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """As a reader does, but for the fields that are as before. Raises Odd."""
-    out = {}
-    for name, (mode, plain, read) in entries.items():
-        if name in value:
-            item = value[name]
-            if name not in before or before[name] is not item:
-                item = item if type(item) is plain else read(item)
-                if not item and mode != _ALWAYS and (item is None or mode != _UNLESS_NULL):
-                    continue
-            out[name] = item
-        elif mode == _ALWAYS:
-            out[name] = read(None)
-    return out
 
 
 def ordinary(schema: Struct, value: Any) -> Any:
@@ -278,11 +274,8 @@ def _reader(type: Type) -> Reader:
         return _list_reader(_reader(type.item))
     if isinstance(type, MapOf):
         return _map_reader(_reader(type.value))
-    return _own_reader(type.own) if type.own is not None else READERS[type.name]
-
-
-def _own_reader(form: OwnForm) -> Reader:
-    return lambda value: None if value is None else form.read(value)
+    form = type.own
+    return READERS[type.name] if form is None else lambda value: None if value is None else form.read(value)
 
 
 def _list_reader(read: Reader) -> Reader:

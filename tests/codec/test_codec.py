@@ -16,6 +16,7 @@ from apiserver.api.codec import (
     Body,
     DecodeError,
     decode,
+    decode_changed,
     decode_exactly,
     encode,
     encode_exactly,
@@ -360,3 +361,36 @@ def _timed(run: Any) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"status": {}},
+        {"spec": None},
+        {"spec": {"devices": {"requests": [{"name": "b"}]}}, "status": None},
+        {"metadata": {"name": "x", "labels": {"b": "1", "a": "2"}, "creationTimestamp": None}},
+        {"nothing": 1, "status": {"unknown": {}}},
+    ],
+    ids=str,
+)
+def test_what_a_patch_changed_is_read_as_if_all_of_the_object_was_read(change: dict[str, Any]) -> None:
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "x", "labels": {"a": "2"}},
+        "spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "c", "count": 1}}]}},
+        "status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]},
+    }
+    before = decode(v1.ResourceClaim, claim).obj
+    patched = {name: value for name, value in (before | change).items() if change.get(name, "") is not None}
+    for value in (patched, before | change):
+        changed, whole = decode_changed(v1.ResourceClaim, dict(value), before), decode(v1.ResourceClaim, dict(value))
+        assert (changed.obj, list(changed.obj), changed.problems) == (whole.obj, list(whole.obj), whole.problems)
+
+
+def test_a_changed_field_of_a_wrong_type_is_refused() -> None:
+    before = decode(v1.ResourceClaim, {"metadata": {"name": "x"}}).obj
+    with pytest.raises(DecodeError, match="cannot unmarshal number into Go struct field"):
+        decode_changed(v1.ResourceClaim, before | {"spec": {"devices": {"requests": 1}}}, before)
