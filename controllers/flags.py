@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from apiserver.api.durations import parse_duration
+from apiserver.api.features import ReleaseError, parse_release
 from apiserver.api.kubeconfigs import Credentials
 from controllers.certificates.settings import add_flags as add_signing
 from controllers.certificates.settings import read_signing
@@ -288,6 +289,8 @@ def read(arguments: Sequence[str] | None) -> Given:
             storage_class=given.storage_class,
             signing=read_signing(given),
         )
+        # A gate that cannot be so is named before anything runs.
+        _ = options.features
         if given.config is not None:
             options = replace(options, scheduler=_scheduler(given.config, names, options))
         reached = cluster(given)
@@ -358,10 +361,10 @@ def gates(text: str) -> dict[str, bool]:
 
 def release(text: str) -> tuple[int, int]:
     """`1.36`. Raises FlagError."""
-    major, _, minor = text.partition(".")
-    if not (major.isdigit() and minor.isdigit()):
-        raise FlagError(f'--emulated-version: "{text}" is not of the form 1.36')
-    return int(major), int(minor)
+    try:
+        return parse_release(text)
+    except ReleaseError as error:
+        raise FlagError(f"--emulated-version: {error}") from error
 
 
 def _election(given: argparse.Namespace, names: Sequence[str], host: str) -> Election | None:

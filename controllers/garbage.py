@@ -29,6 +29,8 @@ from controllers.runtime.transport import TransportError
 NAME = "garbage-collector-controller"
 #: How often discovery is asked for kinds that came or went (upstream: every 30 s).
 RESYNC = timedelta(seconds=5)
+#: How long it waits at the start for kinds that cannot be read: one that never can must not keep all garbage.
+PATIENCE = timedelta(seconds=30)
 log = logging.getLogger(__name__)
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 #: Events own nothing and are owned by nothing; their traffic is the largest.
@@ -75,8 +77,15 @@ class GarbageCollector(ControllerComponent):
         return (*super().metrics, self._unknown)
 
     async def run(self) -> None:
-        for kind in await self._served():
-            self._controller.require(self._follow(kind))
+        informers = [self._follow(kind) for kind in await self._served()]
+        try:
+            with clock.timers(clock.Timer.UPKEEP):
+                async with asyncio.timeout(PATIENCE.total_seconds()):
+                    for informer in informers:
+                        await informer.wait_synced()
+        except TimeoutError:
+            unread = ", ".join(informer.kind.plural for informer in informers if not informer.synced)
+            log.warning("%s: cannot read %s; goes on without", NAME, unread)
         self._controller.alongside(self._follow_discovery)
         await self._controller.run()
 

@@ -37,6 +37,8 @@ NAME = "replicaset-controller"
 TERMINATING_GATE = "DeploymentReplicaSetTerminatingReplicas"
 #: With it, the annotation `controller.kubernetes.io/pod-deletion-cost` counts.
 COST_GATE = "PodDeletionCost"
+#: From so many pods on, changes of them are looked at together: those within this time for each pod, a second at most.
+MANY, PER_POD, LONGEST = 50, timedelta(microseconds=100), timedelta(seconds=1)
 _FAILURE = "ReplicaFailure"
 _COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
 
@@ -60,7 +62,7 @@ class ReplicaSets(Workload):
         self._control = PodControl(self.client, self.recorder, kind)
         self._expectations = Expectations()
         pods = self.need(informers.of(PODS))
-        self._pods = Owned(self.owners, pods, self.queue, self._expectations)
+        self._pods = Owned(self.owners, pods, self._pod_changed, self._expectations)
         self._siblings = self.owners.index(
             "controller uid", lambda owner: (ref["uid"],) if (ref := controller_of(owner)) else ()
         )
@@ -76,6 +78,15 @@ class ReplicaSets(Workload):
     def metrics(self) -> Sequence[Family]:
         own = (self._age_ratio,) if self.kind == REPLICA_SETS else ()
         return (*super().metrics, *own)
+
+    def _pod_changed(self, key: str) -> None:
+        """A look costs as much as there are pods: of many, what happens to them meanwhile is looked at together."""
+        owner = self.owners.get(key)
+        number = self._pods.number(owner) if owner is not None else 0
+        if number < MANY:
+            self.queue(key)
+        else:
+            self._controller.queue.add_after(key, min(number * PER_POD, LONGEST))
 
     def gone(self, key: str) -> None:
         self._expectations.forget(key)

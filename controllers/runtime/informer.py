@@ -59,6 +59,10 @@ class Index:
         found = self._objects.get(value)
         return list(found.values()) if found else []
 
+    def count(self, value: str) -> int:
+        """How many objects have it."""
+        return len(self._objects.get(value, ()))
+
     def keys(self, value: str) -> list[str]:
         found = self._objects.get(value)
         return list(found) if found else []

@@ -44,6 +44,10 @@ class Owned:
         """What an owner controls, and with `orphans` what in its namespace nobody does."""
         return by_controller(self._by_controller, owner, orphans=orphans)
 
+    def number(self, owner: Json) -> int:
+        """How many an owner controls."""
+        return self._by_controller.count(owner["metadata"]["uid"])
+
     def owner_of(self, obj: Json) -> Json | None:
         """The owner of this kind that controls an object, while it is there."""
         reference = controller_of(obj)

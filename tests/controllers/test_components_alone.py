@@ -214,6 +214,11 @@ def test_a_controller_that_is_not_built_cannot_be_asked_for() -> None:
             ["--server=https://x", "--certificate-authority=pyproject.toml"],
             "pyproject.toml: not a usable certificate: ",
         ),
+        (["--server=http://x", "--feature-gates=JobManagedBy=false"], "cannot set feature gate JobManagedBy to false"),
+        (
+            ["--server=http://x", "--emulated-version=1.32"],
+            "--emulated-version: [emulation version 1.32 is not between",
+        ),
         (["--server=http://x", "--nope"], "unrecognized arguments: --nope"),
     ],
 )

@@ -1,6 +1,16 @@
 """What goes when its owner or its namespace goes."""
 
+import asyncio
+
 import pytest
+
+from controllers.garbage import PATIENCE
+from controllers.manager import Manager
+from controllers.options import Options
+from controllers.runtime.informer import Informer
+from controllers.runtime.kinds import CONFIG_MAPS
+from tests.scheduler.world import World
+from tests.support.virtual import passes, run
 
 
 def config_map(name: str, *owners: dict, finalizers: tuple[str, ...] = ()) -> dict:
@@ -164,3 +174,30 @@ def test_every_namespace_has_a_default_service_account_that_comes_back(team):
     uid = team.get("serviceaccount/default", namespace="team")["metadata"]["uid"]
     team.delete("serviceaccount/default", namespace="team")
     team.wait("serviceaccount/default", lambda obj: obj["metadata"]["uid"] != uid, namespace="team")
+
+
+def test_a_kind_that_cannot_be_read_does_not_keep_the_garbage_of_others(monkeypatch):
+    async def scenario() -> None:
+        async with World() as world:
+            manager = Manager(world.client, Options(), ["garbage-collector-controller"])
+            running = asyncio.create_task(manager.run())
+            stranger = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "0"}
+            orphan = config_map("child", stranger)
+            orphan["metadata"]["namespace"] = "ns"
+            await world.create(CONFIG_MAPS, orphan)
+            await passes(PATIENCE.total_seconds() - 5)
+            assert (await world.client.list(CONFIG_MAPS, "ns"))["items"]
+            await passes(10)
+            assert not (await world.client.list(CONFIG_MAPS, "ns"))["items"]
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    read = Informer.run
+
+    async def unreadable(informer: Informer) -> None:
+        if informer.kind.plural == "secrets":
+            await asyncio.Event().wait()
+        await read(informer)
+
+    monkeypatch.setattr(Informer, "run", unreadable)
+    run(scenario)

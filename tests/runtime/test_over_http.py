@@ -140,7 +140,7 @@ def test_components_are_chosen_as_in_kube_controller_manager() -> None:
     ("flags", "said"),
     [
         (["--server", "http://x", "--controllers", "nope"], 'unknown controller "nope"'),
-        (["--server", "http://x", "--emulated-version", "one"], '"one" is not of the form 1.36'),
+        (["--server", "http://x", "--emulated-version", "one"], '--emulated-version: could not parse "one" as version'),
         (["--server", "http://x", "--feature-gates", "A=maybe"], '"A=maybe" is not NAME=true or NAME=false'),
         (["--kubeconfig", "/nowhere"], "/nowhere: "),
     ],
