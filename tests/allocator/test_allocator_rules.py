@@ -75,6 +75,14 @@ def test_an_invalid_pool_only_matters_when_nothing_else_serves() -> None:
     assert caught.value.scope == "node"
 
 
+def test_all_devices_are_had_only_if_the_taints_of_each_are_tolerated() -> None:
+    tainted = slice_of("s", device("d"), device("e", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    everything = request("r", 0, allocationMode="All")
+    assert allocate(tainted, requests=[everything]) is None
+    everything["exactly"]["tolerations"] = [{"key": "k", "operator": "Exists"}]
+    assert picked(allocate(tainted, requests=[everything])) == ["s/d", "s/e"]
+
+
 def test_all_devices_need_every_pool_in_order_even_unrelated_ones() -> None:
     everything = {"name": "r", "exactly": {"deviceClassName": "all", "allocationMode": "All"}}
     good, partial = slice_of("good", device("d")), slice_of("part", device("e"), count=2)

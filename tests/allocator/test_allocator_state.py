@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.allocator import Allocator, search
+from controllers.allocator import AllocationError, Allocator, search
 from controllers.allocator import allocator as allocator_module
 from controllers.allocator.selectors import paths_read
 from tests.allocator.builders import device, device_class, make_allocator, make_claim, picked, request, slice_of
@@ -167,6 +168,8 @@ def test_a_changed_class_changes_the_answer_of_the_same_question() -> None:
     assert picked(pod.allocate(NODE)) == ["s/b"]
     allocator.inventory.remove_class("all")
     assert pod.prefilter() is not None
+    with pytest.raises(AllocationError, match="could not retrieve device class all"):
+        pod.allocate(NODE)
 
 
 def test_claims_are_read_once_for_all_nodes_and_again_when_a_class_has_changed(monkeypatch: Any) -> None:
