@@ -21,6 +21,7 @@ OTHERS = {
     ("v1", "Status"): meta.Status,
     ("v1", "APIGroupList"): meta.APIGroupList,
     ("", "APIVersions"): meta.APIVersions,
+    ("", "APIResourceList"): meta.APIResourceList,
     ("v1", "APIResourceList"): meta.APIResourceList,
     ("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"): discovery.APIGroupDiscoveryList,
     ("meta.k8s.io/v1", "PartialObjectMetadata"): meta.PartialObjectMetadata,
