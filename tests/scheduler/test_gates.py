@@ -154,18 +154,22 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
     assert hint is not None
     assert hint(info(tolerations=wanted), Event(ClusterEvent.NODE_ADD, None, tainted)) is on
 
-    # A tainted zone that counts has no such pod: the other one is too full.
+    # A zone that counts has no such pod, nor room for one: the other has too many.
     constraint = {
         "topologyKey": "zone",
         "maxSkew": 1,
         "whenUnsatisfiable": "DoNotSchedule",
         "nodeTaintsPolicy": "Honor",
     }
-    both = Cluster(tainted, a_node("m", labels={"zone": "2"}), gates={COMPARISON_GATE: on})
+    full = a_node("n", labels={"zone": "1"}, pods="0", taints=tainted["spec"]["taints"])
+    both = Cluster(full, a_node("m", labels={"zone": "2"}), gates={COMPARISON_GATE: on})
     both.on("m", a_pod(labels={"app": "x"}), a_pod(labels={"app": "x"}))
     constraint = {**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}
     spread = {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint]}
-    assert both.place(info(tolerations=wanted, **spread)) == ("n" if on else "m")
+    if on:
+        assert "topology spread constraints" in both.refusal(info(tolerations=wanted, **spread))
+    else:
+        assert both.place(info(tolerations=wanted, **spread)) == "m"
 
     disliked = a_node("n", taints=[{**slow, "effect": "PreferNoSchedule"}])
     scores = Cluster(disliked, a_node("m"), gates={COMPARISON_GATE: on}).totals(info(tolerations=wanted))
@@ -174,6 +178,8 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
     evicting = a_node("n", taints=[{**slow, "effect": "NoExecute"}])
     owner = {"spec": {"template": {"metadata": {}, "spec": {"tolerations": wanted}}}}
     assert Eligibility(owner, on).of(evicting) == (on, on)
+    closed = a_node("n", taints=[*evicting["spec"]["taints"], {"key": "closed", "effect": "NoSchedule"}])
+    assert Eligibility(owner, on).of(closed) == (False, on)
     assert (Room(comparing=on).take(a_pod(tolerations=wanted), evicting) is None) is on
 
 
