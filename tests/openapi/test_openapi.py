@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -28,9 +29,8 @@ PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 def get(service: OpenApi, path: str, **headers: str) -> Response:
     where, _, query = path.partition("?")
-    answer = service.answer(
-        Request("GET", where, query, {name.replace("_", "-"): value for name, value in headers.items()}, b"")
-    )
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = asyncio.run(service.answer(Request("GET", where, query, sent, b"")))
     assert answer is not None
     return answer
 
@@ -172,7 +172,7 @@ def test_each_client_gets_the_form_that_it_asks_for() -> None:
     assert get(service, "/openapi/v3").content_type == "text/plain; charset=utf-8"
     assert get(service, "/openapi/v3/api/v1", accept="image/png").status == 406
     assert get(service, "/openapi/v3/apis/nope/v1").status == 404
-    assert service.answer(Request("GET", "/openapi/v1", "", {}, b"")) is None
+    assert asyncio.run(service.answer(Request("GET", "/openapi/v1", "", {}, b""))) is None
 
 
 def test_the_index_leads_to_documents_that_may_be_kept() -> None:

@@ -33,7 +33,7 @@ class Documents:
 
     def __init__(
         self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], Awaitable[bytes]],
-        openapi: Callable[[Request], Response | None], issuer: Issuer, pages: Sequence[str], about: About,
+        openapi: Callable[[Request], Awaitable[Response | None]], issuer: Issuer, pages: Sequence[str], about: About,
     ) -> None:  # fmt: skip
         self._discovery, self._version, self._health = discovery, version, health
         self._metrics, self._openapi, self._issuer = metrics, openapi, issuer
@@ -57,7 +57,7 @@ class Documents:
         if parts == ["metrics"]:
             return Response(200, await self._metrics(), CONTENT_TYPE)
         if head == "openapi":
-            found = self._openapi(request)
+            found = await self._openapi(request)
             if found is None:
                 raise PlainError(404, _NO_PAGE)
             return found
