@@ -176,14 +176,18 @@ class FieldTracker:
         metadata = new["metadata"]
         given = metadata.pop("managedFields", None)
         kept = old["metadata"].get("managedFields")
+        claimed: Managers | None = None
         if writer.subresource or given == kept:
             managers = decode(kept, trusted=True)
         elif is_reset(given):
             return
         else:
-            managers = (decode(given) if given else None) or decode(kept, trusted=True)
+            claimed = decode(given) if given else None
+            managers = claimed or decode(kept, trusted=True)
         if managers:
             with suppress(NamelessItem):
+                if claimed:  # by the writer, of an object that may have had no managers for its nameless items
+                    self._change(None, new, writer.version, writer)
                 self._track(old, new, managers, writer, now)
 
     def _track(self, old: Json | None, new: Json, managers: Managers, writer: Manager, now: datetime) -> None:
