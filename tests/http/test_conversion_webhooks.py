@@ -127,6 +127,10 @@ def test_a_list_is_one_review_and_selects_by_the_labels_of_its_version() -> None
             more = {"labelSelector": "seen=v2", "limit": 2, "continue": found["metadata"]["continue"]}
             rest = (await client.get(V2, params=more)).json()
             assert [item["spec"]["address"] for item in rest["items"]] == ["c"]
+            for limit in (0, 3, 4):
+                whole = (await client.get(V2, params={"labelSelector": "seen=v2", "limit": limit})).json()
+                assert [item["spec"]["address"] for item in whole["items"]] == ["a", "b", "c"]
+                assert not whole["metadata"].get("continue")
             assert (await client.get(V1, params={"labelSelector": "seen=v2"})).json()["items"] == []
             assert asked(webhook) == []
 
@@ -220,6 +224,15 @@ def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_ma
             assert [(one["operation"], (one["object"] or one["oldObject"])["spec"]) for one in seen] == [
                 *[("CREATE", {"host": "h"})] * 3, *[("DELETE", {"host": "h"})] * 3,
             ]  # fmt: skip
+            for name in ("a", "b", "c"):
+                await created(client, V2, widget("v2", name, address="h"))
+            webhook.script({"/convert": [{"convert": MOVES}], "/v": [{"allowed": True}, {"allowed": False}]})
+            refused = await client.delete(V2)
+            assert (refused.status_code, refused.json()["message"]) == (
+                400, 'admission webhook "v.example.com" denied the request without explanation',
+            )  # fmt: skip
+            assert [item["metadata"]["name"] for item in (await client.get(V2)).json()["items"]] == ["b", "c"]
+            assert len([call for call in webhook.calls() if call["path"].startswith("/v?")]) == 2
 
     with converting() as webhook:
         run(scenario(webhook))

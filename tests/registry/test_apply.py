@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,7 +14,8 @@ from apiserver.api.schema import ANY, BOOL, INT32, INT64, QUANTITY, STRING, List
 from apiserver.api.status import StatusError
 from apiserver.registry.fields.merge import check, merge, remove
 from apiserver.registry.fields.set import paths, without
-from apiserver.registry.fields.walk import ABSENT, stated
+from apiserver.registry.fields.walk import ABSENT, stated, walker_of
+from apiserver.storage.types import Write
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -263,3 +265,33 @@ def test_each_scalar_takes_its_own_values_and_names_others(type_: Any, words: st
 )  # fmt: skip
 def test_items_of_lists_with_keys_have_their_keys_once(value: Json, words: str) -> None:
     assert check(BOX, value) == words
+
+
+PORT = Struct(
+    "io.test.v1.Port", (field("number", 1, INT32, required=True), field("protocol", 2, STRING, default="TCP"))
+)
+PORTS = ListOf(PORT, "map", ("number", "protocol"))
+
+
+def test_a_key_that_is_left_out_is_its_default_in_all_that_apply_does() -> None:
+    bare, tcp, udp = {"number": 1}, {"number": 1, "protocol": "TCP"}, {"number": 1, "protocol": "UDP"}
+    assert check(PORTS, [bare, udp]) == ""
+    assert check(PORTS, [bare, tcp]) == 'duplicate entries for key [number=1,protocol="TCP"]'
+    assert merge(PORTS, [bare, udp], [tcp]) == [tcp, udp]
+    owned = walker_of(PORTS).stated([bare])
+    assert remove(PORTS, [tcp, udp], owned) == [udp]
+
+
+def test_what_is_owned_in_a_version_that_is_no_more_holds_nothing(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
+        store, entry = world.store("configmaps"), (await world.list("configmaps")).entries[0]
+        old = entry.obj["metadata"]["managedFields"][0] | {"manager": "old", "apiVersion": "v0"}
+        value = entry.value.replace(b'"managedFields":[', b'"managedFields":[' + json.dumps(old).encode() + b",")
+        edited = await store.append(Write(entry.key, value, entry.revision))
+        assert ("old", "Apply") in owners(edited.obj)
+        left = await apply(world, {"a": "1"}, "fieldManager=m1")
+        assert left["data"] == {"a": "1"}
+        assert owners(left) == {("m1", "Apply"): {"f:data": {"f:a": {}}}}
+
+    play(scenario)

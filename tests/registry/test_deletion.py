@@ -10,6 +10,7 @@ import pytest
 
 from apiserver.api.status import StatusError
 from apiserver.api.times import timestamp
+from apiserver.storage.types import Write
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -156,6 +157,21 @@ def test_a_negative_period_is_one_second_and_the_body_wins_over_the_query(play: 
     play(scenario)
 
 
+def test_a_negative_period_that_was_stored_is_one_second(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        await world.create("pods", pod("p"))
+        store, marked = world.store("pods"), (await world.delete("pods", "p")).entry
+        key, value = "/registry/pods/default/p", marked.value.replace(b'Seconds":30', b'Seconds":-7')
+        assert value != marked.value
+        await store.append(Write(key, value, marked.revision))
+        for query in ("", "gracePeriodSeconds=1"):
+            pending = await world.delete("pods", "p", query=query)
+            assert (pending.gone, times(pending.entry.obj)[1]) == (False, -7), "one second is not shorter"
+        assert (await world.delete("pods", "p", query="gracePeriodSeconds=0")).gone
+
+    play(scenario)
+
+
 def test_propagation_policies_are_finalizers_that_replace_each_other(play: Play) -> None:
     async def scenario(world: Any) -> None:
         await world.create("configmaps", MAP)
@@ -234,5 +250,21 @@ def test_a_collection_is_answered_as_it_was_and_pages(play: Play) -> None:
         assert "deletionTimestamp" not in page.entries[0].obj["metadata"]
         await world.call("deletecollection", "configmaps", query="labelSelector=mine")
         assert [entry.obj["metadata"]["name"] for entry in (await world.list("configmaps")).entries] == ["other"]
+
+    play(scenario)
+
+
+def test_a_collection_with_preconditions_goes_in_order_up_to_the_first_that_fails_them(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        uids = [(await world.create("configmaps", {"metadata": {"name": name}}))["metadata"]["uid"] for name in "abc"]
+
+        async def left_after(uid: str) -> list[str]:
+            with pytest.raises(StatusError) as refused:
+                await world.call("deletecollection", "configmaps", body={"preconditions": {"uid": uid}})
+            assert (refused.value.code, refused.value.reason) == (409, "Conflict")
+            return [entry.obj["metadata"]["name"] for entry in (await world.list("configmaps")).entries]
+
+        assert await left_after(uids[2]) == ["a", "b", "c"]
+        assert await left_after(uids[0]) == ["b", "c"]
 
     play(scenario)

@@ -30,6 +30,7 @@ async def fill(world: Any) -> None:
     ("selector", "expected"),
     [
         ("app%3Dx", "ac"), ("app", "abc"), ("!app", "d"), ("app!%3Dx", "bd"), ("app%3Dx,tier%3D1", "a"), ("app+in+(x,y),!tier", "bc"), ("app%3Dnope", ""),
+        ("app+in+(y,z)", "b"), ("app,app!%3Dx", "b"), ("app+notin+(x)", "bd"), ("tier+in+(1),app", "a"),
         ("", "abcd"),
     ],
 )  # fmt: skip
@@ -67,6 +68,29 @@ def test_field_selectors(play: Play) -> None:
             StatusError, match=r'"spec\.x" is not a known field selector: only "metadata.name", "metadata.namespace"'
         ):
             await world.list("configmaps", "fieldSelector=spec.x%3D1")
+
+    play(scenario)
+
+
+def test_labels_and_fields_select_together(play: Play) -> None:
+    both = {"app": "x", "tier": "1"}
+    pods = (("p", "n1", both), ("q", "n1", {"app": "x"}), ("r", "n2", both), ("s", "n1", {"tier": "1"}))
+
+    async def scenario(world: Any) -> None:
+        for name, node, has in pods:
+            spec = {"containers": [], "nodeName": node}
+            await world.create("pods", {"metadata": {"name": name, "labels": has}, "spec": spec})
+        for labels, fields, expected in (
+            ("app%3Dx", "spec.nodeName%3Dn1", "pq"),
+            ("app%3Dx,tier%3D1", "spec.nodeName%3Dn1", "p"),
+            ("app%3Dx,tier", "spec.nodeName%3Dn1,metadata.name!%3Dp", ""),
+            ("tier", "spec.nodeName!%3Dn1", "r"),
+            ("app", "metadata.name%3Dq", "q"),
+            ("tier", "metadata.name%3Dq", ""),
+        ):
+            for more in ("", "&resourceVersion=0", "&limit=9"):
+                found = await world.list("pods", f"labelSelector={labels}&fieldSelector={fields}{more}")
+                assert names(found) == list(expected), (labels, fields, more)
 
     play(scenario)
 
@@ -190,6 +214,12 @@ def test_tokens_come_back_as_they_were_made() -> None:
         ("AWE", "invalid character '\\x01' looking for beginning of value"),
         ("", "unexpected end of JSON input"),
         ("IA", "unexpected end of JSON input"),
+        ("ew", "unexpected end of JSON input"),
+        ("eHs", "invalid character 'x' looking for beginning of value"),
+        ("IHg", "invalid character 'x' looking for beginning of value"),
+        ("bnVsbA", "server does not recognize this encoded version "),
+        ("W10", "json: cannot unmarshal array into Go value of type storage.continueToken"),
+        ("eyJydiI6dHJ1ZX0", "json: cannot unmarshal bool into Go struct field continueToken.rv of type int64"),
         (
             base64.urlsafe_b64encode(b'{"v":"other","rv":5,"start":"a"}').decode().rstrip("="),
             "server does not recognize this encoded version other",

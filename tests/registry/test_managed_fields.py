@@ -16,7 +16,7 @@ from apiserver.registry.fields.managers import (
     encode,
     fold_old_updates,
 )
-from apiserver.registry.metadata import manager_name
+from apiserver.registry.metadata import manager_name, validate_metadata
 
 Json = dict[str, Any]
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -186,3 +186,28 @@ def test_managers_are_left_out_where_they_alone_make_an_object_too_large(play: P
             )
 
     play(scenario)
+
+
+ORDINARY: Json = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({}, "", ""), ({"operation": "Apply"}, "", ""), ({"manager": "x" * 128}, "", ""), ({"subresource": "x" * 256}, "", ""),
+        ({"operation": "Nope"}, "operation", "must be `Apply` or `Update`"), ({"fieldsType": "Nope"}, "fieldsType", "must be `FieldsV1`"),
+        ({"manager": "x" * 129}, "manager", "128"), ({"manager": "a\x07"}, "manager", "invalid character U+0007 (at position 1)"),
+        ({"subresource": "x" * 257}, "subresource", "256"),
+    ],
+)  # fmt: skip
+def test_entries_are_checked_whether_they_name_a_subresource_or_not(changes: Json, field: str, words: str) -> None:
+    for more in ({}, {"subresource": "status"}):
+        entry = {**ORDINARY, **more, **changes}
+        metadata = {"name": "a", "managedFields": [ORDINARY, entry]}
+        errors = validate_metadata(metadata, False, "path-segment", kind_rules=False)
+        if not field:
+            assert errors == []
+            continue
+        (error,) = errors
+        assert error.field == f"metadata.managedFields[1].{field}"
+        assert words in error.body

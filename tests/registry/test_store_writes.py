@@ -80,6 +80,17 @@ def test_a_namespace_in_the_body_must_be_that_of_the_request(play: Play) -> None
     play(scenario)
 
 
+def test_nothing_is_made_below_an_object_that_makes_nothing(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        body = {"metadata": {"name": "a"}, "spec": {"containers": []}}
+        await world.create("pods", body)
+        with pytest.raises(StatusError) as refused:
+            await world.call("create", "pods", "a", body, subresource="status")
+        assert (refused.value.code, refused.value.reason) == (405, "MethodNotAllowed")
+
+    play(scenario)
+
+
 def test_a_resource_version_on_create_is_refused_unless_it_is_zero(play: Play) -> None:
     async def scenario(world: Any) -> None:
         with pytest.raises(StatusError, match="resourceVersion should not be set on objects to be created") as refused:
