@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from apiserver.registry.authority import Authority, Identity
     from apiserver.registry.kubelets import Kubelets
     from apiserver.registry.reservations import Reservations
-    from apiserver.storage.cache import Cache, WatchCache
+    from apiserver.storage.cache import Cache
     from apiserver.storage.types import RevisionLog
+    from apiserver.storage.watchcache import WatchCache
     from apiserver.webhooks.client import Webhooks
 
 __all__ = ["WAIT_SECONDS", "Registry", "Store", "refusal_of"]

@@ -1,7 +1,7 @@
 """The revision log and the watch caches: keys, revisions and bytes; no word of Kubernetes kinds.
 
-Reading order: `types` (writes, rows, errors, the RevisionLog protocol) -> `cache` (what the server reads and watches)
--> `sqlite` and `postgres` (the two logs) -> `tables` and `schema` (what they stand on) ->
+Reading order: `types` (writes, rows, errors, the RevisionLog protocol) -> `watchcache` and `cache` (what the server
+reads and watches) -> `sqlite` and `postgres` (the two logs) -> `tables` and `schema` (what they stand on) ->
 docs/adr/0002-revision-log.md.
 
     log = await open_log("sqlite:///var/lib/kubedra")     # also "memory:", "postgresql://user@host/database"
@@ -14,7 +14,7 @@ docs/adr/0002-revision-log.md.
 Only this package imports a database driver or sqlalchemy, and none of them before `open_log` needs it.
 """
 
-from apiserver.storage.cache import Cache, Cursor, Entry, Event, Listing, WatchCache
+from apiserver.storage.cache import Cache, Cursor, Entry, Event, Listing
 from apiserver.storage.opening import open_log
 from apiserver.storage.types import (
     Compacted,
@@ -37,6 +37,7 @@ from apiserver.storage.types import (
     Write,
     WriteRefused,
 )
+from apiserver.storage.watchcache import WatchCache
 
 __all__ = [
     "Cache",

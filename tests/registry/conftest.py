@@ -38,7 +38,8 @@ from apiserver.registry.verbs.patch import patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
 from apiserver.storage import open_log
-from apiserver.storage.cache import Entry, WatchCache
+from apiserver.storage.cache import Entry
+from apiserver.storage.watchcache import WatchCache
 
 Json = dict[str, Any]
 ADMIN = User("admin", groups=("system:masters",))
