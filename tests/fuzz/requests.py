@@ -23,7 +23,7 @@ from apiserver.api.codec import decode
 from apiserver.api.schema import Struct
 from apiserver.registry.resource import Resource, Subresource, Version
 from apiserver.resources import CATALOG
-from tests.fuzz import texts, values
+from tests.fuzz import patches, texts, values
 
 Json = dict[str, Any]
 
@@ -212,13 +212,13 @@ class _Maker:
         kind = random.choice(_PATCHES)
         made: Any
         if kind.startswith("json-patch"):
-            made = self._operations()
+            made = patches.operations(random, self.object(), self.version.schema)
         elif kind.startswith("apply"):
             made = self.object()
             if random.random() < 0.9:
                 made["metadata"] = {"name": self.name}
         else:
-            made = self._part(self.object(), kind.startswith("strategic"))
+            made = patches.part(random, self.object(), strategic=kind.startswith("strategic"))
         data = _json(made)
         if kind.startswith("apply") and random.random() < 0.3:
             data = self.body(made)[0]
@@ -227,63 +227,6 @@ class _Maker:
             query += "&fieldManager=" + random.choice(("m", "n")) + "&force=" + random.choice(("true", "false"))
         data, media = self.spoilt(data, f"application/{kind}")
         return self.finished("PATCH", f"{self.collection}/{self.name}{below}", query.removeprefix("&"), data, media)
-
-    def _part(self, obj: Any, strategic: bool) -> Any:
-        """Part of an object, with nulls, and with directives."""
-        random = self.random
-        if isinstance(obj, list):
-            made_list = [self._part(item, strategic) for item in obj if random.random() < 0.8]
-            if strategic and random.random() < 0.15:
-                made_list.insert(
-                    0,
-                    random.choice(
-                        (
-                            {"$patch": "replace"},
-                            {"$patch": "delete", "name": "c"},
-                            {"$patch": "x"},
-                            {"$patch": "delete"},
-                        )
-                    ),
-                )
-            return made_list
-        if not isinstance(obj, dict):
-            return obj
-        made = {
-            key: None if random.random() < 0.1 else self._part(value, strategic)
-            for key, value in obj.items()
-            if random.random() < 0.6
-        }
-        if strategic and random.random() < 0.2 and obj:
-            key = random.choice(tuple(obj))
-            directive = random.choice(
-                ("$patch", "$retainKeys", f"$setElementOrder/{key}", f"$deleteFromPrimitiveList/{key}")
-            )
-            made[directive] = random.choice(
-                ("replace", "delete", "merge", ["a"], [{"name": "c"}], [None], 1, None, list(obj))
-            )
-        return made
-
-    def _operations(self) -> Any:
-        random = self.random
-        obj = self.object()
-        found = values.paths(obj) or ["/a"]
-        made = []
-        for _ in range(random.choice((1, 1, 2, 3, 6))):
-            path = random.choice(found)
-            if random.random() < 0.2:
-                path += random.choice(("/-", "/0", "/99", "/~", "/a", "/", "/-1", "/00"))
-            operation: Json = {
-                "op": random.choice(("add", "remove", "replace", "test", "copy", "move", "x")),
-                "path": path,
-            }
-            if operation["op"] in ("copy", "move"):
-                operation["from"] = random.choice(found)
-            elif random.random() < 0.95:
-                operation["value"] = (
-                    values.junk(random) if random.random() < 0.4 else values.struct(random, self.version.schema, 4)
-                )
-            made.append(operation)
-        return made if random.random() < 0.97 else values.junk(random)
 
     def get(self) -> Case:
         return self.finished(self.random.choice(("GET", "GET", "HEAD")), f"{self.collection}/{self.name}", self.query())
