@@ -12,7 +12,6 @@ import os
 import shutil
 import socket
 import struct
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,9 +21,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.fuzz import rules
+from tests.fuzz.connection import Connection, connect, receive
+from tests.fuzz.probe import Probe, Processor
 from tests.fuzz.requests import Case, Requests
 from tests.fuzz.wire import Conversations, WireCase
-from tests.support.patience import Deadline
 from tests.support.wire import Child
 
 #: One of so many requests is a connection of the wire.
@@ -43,7 +43,6 @@ FLAGS: Final = (
     "--storage=sqlite",
     "--durability=off",
 )
-_READY: Final = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 _TROUBLE: Final = ("Traceback", " ERROR ", "never retrieved", "was never awaited")
 
 
@@ -70,134 +69,6 @@ class Report:
 
     def count(self, status: int) -> None:
         self.statuses[status] = self.statuses.get(status, 0) + 1
-
-
-class Processor:
-    """The processor time of a process's main thread, in seconds."""
-
-    def __init__(self, process: int) -> None:
-        self._file = os.open(f"/proc/{process}/task/{process}/schedstat", os.O_RDONLY)
-
-    def seconds(self) -> float:
-        return int(os.pread(self._file, 64, 0).split()[0]) / 1e9
-
-    def close(self) -> None:
-        os.close(self._file)
-
-
-class Connection:
-    """A connection that is opened again when it was closed."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._socket: socket.socket | None = None
-        self._data = b""
-
-    def ask(self, data: bytes, *, bodiless: bool = False) -> rules.Answer | None:
-        """The answer; None where the server closes instead. Raises ValueError for what is no answer, TimeoutError."""
-        self.send(data)
-        return self.answer(bodiless=bodiless)
-
-    @property
-    def open(self) -> bool:
-        """Whether the connection goes on behind what was read last."""
-        return self._socket is not None
-
-    def send(self, data: bytes) -> None:
-        """Sends requests."""
-        if self._socket is None:
-            self._socket, self._data = connect(self._port), b""
-        try:
-            self._socket.sendall(data)
-        except ConnectionError:
-            pass  # what it has answered can be read all the same
-        except TimeoutError:
-            self.close()
-            raise
-
-    def answer(self, *, bodiless: bool = False) -> rules.Answer | None:
-        """The next answer, as `ask`."""
-        assert self._socket is not None, "something was sent"
-        try:
-            made = rules.read(self._data, bodiless=bodiless)
-            while made is None or made.status == 100:
-                if made is not None:
-                    self._data = self._data[made.end :]
-                elif part := receive(self._socket):
-                    self._data += part
-                else:
-                    made = rules.read(self._data, bodiless=bodiless)  # one that its connection ends
-                    self.close()
-                    return made
-                made = rules.read(self._data, bodiless=bodiless)
-        except (ConnectionError, ValueError, TimeoutError):
-            self.close()
-            raise
-        self._data = self._data[made.end :]
-        if made.body is None or made.last:
-            self.close()
-        return made
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
-
-def connect(port: int) -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", port))
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    made.settimeout(0.5)
-    return made
-
-
-def receive(connection: socket.socket) -> bytes:
-    """The next bytes; b"" at the end. Raises TimeoutError after fair seconds."""
-    deadline = Deadline()
-    while True:
-        try:
-            return connection.recv(1 << 20)
-        except TimeoutError:
-            if deadline.passed:
-                raise TimeoutError("no answer") from None
-
-
-class Probe(threading.Thread):
-    """Asks for /readyz again and again. `worst` is the longest time that the server's loop worked while one such
-    request waited.
-    """
-
-    def __init__(
-        self, port: int, processor: Processor, now: Callable[[], int], most: float, interval: float = 0.01
-    ) -> None:
-        super().__init__(name="probe", daemon=True)
-        self._connection, self._processor, self._now, self._interval = Connection(port), processor, now, interval
-        self._most, self._ended = most, threading.Event()
-        #: (seconds, the number of the request that was sent before it, and after it)
-        self.stalls: list[tuple[float, int, int]] = []
-        self.worst, self.worst_at = 0.0, 0
-        self.failure: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            while not self._ended.wait(self._interval):
-                number, before = self._now(), self._processor.seconds()
-                answer = self._connection.ask(_READY)
-                worked = self._processor.seconds() - before
-                assert answer is not None, "/readyz was not answered"
-                assert answer.status == 200, f"/readyz: {answer.body!r}"
-                if worked > self.worst:
-                    self.worst, self.worst_at = worked, number
-                if worked > self._most:
-                    self.stalls.append((worked, number, self._now()))
-        except BaseException as error:  # noqa: BLE001 - told by the run
-            self.failure = error
-        finally:
-            self._connection.close()
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join()
 
 
 class Run:

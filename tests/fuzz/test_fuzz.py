@@ -10,8 +10,9 @@ import pytest
 from apiserver.api.features import RELEASES
 from apiserver.resources import CATALOG
 from tests.fuzz import rules
+from tests.fuzz.connection import Connection
 from tests.fuzz.requests import Requests
-from tests.fuzz.runner import Connection, Run, server
+from tests.fuzz.runner import Run, server
 from tests.fuzz.whole import check_whole
 from tests.fuzz.wire import Conversations
 from tests.support.server import serve

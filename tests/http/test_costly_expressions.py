@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz.runner import Probe, Processor
+from tests.fuzz.probe import Probe, Processor
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 
