@@ -25,6 +25,8 @@ from apiserver.api.cel.ast import (
     Node,
     Select,
     StructNode,
+    children,
+    qualified_name,
 )
 from apiserver.api.cel.declarations import Function, Overload
 from apiserver.api.cel.lexer import RESERVED
@@ -390,32 +392,3 @@ class Checker:
     def _assert(self, node: Node, want: Type) -> None:
         if not self._subs.assignable(want, node.type):
             self._mismatch(node, want, node.type)
-
-
-def qualified_name(node: Node) -> str | None:
-    """The dotted name that a chain of selections spells, or None."""
-    if isinstance(node, Ident):
-        return node.name
-    if isinstance(node, Select) and not node.test:
-        prefix = qualified_name(node.operand)
-        return None if prefix is None else f"{prefix}.{node.name}"
-    return None
-
-
-def children(node: Node) -> list[Node]:
-    """The direct sub-expressions of a node."""
-    match node:
-        case Select():
-            return [node.operand]
-        case Call():
-            return node.args if node.target is None else [node.target, *node.args]
-        case ListNode():
-            return node.elements
-        case MapNode():
-            return [part for entry in node.entries for part in (entry.key, entry.value)]
-        case StructNode():
-            return [entry.value for entry in node.entries]
-        case Comprehension():
-            return [node.iter_range, node.accu_init, node.condition, node.step, node.result]
-        case _:
-            return []

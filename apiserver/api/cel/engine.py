@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.api.cel import macros as m
-from apiserver.api.cel.ast import Call, ListNode, Literal, MapNode, Node
+from apiserver.api.cel.ast import Call, ListNode, Literal, MapNode, Node, children
 from apiserver.api.cel.attributes import Code, Frame
-from apiserver.api.cel.checker import Checker, Scope, children
+from apiserver.api.cel.checker import Checker, Scope
 from apiserver.api.cel.cost import Bounds, Estimator
 from apiserver.api.cel.declarations import Function, merge
 from apiserver.api.cel.diagnosis import diagnose

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apiserver.api.cel.ast import Call, Comprehension, Ident, Literal, Node, Select
-from apiserver.api.cel.checker import children
+from apiserver.api.cel.ast import Call, Comprehension, Ident, Literal, Node, Select, children
 from apiserver.api.cel.lexer import tokenize
 from apiserver.api.cel.macros import with_everything
 from apiserver.api.cel.parser import NotCel, Parser

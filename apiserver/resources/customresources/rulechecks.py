@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from apiserver.api.cel.ast import Ident, Node
-from apiserver.api.cel.checker import children
+from apiserver.api.cel.ast import Ident, Node, children
 from apiserver.api.cel.cost import Bounds
 from apiserver.api.cel.devices import NEWEST
 from apiserver.api.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parsed
