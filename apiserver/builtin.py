@@ -79,15 +79,24 @@ class BuiltIn:
         await self._kubernetes()
 
     async def _ensure(self, group: str, plural: str, obj: Json, manager: str = "") -> None:
-        """Creates an object if it is missing, and may be. Another server may be at it, too: one of them makes it."""
+        """Creates an object if it is missing, and may be: where it is refused the server does without, and says so."""
+        refused = await self._refused(group, plural, obj, manager)
+        if refused is not None:
+            _LOG.warning("%s", refused)
+
+    async def _refused(self, group: str, plural: str, obj: Json, manager: str = "") -> StatusError | None:
+        """Why an object that is missing cannot be made: what others configured or stored is against it. None: it is
+        there. Another server may be at it, too: one of them makes it. Raises StatusError of a failure (5xx).
+        """
         metadata = obj["metadata"]
         if self._registry.lookup(group, plural, metadata.get("namespace", ""), metadata["name"]) is None:
             try:
                 await create_own(self._registry, ADMIN, group, plural, obj, manager=manager)
             except StatusError as error:
-                if error.reason != "Forbidden":
+                if error.code >= 500:
                     raise
-                _LOG.warning("%s", error)  # somebody told an admission plugin so: the server does without
+                return error
+        return None
 
     def kept(self) -> list[str]:
         """Keys of what a reset leaves as it is: namespaces, and what no test of a workload has to do with."""
@@ -172,7 +181,7 @@ class BuiltIn:
                 await delete_own(self._registry, ADMIN, *ADDRESSES, "", metadata["name"])
         for name, holder in wanted.items():
             if self._registry.lookup(*ADDRESSES, "", name) is None:
-                await create_own(self._registry, ADMIN, *ADDRESSES, address_object(name, *holder))
+                await self._ensure(*ADDRESSES, address_object(name, *holder))
 
     async def _kubernetes(self) -> None:
         port = self._settings.port or _ANY_PORT
@@ -192,14 +201,14 @@ class BuiltIn:
         """The service. Another server that makes it has its address first: that is waited for, and taken from one that
         never came to store the service.
         """
+        refused = await self._refused("", "services", obj)
         for _ in range(_ATTEMPTS):
-            try:
-                await self._ensure("", "services", obj)
+            if refused is None:
                 return
-            except StatusError as error:
-                if error.reason != "Invalid":
-                    raise
+            if self._registry.lookup(*ADDRESSES, "", self._network.own_address) is None:
+                break  # refused for another reason
             await asyncio.sleep(_PAUSE)
+            refused = await self._refused("", "services", obj)
         held = self._registry.lookup(*ADDRESSES, "", self._network.own_address)
         parent = held["spec"]["parentRef"] if held is not None else {}
         if (parent.get("namespace"), parent.get("name")) == ("default", _KUBERNETES):
@@ -243,7 +252,7 @@ class BuiltIn:
     async def _put(self, group: str, plural: str, obj: Json, *fields: str) -> None:
         """Creates an object, or brings these of its fields up to date."""
         if self._registry.lookup(group, plural, "default", _KUBERNETES) is None:
-            await create_own(self._registry, ADMIN, group, plural, obj)
+            await self._ensure(group, plural, obj)
             return
         assert self._registry.rewrite is not None, "a server can write its own objects"
         changed = {field: obj[field] for field in fields}

@@ -221,6 +221,27 @@ def test_a_start_repairs_what_holds_addresses(running: Running, wire: Wire) -> N
     assert wire.request("DELETE", f"{ADDRESSES}/192.0.2.9").status == 200
 
 
+def test_a_server_starts_without_its_service_where_the_range_of_the_service_is_going(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ranges, service = (
+        "/apis/networking.k8s.io/v1/servicecidrs/kubernetes",
+        "/api/v1/namespaces/default/services/kubernetes",
+    )
+    with serve() as running:
+        wire = Wire(running.url)
+        assert wire.request("DELETE", service).status == 200
+        # Nobody is there who would take the finalizer away.
+        assert wire.request("DELETE", f"{ranges}?propagationPolicy=Foreground").status == 200
+        running.call(running.server.built_in.ensure)
+        assert wire.get(service).status == 404
+        assert 'Service "kubernetes" is invalid' in caplog.text
+        patch = {"Content-Type": "application/merge-patch+json"}
+        assert wire.request("PATCH", ranges, {"metadata": {"finalizers": None}}, patch).status == 200
+        running.call(running.server.built_in.ensure)
+        assert wire.get(service).json["spec"]["clusterIP"].endswith(".1")
+
+
 @pytest.mark.parametrize(
     ("flag", "told"),
     [
