@@ -13,7 +13,7 @@ from apiserver.api.cel.cost import UNKNOWN
 from apiserver.api.cel.engine import NotCompiled
 from apiserver.api.cel.schemas import MOST_BYTES, Declared, declared, escaped
 from apiserver.api.fielderrors import FieldError, Path, forbidden, internal, invalid
-from apiserver.resources.customresources.rulechecks import compile_rule, language_of, names_old_self
+from apiserver.resources.customresources.compiledrules import compile_rule, language_of, names_old_self
 
 __all__ = ["RuleScope", "Spent", "expression_errors", "total_errors"]
 

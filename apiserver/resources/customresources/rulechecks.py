@@ -11,29 +11,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 
-from apiserver.api.cel.ast import Ident, Node, children
-from apiserver.api.cel.cost import Bounds
-from apiserver.api.cel.devices import NEWEST
-from apiserver.api.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parsed
+from apiserver.api.cel.engine import NotCompiled
 from apiserver.api.cel.errors import LIMIT_EXCEEDED, EvaluationError
 from apiserver.api.cel.schemas import Declared, declared, escaped, value_of
-from apiserver.api.cel.types import optional_of
 from apiserver.api.cel.values import ABSENT as NOTHING
 from apiserver.api.cel.values import NONE, CelError, Optional
 from apiserver.api.fielderrors import OMITTED, FieldError, Path, duplicate, forbidden, go_quote, invalid, required
 from apiserver.api.validation.nodes import ABSENT, same
 from apiserver.api.validation.nodes import Node as SchemaNode
-from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
+from apiserver.resources.customresources.compiledrules import CALL_LIMIT, Rule
 
-__all__ = ["CALL_LIMIT", "Budget", "RuleChecks", "compile_rule", "language_of", "names_old_self"]
+__all__ = ["Budget", "RuleChecks"]
 
 Json = dict[str, Any]
 
-#: The cost at which one rule is aborted.
-CALL_LIMIT: Final = 1_000_000
 #: What all rules about one object may cost.
 BUDGET: Final = 10_000_000
 #: What rules may cost that are asked on the event loop: a few milliseconds.
@@ -58,91 +51,6 @@ class _Broken(Exception):
 
     def __init__(self, error: FieldError) -> None:
         self.error = error
-
-
-class _Bounds(dict[str, Bounds]):
-    """The bounds of self, for whatever a path begins with: upstream's estimate passes over that name."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        super().__init__(self=bounds)
-
-    def get(self, name: str, default: Any = None) -> Bounds:
-        return self["self"]
-
-
-def language_of(kind: Declared, release: tuple[int, int], *, optional_old: bool) -> Language:
-    """The language of rules about a type."""
-    old = optional_of(kind.type) if optional_old else kind.type
-    variables = {"self": kind.type, "oldSelf": old}
-    return build_language(release, variables, kind.structs(), _Bounds(kind.bounds), [])
-
-
-def compile_rule(source: str, language: Language, wanted: str = "bool") -> Compiled:
-    """A rule, or with "string" its message. Raises NotCompiled."""
-    return compile_expression(source, language, frozenset({wanted}), f"a {wanted}", CALL_LIMIT)
-
-
-def names_old_self(source: str, language: Language) -> bool:
-    """Whether a rule that compiles names oldSelf."""
-    pending: list[Node] = [parsed(source, language)]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Ident) and node.name.removeprefix(".") == "oldSelf":
-            return True
-        pending += children(node)
-    return False
-
-
-class _Rule:
-    """One rule, compiled when it is asked for the first time."""
-
-    def __init__(self, rule: Json, schema: Json, kind: Declared) -> None:
-        self.rule, self._kind = rule, kind
-        self.optional = bool(rule.get("optionalOldSelf"))
-        self._language: Language | None = None
-        self.path = ""
-        if rule.get("fieldPath"):
-            try:
-                self.path = str(field_path(rule["fieldPath"], schema)[0])
-            except FieldPathError:
-                self.path = ""
-
-    @property
-    def language(self) -> Language:
-        if self._language is None:
-            self._language = language_of(self._kind, NEWEST, optional_old=self.optional)
-        return self._language
-
-    @cached_property
-    def program(self) -> Compiled:
-        return compile_rule(self.rule["rule"], self.language)
-
-    @cached_property
-    def uses_old(self) -> bool:
-        return names_old_self(self.rule["rule"], self.language)
-
-    @cached_property
-    def message_program(self) -> Compiled | None:
-        text = self.rule.get("messageExpression")
-        return compile_rule(text, self.language, "string") if text else None
-
-    @property
-    def estimate(self) -> int:
-        """What it may cost at most."""
-        try:
-            message = self.message_program
-            return self.program.max_cost + (message.max_cost if message is not None else 0)
-        except NotCompiled:
-            return 0
-
-    @property
-    def shown(self) -> str:
-        return (self.rule.get("message") or self.rule.get("rule") or "").strip()
-
-    @property
-    def message(self) -> str:
-        message = (self.rule.get("message") or "").strip()
-        return message or f"failed rule: {self.shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +112,7 @@ class _Checks:
     def __init__(self, rules: Json, schema: Json, kind: Declared | None, *, root: bool) -> None:
         self.schema, self._root = schema, root
         self._rules = [
-            _Rule(rule, schema, kind) for rule in rules.get("x-kubernetes-validations") or () if kind is not None
+            Rule(rule, schema, kind) for rule in rules.get("x-kubernetes-validations") or () if kind is not None
         ]
         self._items = self._others = None
         items, own = rules.get("items"), schema.get("items")
@@ -294,7 +202,7 @@ class _Checks:
 
     def _ask_rule(
         self,
-        rule: _Rule,
+        rule: Rule,
         at: Path,
         value: Any,
         seen: _Seen,
@@ -331,7 +239,7 @@ class _Checks:
         else:
             errors.append(made)
 
-    def _message(self, rule: _Rule, at: Path, kind: str, seen: _Seen, budget: Budget) -> str:
+    def _message(self, rule: Rule, at: Path, kind: str, seen: _Seen, budget: Budget) -> str:
         """What is said of a failed rule: its expression's text, where that gives one."""
         try:
             program = rule.message_program
@@ -390,7 +298,7 @@ def _spend(budget: Budget, cost: int, at: Path, kind: str) -> None:
     budget.left -= cost
 
 
-def _failed(error: EvaluationError, rule: _Rule, at: Path, kind: str, errors: list[FieldError]) -> None:
+def _failed(error: EvaluationError, rule: Rule, at: Path, kind: str, errors: list[FieldError]) -> None:
     text = str(error)
     if text.startswith("no such overload"):
         errors.append(
@@ -410,7 +318,7 @@ def _failed(error: EvaluationError, rule: _Rule, at: Path, kind: str, errors: li
         errors.append(invalid(at, kind, f"{text} evaluating rule: {rule.shown}"))
 
 
-def _error(rule: _Rule, at: Path, value: Any, detail: str) -> FieldError:
+def _error(rule: Rule, at: Path, value: Any, detail: str) -> FieldError:
     match rule.rule.get("reason"):
         case "FieldValueForbidden":
             return forbidden(at, detail)

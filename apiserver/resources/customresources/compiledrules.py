@@ -1,0 +1,109 @@
+"""One rule in CEL of a schema, compiled, and what it is compiled with.
+
+Facts: apiextensions-apiserver, pkg/apiserver/schema/cel/compilation.go.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+from apiserver.api.cel.ast import Ident, Node, children
+from apiserver.api.cel.cost import Bounds
+from apiserver.api.cel.devices import NEWEST
+from apiserver.api.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parsed
+from apiserver.api.cel.schemas import Declared
+from apiserver.api.cel.types import optional_of
+from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
+
+__all__ = ["CALL_LIMIT", "Rule", "compile_rule", "language_of", "names_old_self"]
+
+Json = dict[str, Any]
+
+#: The cost at which one rule is aborted.
+CALL_LIMIT: Final = 1_000_000
+
+
+class _Bounds(dict[str, Bounds]):
+    """The bounds of self, for whatever a path begins with: upstream's estimate passes over that name."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__(self=bounds)
+
+    def get(self, name: str, default: Any = None) -> Bounds:
+        return self["self"]
+
+
+def language_of(kind: Declared, release: tuple[int, int], *, optional_old: bool) -> Language:
+    """The language of rules about a type."""
+    old = optional_of(kind.type) if optional_old else kind.type
+    variables = {"self": kind.type, "oldSelf": old}
+    return build_language(release, variables, kind.structs(), _Bounds(kind.bounds), [])
+
+
+def compile_rule(source: str, language: Language, wanted: str = "bool") -> Compiled:
+    """A rule, or with "string" its message. Raises NotCompiled."""
+    return compile_expression(source, language, frozenset({wanted}), f"a {wanted}", CALL_LIMIT)
+
+
+def names_old_self(source: str, language: Language) -> bool:
+    """Whether a rule that compiles names oldSelf."""
+    pending: list[Node] = [parsed(source, language)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Ident) and node.name.removeprefix(".") == "oldSelf":
+            return True
+        pending += children(node)
+    return False
+
+
+class Rule:
+    """One rule, compiled when it is asked for the first time."""
+
+    def __init__(self, rule: Json, schema: Json, kind: Declared) -> None:
+        self.rule, self._kind = rule, kind
+        self.optional = bool(rule.get("optionalOldSelf"))
+        self._language: Language | None = None
+        self.path = ""
+        if rule.get("fieldPath"):
+            try:
+                self.path = str(field_path(rule["fieldPath"], schema)[0])
+            except FieldPathError:
+                self.path = ""
+
+    @property
+    def language(self) -> Language:
+        if self._language is None:
+            self._language = language_of(self._kind, NEWEST, optional_old=self.optional)
+        return self._language
+
+    @cached_property
+    def program(self) -> Compiled:
+        return compile_rule(self.rule["rule"], self.language)
+
+    @cached_property
+    def uses_old(self) -> bool:
+        return names_old_self(self.rule["rule"], self.language)
+
+    @cached_property
+    def message_program(self) -> Compiled | None:
+        text = self.rule.get("messageExpression")
+        return compile_rule(text, self.language, "string") if text else None
+
+    @property
+    def estimate(self) -> int:
+        """What it may cost at most."""
+        try:
+            message = self.message_program
+            return self.program.max_cost + (message.max_cost if message is not None else 0)
+        except NotCompiled:
+            return 0
+
+    @property
+    def shown(self) -> str:
+        return (self.rule.get("message") or self.rule.get("rule") or "").strip()
+
+    @property
+    def message(self) -> str:
+        message = (self.rule.get("message") or "").strip()
+        return message or f"failed rule: {self.shown}"
