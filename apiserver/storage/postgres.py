@@ -21,13 +21,13 @@ from typing import Any
 import psycopg
 
 from apiserver.clock import Timer, timers
+from apiserver.storage import postgres_sql as sql
 from apiserver.storage import queries
 from apiserver.storage.feed import Publisher, check_past
 from apiserver.storage.heads import refusal
 from apiserver.storage.integrity import content_checksum, record_of
 from apiserver.storage.keys import end_of
 from apiserver.storage.postgres_link import Connection, Link, connect, fetch, prepare_schema
-from apiserver.storage.postgres_sql import ADVANCE, APPEND, LOCK_COUNTER, NOTIFY, PULL, RESET
 from apiserver.storage.types import (
     Compacted,
     Durability,
@@ -169,7 +169,7 @@ class PostgresLog:
             if revision
             else refusal(write, previous)
             for write, (revision, created, previous) in zip(
-                writes, await self._writer.fetch(APPEND, columns), strict=True
+                writes, await self._writer.fetch(sql.APPEND, columns), strict=True
             )
         ]
         await self._publish([answer for answer in answers if isinstance(answer, Record)])
@@ -177,12 +177,12 @@ class PostgresLog:
 
     async def _reset(self, keep: frozenset[str]) -> int:
         async with self._writer.use() as connection, connection.transaction():
-            ((base,),) = await fetch(connection, LOCK_COUNTER)
-            rows = sorted(record_of(row) for row in await fetch(connection, RESET, {"base": base, "keep": [*keep]}))
+            ((base,),) = await fetch(connection, sql.LOCK_COUNTER)
+            rows = sorted(record_of(row) for row in await fetch(connection, sql.RESET, {"base": base, "keep": [*keep]}))
             if rows:
                 reached = {"revision": rows[-1].revision}
-                await fetch(connection, ADVANCE, reached)
-                await fetch(connection, NOTIFY, reached)
+                await fetch(connection, sql.ADVANCE, reached)
+                await fetch(connection, sql.NOTIFY, reached)
         await self._publish(rows)
         return len(rows)
 
@@ -228,7 +228,7 @@ class PostgresLog:
             while True:
                 position = self._publisher.position
                 values = {"after": position, "limit": PULL_ROWS}
-                rows = await self._follower.retry(partial(fetch, query=PULL, values=values))
+                rows = await self._follower.retry(partial(fetch, query=sql.PULL, values=values))
                 current, self._compacted = rows[0][:2]
                 records = [record_of(row[2:]) for row in rows if row[2] is not None]
                 if records and records[-1].revision - position == len(records):
@@ -269,7 +269,7 @@ class PostgresLog:
 
     async def get(self, key: str, at: int | None = None) -> Record | None:
         async def read(connection: Connection, revision: int) -> list[tuple[Any, ...]]:
-            return await fetch(connection, _GET, {"key": key, "at": revision})
+            return await fetch(connection, sql.GET, {"key": key, "at": revision})
 
         _, rows = await self._read(at, read)
         return None if not rows or rows[0][4] else record_of(rows[0])
@@ -283,11 +283,11 @@ class PostgresLog:
         wanted = queries.NO_LIMIT if limit is None else limit
 
         async def read(connection: Connection, revision: int) -> tuple[list[tuple[Any, ...]], int]:
-            rows = await fetch(connection, _STATE, {**span, "at": revision, "limit": wanted})
+            rows = await fetch(connection, sql.STATE, {**span, "at": revision, "limit": wanted})
             if len(rows) < wanted:
                 return rows, 0
             rest = {**span, "at": revision, "low": rows[-1][1] + "\1"} if rows else {**span, "at": revision}
-            ((remaining,),) = await fetch(connection, _STATE_COUNT, rest)
+            ((remaining,),) = await fetch(connection, sql.STATE_COUNT, rest)
             return rows, remaining
 
         revision, (rows, remaining) = await self._read(at, read)
@@ -295,7 +295,7 @@ class PostgresLog:
 
     async def after(self, revision: int, limit: int) -> list[Record]:
         async def read(connection: Connection, _: int) -> list[tuple[Any, ...]]:
-            return await fetch(connection, _AFTER, {"after": revision, "limit": limit})
+            return await fetch(connection, sql.AFTER, {"after": revision, "limit": limit})
 
         return [record_of(row) for row in (await self._read(revision, read))[1]]
 
@@ -303,7 +303,7 @@ class PostgresLog:
         span = {"low": prefix, "high": end_of(prefix) or queries.NO_END, "after": after, "through": through}
 
         async def read(connection: Connection, _: int) -> list[tuple[Any, ...]]:
-            return await fetch(connection, _HISTORY, {**span, "limit": limit})
+            return await fetch(connection, sql.HISTORY, {**span, "limit": limit})
 
         rows = (await self._read(after, read))[1]
         return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
@@ -334,7 +334,7 @@ class PostgresLog:
                     raise FutureRevision(revision, current)
                 if revision < compacted:
                     raise Compacted(revision, compacted)
-                await fetch(connection, _PROMISE, {"revision": revision})
+                await fetch(connection, sql.PROMISE, {"revision": revision})
                 ((alone,),) = await fetch(connection, "SELECT pg_try_advisory_lock(%(id)s)", {"id": SWEEP_ID})
             self._compacted = max(self._compacted, revision)
             return await self._sweep(revision) if alone else 0
@@ -347,9 +347,9 @@ class PostgresLog:
         while swept < revision:
             span = {"low": swept, "high": min(swept + SWEEP_REVISIONS, revision)}
             async with self._sweeper.use() as connection, connection.transaction():
-                for statement in (_SWEEP_REPLACED, _SWEEP_DELETIONS):
+                for statement in (sql.SWEEP_REPLACED, sql.SWEEP_DELETIONS):
                     gone += (await connection.execute(statement.encode(), span)).rowcount
-                await fetch(connection, _SWEPT, span)
+                await fetch(connection, sql.SWEPT, span)
             swept = span["high"]
         async with self._sweeper.use() as connection:
             await fetch(connection, "SELECT pg_advisory_unlock(%(id)s)", {"id": SWEEP_ID})
@@ -385,19 +385,3 @@ class PostgresLog:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for link in (self._writer, self._follower, self._reader, self._sweeper):
             await link.close()
-
-
-_GET, _STATE, _STATE_COUNT, _AFTER, _HISTORY, _PROMISE, _SWEEP_REPLACED, _SWEEP_DELETIONS, _SWEPT = map(
-    queries.postgres,
-    (
-        queries.GET,
-        queries.STATE,
-        queries.STATE_COUNT,
-        queries.AFTER,
-        queries.HISTORY,
-        queries.PROMISE,
-        queries.SWEEP_REPLACED,
-        queries.SWEEP_DELETIONS,
-        queries.SWEPT,
-    ),
-)

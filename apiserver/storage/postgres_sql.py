@@ -24,3 +24,13 @@ PULL = f"""
 SELECT c.revision, c.compacted, l.* FROM counter c LEFT JOIN LATERAL (
     SELECT {queries.COLUMNS} FROM log WHERE revision > %(after)s ORDER BY revision LIMIT %(limit)s) l ON true
 WHERE c.id = 1 ORDER BY l.revision"""  # noqa: S608
+# Those that are the same on SQLite.
+GET = queries.postgres(queries.GET)
+STATE = queries.postgres(queries.STATE)
+STATE_COUNT = queries.postgres(queries.STATE_COUNT)
+AFTER = queries.postgres(queries.AFTER)
+HISTORY = queries.postgres(queries.HISTORY)
+PROMISE = queries.postgres(queries.PROMISE)
+SWEEP_REPLACED = queries.postgres(queries.SWEEP_REPLACED)
+SWEEP_DELETIONS = queries.postgres(queries.SWEEP_DELETIONS)
+SWEPT = queries.postgres(queries.SWEPT)
