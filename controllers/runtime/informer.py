@@ -22,6 +22,7 @@ from apiserver.api.features import Features
 from apiserver.api.status import StatusError
 from controllers.runtime.backoff import Backoff
 from controllers.runtime.client import Batch, Client, WatchEvent
+from controllers.runtime.index import Index
 from controllers.runtime.kinds import Json, Kind, key_of
 from controllers.runtime.transport import TransportError
 
@@ -45,52 +46,6 @@ class Handlers:
         self, added: Callable[[Json], None], updated: Callable[[Json, Json], None], deleted: Callable[[Json], None]
     ) -> None:
         self.added, self.updated, self.deleted = added, updated, deleted
-
-
-class Index:
-    """Objects by a value computed from each (none, one or several)."""
-
-    def __init__(self, values: Callable[[Json], Iterable[str]]) -> None:
-        self._values = values
-        self._objects: dict[str, dict[str, Json]] = {}
-        self._values_of: dict[str, tuple[str, ...]] = {}
-
-    def get(self, value: str) -> list[Json]:
-        found = self._objects.get(value)
-        return list(found.values()) if found else []
-
-    def count(self, value: str) -> int:
-        """How many objects have it."""
-        return len(self._objects.get(value, ()))
-
-    def keys(self, value: str) -> list[str]:
-        found = self._objects.get(value)
-        return list(found) if found else []
-
-    def values(self) -> list[str]:
-        """The values that some object has."""
-        return list(self._objects)
-
-    def _replace(self, key: str, new: Json | None) -> None:
-        before = self._values_of.get(key, ())
-        after = tuple(self._values(new)) if new is not None else ()
-        if before != after:
-            for value in before:
-                self._remove(value, key)
-            if after:
-                self._values_of[key] = after
-            else:
-                self._values_of.pop(key, None)
-        if new is not None:
-            for value in after:
-                self._objects.setdefault(value, {})[key] = new
-
-    def _remove(self, value: str, key: str) -> None:
-        group = self._objects.get(value)
-        if group is not None:
-            group.pop(key, None)
-            if not group:
-                del self._objects[value]
 
 
 class Informer:
@@ -149,7 +104,7 @@ class Informer:
         if name not in self._indexes:
             index = self._indexes[name] = Index(values)
             for key, obj in self._objects.items():
-                index._replace(key, obj)
+                index.replace(key, obj)
         return self._indexes[name]
 
     def on(
@@ -319,7 +274,7 @@ class Informer:
         else:
             self._objects[key] = obj
         for index in self._indexes.values():
-            index._replace(key, obj)
+            index.replace(key, obj)
         for handlers in self._handlers:
             if obj is None:
                 self._call(handlers.deleted, last or old)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from controllers.claims.taints import SliceChange, SliceTracker
-from controllers.runtime.informer import Index, Informer, Informers
+from controllers.runtime.index import Index
+from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,

@@ -13,7 +13,8 @@ from apiserver.api.selectors import LabelSelector
 from controllers.claims.pods import controller_of
 from controllers.runtime.client import Client, StatusError, is_reason
 from controllers.runtime.controller import NotYetError
-from controllers.runtime.informer import Index, Informer
+from controllers.runtime.index import Index
+from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import Json, Kind
 
 __all__ = ["Claimer", "by_controller", "controller_index", "controller_of", "controller_reference", "is_controlled_by"]
