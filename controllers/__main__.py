@@ -13,7 +13,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from controllers.flags import FlagError, Given, read
+from controllers.commandline import FlagError, Given
+from controllers.flags import read
 from controllers.instance import CredentialsError, Instance
 from controllers.node.dra.checkpoint import CheckpointError
 from controllers.runtime.client import Client

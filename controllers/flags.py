@@ -7,30 +7,34 @@ from __future__ import annotations
 import argparse
 import os
 import socket
-import ssl
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from apiserver.api.durations import parse_duration
-from apiserver.api.features import ReleaseError, parse_release
-from apiserver.api.kubeconfigs import Credentials
 from controllers.certificates.settings import add_flags as add_signing
 from controllers.certificates.settings import read_signing
+from controllers.commandline import (
+    FlagError,
+    Given,
+    OneLineParser,
+    add_cluster,
+    address,
+    cluster,
+    duration,
+    gates,
+    release,
+)
+from controllers.electionflags import add_election, read_election
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.names import ALIASES, CONCURRENT
 from controllers.options import AutoscalerOptions, NodeLifecycleOptions, Options
-from controllers.runtime.election import Election, ElectionError
-from controllers.runtime.kubeconfig import Cluster, KubeconfigError, load_kubeconfig
+from controllers.runtime.kubeconfig import KubeconfigError
 
 if TYPE_CHECKING:
     from controllers.scheduler.configuration import Configuration
 
-_BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
-_LEASE = "kubedra-controllers"
 _DESCRIPTION = "Controllers and scheduler alone, against any Kubernetes API server."
 _EPILOG = f"""\
 components: {", ".join(COMPONENTS)}
@@ -41,29 +45,6 @@ Several instances may run at once: the one that holds the lease works, the other
   kubedra controllers --kubeconfig ~/.kube/config --controllers=scheduler,resourceclaim-controller
   kubedra controllers --server http://127.0.0.1:8001 --controllers='*,-node-agent'
 """
-
-
-class FlagError(ValueError):
-    """A flag that cannot be followed, in one line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What the process is told."""
-
-    cluster: Cluster
-    options: Options
-    names: tuple[str, ...]
-    election: Election | None
-    health: tuple[str, int] | None
-    verbosity: int
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """argparse whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise FlagError(message)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -133,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     concurrent = parser.add_argument_group("how many objects a controller works on at the same time")
     for flag, default in CONCURRENT.values():
         concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
-    _add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
+    add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
     return parser
 
 
@@ -210,60 +191,6 @@ def _node_lifecycle(given: argparse.Namespace) -> NodeLifecycleOptions:
     )
 
 
-def add_cluster(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """The flags that say which server it is, and as whom."""
-    where = parser.add_argument_group("where")
-    either = where.add_mutually_exclusive_group(required=required)
-    either.add_argument("--server", metavar="URL", help="the API server")
-    either.add_argument("--kubeconfig", metavar="FILE", type=Path, help="server and credentials of its current context")
-    where.add_argument("--token", default="", help="bearer token, with --server")
-    where.add_argument("--certificate-authority", metavar="FILE", type=Path, help="PEM, with --server https://…")
-    where.add_argument("--insecure-skip-tls-verify", action="store_true", help="accept any certificate, with --server")
-
-
-def _add_election(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--leader-elect",
-        nargs="?",
-        const="true",
-        default="true",
-        metavar="BOOL",
-        help="work only while holding the lease (default true)",
-    )
-    add(
-        "--leader-elect-lease-duration",
-        default="15s",
-        metavar="DURATION",
-        help="after which others take over a lease that is not renewed (default 15s)",
-    )
-    add(
-        "--leader-elect-renew-deadline",
-        default="10s",
-        metavar="DURATION",
-        help="after which a leader that cannot renew ends (default 10s)",
-    )
-    add(
-        "--leader-elect-retry-period",
-        default="2s",
-        metavar="DURATION",
-        help="between attempts to take or renew (default 2s)",
-    )
-    add("--leader-elect-resource-lock", default="leases", metavar="leases", help="the only kind there is")
-    add(
-        "--leader-elect-resource-name",
-        default="",
-        metavar="NAME",
-        help=f"the lease (default {_LEASE}; kubedra- and their names where some are chosen)",
-    )
-    add(
-        "--leader-elect-resource-namespace",
-        default="kube-system",
-        metavar="NAMESPACE",
-        help="its namespace (default kube-system)",
-    )
-
-
 def read(arguments: Sequence[str] | None) -> Given:
     """What the flags say. Raises FlagError; `--help` exits."""
     given = _parser().parse_args(arguments)
@@ -298,7 +225,7 @@ def read(arguments: Sequence[str] | None) -> Given:
             cluster=reached,
             options=replace(options, root_ca=reached.authority.decode()),
             names=names,
-            election=_election(given, names, host),
+            election=read_election(given, names, host),
             health=address(given.healthz_bind_address),
             verbosity=given.verbose,
         )
@@ -326,93 +253,3 @@ def _scheduler(path: Path, names: Sequence[str], options: Options) -> Configurat
         return load(path, options.features.enabled)
     except (ValueError, OSError) as error:
         raise FlagError(f"--config: {error}") from error
-
-
-def cluster(given: argparse.Namespace) -> Cluster:
-    """The server that the flags of `add_cluster` mean. Raises FlagError, KubeconfigError, OSError."""
-    if given.kubeconfig:
-        found = load_kubeconfig(given.kubeconfig)
-    else:
-        authority = given.certificate_authority.read_bytes() if given.certificate_authority else b""
-        shown = Credentials(token=given.token, insecure=given.insecure_skip_tls_verify)
-        found = Cluster(server=given.server.rstrip("/"), authority=authority, credentials=shown)
-    source = given.kubeconfig or "--server"
-    if not found.server.startswith(("http://", "https://")):
-        raise FlagError(f"{source}: {found.server} is not an http:// or https:// address")
-    try:
-        found.tls_context()
-    except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise FlagError(
-            f"{given.kubeconfig or given.certificate_authority}: not a usable certificate: {error}"
-        ) from error
-    return found
-
-
-def gates(text: str) -> dict[str, bool]:
-    """`NAME=true,…`. Raises FlagError."""
-    given: dict[str, bool] = {}
-    for item in filter(None, text.split(",")):
-        name, _, value = item.partition("=")
-        if value.lower() not in ("true", "false"):
-            raise FlagError(f'--feature-gates: "{item}" is not NAME=true or NAME=false')
-        given[name.strip()] = value.lower() == "true"
-    return given
-
-
-def release(text: str) -> tuple[int, int]:
-    """`1.36`. Raises FlagError."""
-    try:
-        return parse_release(text)
-    except ReleaseError as error:
-        raise FlagError(f"--emulated-version: {error}") from error
-
-
-def _election(given: argparse.Namespace, names: Sequence[str], host: str) -> Election | None:
-    """None where nothing is elected. Instances that run different components do not stand in each other's way: their
-    leases differ.
-    """
-    if given.leader_elect.lower() not in _BOOLEANS:
-        raise FlagError(f'--leader-elect: "{given.leader_elect}" is not true or false')
-    if given.leader_elect_resource_lock != "leases":
-        raise FlagError(f'--leader-elect-resource-lock: "{given.leader_elect_resource_lock}" is not "leases"')
-    default = (
-        _LEASE
-        if len(names) == len(COMPONENTS)
-        else "-".join(("kubedra", *(name.removesuffix("-controller") for name in names)))
-    )
-    times = {
-        name: duration(f"--leader-elect-{name}", getattr(given, f"leader_elect_{name.replace('-', '_')}"))
-        for name in _TIMES
-    }
-    try:
-        election = Election(
-            name=given.leader_elect_resource_name or default,
-            namespace=given.leader_elect_resource_namespace,
-            identity=f"{host}_{uuid.uuid4()}",
-            lease_duration=times["lease-duration"],
-            renew_deadline=times["renew-deadline"],
-            retry_period=times["retry-period"],
-        )
-    except ElectionError as error:
-        raise FlagError(str(error)) from error
-    return election if _BOOLEANS[given.leader_elect.lower()] else None
-
-
-_TIMES = ("lease-duration", "renew-deadline", "retry-period")
-
-
-def duration(flag: str, text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise FlagError(f'{flag}: "{text}" is not a duration such as 15s or 1m30s') from None
-
-
-def address(text: str) -> tuple[str, int] | None:
-    """`IP:PORT` of --healthz-bind-address, None where it is empty. Raises FlagError."""
-    if not text:
-        return None
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise FlagError(f'--healthz-bind-address: "{text}" is not IP:PORT')
-    return host.strip("[]"), int(port)

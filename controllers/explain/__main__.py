@@ -17,10 +17,10 @@ from typing import Final
 
 from apiserver.api.features import RELEASES
 from apiserver.api.status import StatusError
+from controllers.commandline import FlagError, OneLineParser, add_cluster, cluster, gates, release
 from controllers.explain.findings import columns
 from controllers.explain.things import NotThereError, explain
 from controllers.explain.world import World
-from controllers.flags import FlagError, OneLineParser, add_cluster, cluster, gates, release
 from controllers.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport

@@ -17,7 +17,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from controllers.__main__ import run
-from controllers.flags import FlagError, Given, OneLineParser, add_cluster, address, cluster, duration, gates, release
+from controllers.commandline import (
+    FlagError,
+    Given,
+    OneLineParser,
+    add_cluster,
+    address,
+    cluster,
+    duration,
+    gates,
+    release,
+)
 from controllers.options import Options, PluginDirs, Processes
 
 _EPILOG = """\

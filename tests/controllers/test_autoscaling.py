@@ -12,7 +12,8 @@ from controllers.autoscaling import texts
 from controllers.autoscaling.calculator import Tolerances, of_average, of_pods, of_value
 from controllers.autoscaling.limits import Past, limit
 from controllers.autoscaling.usage import MetricError
-from controllers.flags import FlagError, read
+from controllers.commandline import FlagError
+from controllers.flags import read
 from controllers.options import AutoscalerOptions
 from controllers.runtime.kinds import AUTOSCALERS, CORE_EVENTS, DEPLOYMENTS
 from tests.scheduler.world import World

@@ -21,7 +21,8 @@ from cryptography.x509.oid import NameOID
 from apiserver.certificates import own_authority
 from controllers.certificates.authority import AuthorityError, Pair
 from controllers.certificates.purposes import SIGNERS
-from controllers.flags import FlagError, read
+from controllers.commandline import FlagError
+from controllers.flags import read
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.flags import FlagError, read
+from controllers.commandline import FlagError
+from controllers.flags import read
 from controllers.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.names import CONCURRENT
 from controllers.runtime.client import Client
