@@ -57,57 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_cluster(parser)
-    what = parser.add_argument_group("what")
-    what.add_argument(
-        "--controllers",
-        default="*",
-        metavar="LIST",
-        help="comma-separated: '*' for all (the default), NAME to add, -NAME to leave out",
-    )
-    what.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="as kube-scheduler's")
-    what.add_argument(
-        "--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)"
-    )
-    what.add_argument(
-        "--nodes",
-        type=int,
-        default=0,
-        metavar="N",
-        help="emulated nodes to begin with, with the node-agent (default none)",
-    )
-    what.add_argument(
-        "--devices",
-        default="gpu.example.com",
-        metavar="DRIVER|none",
-        help="what each of them publishes: 8 GPUs of this driver, or none",
-    )
-    what.add_argument(
-        "--storage-class",
-        default="",
-        metavar="NAME",
-        help="a default StorageClass whose volumes the volume-provisioner emulates (default none)",
-    )
-    what.add_argument("--seed", type=int, default=None, metavar="N", help="makes free choices repeatable")
-    what.add_argument(
-        "--config", type=Path, metavar="FILE", help="the scheduler's: a KubeSchedulerConfiguration, as kube-scheduler's"
-    )
-    what.add_argument(
-        "--healthz-bind-address",
-        default="",
-        metavar="IP:PORT",
-        help="answer /healthz, /livez and /readyz there (default: nowhere)",
-    )
-    what.add_argument("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
-    what.add_argument(
-        "--terminated-pod-gc-threshold",
-        type=int,
-        default=12500,
-        metavar="N",
-        help="pods that ended and may stay before the oldest are deleted; 0: any number (default 12500)",
-    )
-    what.add_argument(
-        "--max-endpoints-per-slice", type=int, default=100, metavar="N", help="of an EndpointSlice (default 100)"
-    )
+    _add_what(parser.add_argument_group("what"))
     _add_node_lifecycle(parser.add_argument_group("node lifecycle, as kube-controller-manager's"))
     _add_autoscaler(parser.add_argument_group("autoscaling, as kube-controller-manager's"))
     add_signing(parser.add_argument_group("certificates, as kube-controller-manager's"))
@@ -116,6 +66,57 @@ def _parser() -> argparse.ArgumentParser:
         concurrent.add_argument(f"--{flag}", type=int, default=default, metavar="N", help=f"default {default}")
     add_election(parser.add_argument_group("leader election, as kube-controller-manager's"))
     return parser
+
+
+def _add_what(group: argparse._ArgumentGroup) -> None:
+    """Which components run, and what they are told."""
+    add = group.add_argument
+    add(
+        "--controllers",
+        default="*",
+        metavar="LIST",
+        help="comma-separated: '*' for all (the default), NAME to add, -NAME to leave out",
+    )
+    add("--feature-gates", default="", metavar="NAME=true,…", help="as kube-scheduler's")
+    add("--emulated-version", default="1.36", metavar="X.Y", help="the release to behave like (default 1.36)")
+    add(
+        "--nodes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="emulated nodes to begin with, with the node-agent (default none)",
+    )
+    add(
+        "--devices",
+        default="gpu.example.com",
+        metavar="DRIVER|none",
+        help="what each of them publishes: 8 GPUs of this driver, or none",
+    )
+    add(
+        "--storage-class",
+        default="",
+        metavar="NAME",
+        help="a default StorageClass whose volumes the volume-provisioner emulates (default none)",
+    )
+    add("--seed", type=int, default=None, metavar="N", help="makes free choices repeatable")
+    add(
+        "--config", type=Path, metavar="FILE", help="the scheduler's: a KubeSchedulerConfiguration, as kube-scheduler's"
+    )
+    add(
+        "--healthz-bind-address",
+        default="",
+        metavar="IP:PORT",
+        help="answer /healthz, /livez and /readyz there (default: nowhere)",
+    )
+    add("-v", "--verbose", action="count", default=0, help="say more; twice: everything")
+    add(
+        "--terminated-pod-gc-threshold",
+        type=int,
+        default=12500,
+        metavar="N",
+        help="pods that ended and may stay before the oldest are deleted; 0: any number (default 12500)",
+    )
+    add("--max-endpoints-per-slice", type=int, default=100, metavar="N", help="of an EndpointSlice (default 100)")
 
 
 def _add_node_lifecycle(group: argparse._ArgumentGroup) -> None:
