@@ -208,7 +208,7 @@ class Player:
         body = decode(raw, headers.get("content-type"))
         self._save(step, body)
         compared = step.get("answer_headers", _HEADERS)
-        kept = {name: self.common.text(headers[name]) for name in compared if name in headers}
+        kept = {name: self.common.text(headers[name.lower()]) for name in compared if name.lower() in headers}
         outcome: Json = {"status": status, "headers": kept, "body": self.common(body)}
         for path, conditions in step.get("where", {}).items():
             items, wanted = dig(outcome["body"], path), self.common.value(self.fill(conditions))

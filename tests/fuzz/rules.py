@@ -16,6 +16,8 @@ UPSTREAM: Final = tuple(
         (500, r"strconv\.ParseUint: parsing "),  # a version that is no number, where the watch cache reads it
         (500, "resourceVersion should not be set on objects to be created"),  # generic registry, Create
         (500, r"target\.name: Required value"),  # pods/binding
+        (500, "resource name may not be empty"),  # RuntimeClass, whose plugin asks over HTTP for what a pod names
+        (500, "invalid resource name "),
         (500, "unsupported role reference kind: "),  # bindings of RBAC, GetRoleReferenceRules
         # apimachinery: strategicpatch and mergepatch
         (500, "unknown patch type: "),
