@@ -162,7 +162,7 @@ def test_others_have_their_turn_while_thousands_of_samples_are_written() -> None
     for number in range(1500):
         samples.observe(0.1, f"resource-with-a-name-{number}" * 4, "get")
     version = {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "gitCommit": "", "platform": ""}
-    metrics = Metrics(dict, dict, tuple, lambda _: None, defaultdict(str, version))
+    metrics = Metrics(dict, dict, tuple, lambda _: None, defaultdict(str, version), lambda: None)
     metrics.include(lambda: [samples])
     gaps: list[float] = []
 
