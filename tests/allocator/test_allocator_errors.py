@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controllers.allocator import AllocationError, AllocationInterrupted
+from controllers.allocator import AllocationError, AllocationInterrupted, search
 from tests.allocator.builders import (
     NODE,
     allocate,
@@ -86,6 +86,15 @@ def test_who_asks_to_stop_is_obeyed_and_quoted() -> None:
         pod.solve(NODE, lambda: "context deadline exceeded")
     assert caught.value.text == "filter operation aborted: context deadline exceeded"
     assert pod.solve(NODE) is not None
+
+
+def test_who_asks_to_stop_is_heard_while_all_devices_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_CHECK_EVERY", 1)
+    allocator = make_allocator(slice_of("s", device("a"), device("b"), device("c")))
+    pod = allocator.for_pod([make_claim("c", [request("r", 0, allocationMode="All")])])
+    asked = iter([None, None, "it takes too long"])
+    with pytest.raises(AllocationInterrupted, match="it takes too long"):
+        pod.solve(NODE, lambda: next(asked))
 
 
 @pytest.mark.parametrize(

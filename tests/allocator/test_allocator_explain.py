@@ -196,3 +196,17 @@ def test_what_a_request_gets_is_told() -> None:
         "node node-1: allocated\n  claim ns/c, request r (2 devices of class all): 2 of 2 devices in 1 pool can be used;"
         " gets driver/s/a, driver/s/b"
     )
+
+
+def test_the_nearest_miss_looks_only_at_devices_that_the_request_could_use() -> None:
+    devices = [device("a", numa=0), device("b", numa=1), device("other", kind="b", numa=1)]
+    text = explain(make_allocator(slice_of("s", *devices)), request("r", 2, "kind in a"), matchAttribute="driver/numa")
+    assert text.endswith(f"{PLACED}1 goes to request r; 1 violates the constraint on driver/numa (must be 0)")
+
+
+def test_a_shared_device_that_has_paid_its_counters_does_not_need_them_again() -> None:
+    allocator = make_allocator(*pool_of(hungry("a", 2) | {"allowMultipleAllocations": True}))
+    first = make_claim("first", [request("r")])
+    [result] = allocator.for_pod([first]).allocate(NODE) or []
+    allocator.allocated.upsert_claim({**first, "status": {"allocation": result}})
+    assert "1 of 1 devices in 1 pool can be used" in explain(allocator, request("r"))

@@ -133,6 +133,7 @@ def test_a_reader_that_fell_behind_the_log_reads_everything_again() -> None:
         allocator.allocated.forget(claim)
     allocator.allocated.assume(claim, used)
     assert allocator.allocated.log_start > 0
+    assert allocator.allocated.position == 30_001, "what is forgotten of the log counts on"
     assert picked(pod.allocate(NODE)) == ["s/b"]
 
 
@@ -228,3 +229,26 @@ def test_what_an_expression_looks_at_is_read_off_only_when_it_is_certain() -> No
         'device.attributes["a\\"b"].x == 1', "device.attributes.exists(k, true)",
     ]  # fmt: skip
     assert [paths_read(expression) for expression in uncertain] == [None] * len(uncertain)
+
+
+def test_the_other_slices_of_a_node_and_of_a_pool_stay_when_one_is_removed() -> None:
+    two = [slice_of(name, device(name), pool="p", count=2) for name in ("a", "b")]
+    allocator = make_allocator(*two, slice_of("c", device("c")))
+    pod = allocator.for_pod([make_claim("c", [request("r")])])
+    allocator.inventory.remove_slice("a")
+    assert picked(pod.allocate(NODE)) == ["c/c"]
+    allocator.inventory.upsert_slice(two[0])
+    all_three = allocator.for_pod([make_claim("c", [request("r", 3)])])
+    assert sorted(picked(all_three.allocate(NODE)) or []) == ["c/c", "p/a", "p/b"]
+
+
+def test_all_devices_are_those_with_capacity_left_each_time_that_it_is_asked() -> None:
+    shared = [device(name, allowMultipleAllocations=True, capacity={"memory": {"value": "4"}}) for name in "ab"]
+    allocator = make_allocator(slice_of("s", *shared, device("without")))
+    every = request("r", 0, allocationMode="All", capacity={"requests": {"memory": "3"}})
+    pod = allocator.for_pod([make_claim("every", [every])])
+    assert picked(pod.allocate(NODE)) == ["s/a", "s/b"]
+    one = make_claim("one", [request("r", capacity={"requests": {"memory": "2"}})])
+    [result] = allocator.for_pod([one]).allocate(NODE) or []
+    allocator.allocated.upsert_claim({**one, "status": {"allocation": result}})
+    assert picked(pod.allocate(NODE)) == ["s/b"]
