@@ -10,74 +10,25 @@ from typing import Any
 
 import pytest
 
-from apiserver.clock import now
-from controllers.jobs.indexes import first_pending, format_indexes, parse_indexes
 from controllers.runtime.informer import Informer
-from controllers.runtime.kinds import CORE_EVENTS, JOBS, PODS
-from controllers.runtime.times import go_time
+from controllers.runtime.kinds import JOBS, PODS
 from controllers.workloads.podcontrol import PodControl
+from tests.controllers.jobobjects import (
+    COMPONENT,
+    FINALIZER,
+    a_job,
+    conditions,
+    end,
+    numbers,
+    reasons,
+    set_phase,
+    the_job,
+    the_pods,
+)
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
 
 Json = dict[str, Any]
-COMPONENT = "job-controller"
-FINALIZER = "batch.kubernetes.io/job-tracking"
-
-
-def a_job(name: str = "j", **spec: Any) -> Json:
-    restart = spec.pop("restartPolicy", "Never")
-    template = {"spec": {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}}
-    return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ns"},
-        "spec": {"template": template, **spec},
-    }  # fmt: skip
-
-
-async def the_job(world: World, name: str = "j") -> Json:
-    await passes(1.5)
-    return await world.client.get(JOBS, name, "ns")
-
-
-async def the_pods(world: World, *, counted: bool = False) -> list[Json]:
-    """By age and index; those that were counted only if asked for."""
-    await passes(0.5)
-    items = (await world.client.list(PODS, "ns"))["items"]
-    found = [pod for pod in items if counted or FINALIZER in pod["metadata"].get("finalizers", ())]
-    return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], index(pod), pod["metadata"]["name"]))
-
-
-def index(pod: Json) -> int:
-    return int(pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index", -1))
-
-
-async def set_phase(world: World, pod: Json, phase: str, code: int = 0, **more: Any) -> None:
-    ended = {"exitCode": code, "finishedAt": go_time(now()), "startedAt": go_time(now())}
-    container = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
-    state = {"running": {}} if phase == "Running" else {"terminated": ended}
-    fresh = await world.client.get(PODS, pod["metadata"]["name"], "ns")
-    status = {**fresh["status"], "phase": phase, "containerStatuses": [{**container, "state": state}], **more}
-    await world.client.update_status(PODS, {**fresh, "status": status})
-
-
-async def end(world: World, phase: str, count: int = 1, code: int = 0) -> None:
-    """Ends the oldest pods that go on."""
-    going = [pod for pod in await the_pods(world) if pod["status"]["phase"] in ("Pending", "Running")]
-    for pod in going[:count]:
-        await set_phase(world, pod, phase, code or int(phase == "Failed"))
-    await passes(0.5)
-
-
-def conditions(job: Json) -> list[tuple[str, str, str]]:
-    return [(c["type"], c["status"], c.get("reason", "")) for c in job["status"].get("conditions", ())]
-
-
-def numbers(job: Json) -> tuple[int, int, int]:
-    """Active, succeeded, failed."""
-    return tuple(job["status"].get(name, 0) for name in ("active", "succeeded", "failed"))  # type: ignore[return-value]
-
-
-async def reasons(world: World) -> set[str]:
-    return {event["reason"] for event in (await world.client.list(CORE_EVENTS, "ns"))["items"]}
 
 
 def test_as_many_pods_as_may_run_at_once_until_enough_have_succeeded() -> None:
@@ -245,49 +196,6 @@ def test_a_suspended_job_has_no_pods_and_starts_anew() -> None:
     run(scenario)
 
 
-def test_indexed_pods_have_an_index_each_and_the_job_lists_those_that_succeeded() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(completions=4, parallelism=4, completionMode="Indexed"))
-            pods = await the_pods(world)
-            assert [index(pod) for pod in pods] == [0, 1, 2, 3]
-            assert [pod["spec"]["hostname"] for pod in pods] == ["j-0", "j-1", "j-2", "j-3"]
-            assert pods[2]["metadata"]["name"].startswith("j-2-")
-            assert pods[2]["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
-            for pod in (pods[0], pods[1], pods[3]):
-                await set_phase(world, pod, "Succeeded")
-            job = await the_job(world)
-            assert (job["status"]["completedIndexes"], numbers(job)) == ("0,1,3", (1, 3, 0))
-            # An elastic Job: fewer indexes than there were.
-            await world.client.patch(JOBS, "j", {"spec": {"completions": 2, "parallelism": 2}}, "ns")
-            job = await the_job(world)
-            assert (job["status"]["completedIndexes"], conditions(job)[-1][0]) == ("0,1", "Complete")
-
-    run(scenario)
-
-
-def test_an_index_that_failed_too_often_fails_alone() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
-            await world.create(JOBS, a_job(**spec))
-            await end(world, "Failed")
-            await passes(12)
-            first, second = sorted((p for p in await the_pods(world) if p["status"]["phase"] == "Pending"), key=index)
-            assert first["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "1"
-            await set_phase(world, first, "Failed", 1)
-            job = await the_job(world)
-            assert (job["status"]["failedIndexes"], conditions(job)) == ("0", [])
-            await set_phase(world, second, "Succeeded")
-            job = await the_job(world)
-            assert (job["status"]["completedIndexes"], conditions(job)[-1]) == (
-                "1",
-                ("Failed", "True", "FailedIndexes"),
-            )
-
-    run(scenario)
-
-
 @pytest.mark.parametrize(
     ("action", "code", "failed", "ended"),
     [
@@ -312,24 +220,6 @@ def test_a_failure_policy_says_what_a_failure_means(action: str, code: int, fail
                 name = pod["metadata"]["name"]
                 text = f"Container c for pod ns/{name} failed with exit code 42 matching FailJob rule at index 0"
                 assert job["status"]["conditions"][-1]["message"] == text
-
-    run(scenario)
-
-
-def test_a_success_policy_ends_the_job_before_all_have_succeeded() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            rules = [{"succeededIndexes": "2"}, {"succeededIndexes": "0-1", "succeededCount": 1}]
-            policy = {"successPolicy": {"rules": rules}, "completionMode": "Indexed"}
-            await world.create(JOBS, a_job(completions=3, parallelism=3, **policy))
-            await end(world, "Succeeded")
-            job = await the_job(world)
-            assert conditions(job) == [
-                ("SuccessCriteriaMet", "True", "SuccessPolicy"),
-                ("Complete", "True", "SuccessPolicy"),
-            ]
-            assert job["status"]["conditions"][0]["message"] == "Matched rules at index 1"
-            assert numbers(job) == (0, 1, 0)
 
     run(scenario)
 
@@ -381,21 +271,6 @@ def test_pods_that_no_job_counts_are_let_go() -> None:
             assert other is not None
 
     run(scenario)
-
-
-@pytest.mark.parametrize(
-    ("text", "completions", "indexes", "shown"),
-    [
-        ("", 5, [], ""),
-        ("0-2,5,7-8", 9, [0, 1, 2, 5, 7, 8], "0-2,5,7,8"),
-        ("0-2,5,7-8", 8, [0, 1, 2, 5, 7], "0-2,5,7"),
-        ("1,2,3,x,4-y,6", 9, [1, 2, 3, 6], "1-3,6"),
-    ],
-)
-def test_indexes_are_lists_of_ranges(text: str, completions: int, indexes: list[int], shown: str) -> None:
-    found = parse_indexes(text, completions)
-    assert (sorted(found), format_indexes(found)) == (indexes, shown)
-    assert first_pending(2, completions, found) == [i for i in range(completions) if i not in indexes][:2]
 
 
 def test_pods_that_fail_together_are_counted_together_although_one_is_seen_first() -> None:
