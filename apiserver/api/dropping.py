@@ -11,7 +11,8 @@ from operator import is_
 from typing import Any, Final, NamedTuple
 
 from apiserver.api.features import Features
-from apiserver.api.schema import EVERY_GATE, Field, Gated, ListOf, MapOf, Scope, Struct, Type
+from apiserver.api.gating import EVERY_GATE, Gated, Scope
+from apiserver.api.schema import Field, ListOf, MapOf, Struct, Type
 
 __all__ = ["ITEMS", "VALUES", "Place", "drop_disabled", "places_of"]
 

@@ -4,22 +4,9 @@ history.
 
 from __future__ import annotations
 
+from apiserver.api.gating import EVERY_GATE, gated
 from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import (
-    BOOL,
-    EVERY_GATE,
-    INT32,
-    INT64,
-    INT_OR_STRING,
-    RAW,
-    STRING,
-    TIME,
-    ListOf,
-    Struct,
-    field,
-    gated,
-    string,
-)
+from apiserver.api.schema import BOOL, INT32, INT64, INT_OR_STRING, RAW, STRING, TIME, ListOf, Struct, field, string
 from apiserver.api.types.core.persistentvolumes import PersistentVolumeClaim
 from apiserver.api.types.core.pods import ConditionStatus, PodTemplateSpec
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of

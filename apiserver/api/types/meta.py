@@ -6,6 +6,7 @@ here.
 
 from __future__ import annotations
 
+from apiserver.api.gating import gated
 from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import (
     ANY,
@@ -21,7 +22,6 @@ from apiserver.api.schema import (
     MapOf,
     Struct,
     field,
-    gated,
     string,
 )
 

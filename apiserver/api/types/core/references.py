@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from apiserver.api.gating import gated
 from apiserver.api.limits import Limits
-from apiserver.api.schema import BOOL, INT32, QUANTITY, STRING, Struct, field, gated
+from apiserver.api.schema import BOOL, INT32, QUANTITY, STRING, Struct, field
 from apiserver.api.types.meta import UID
 
 #: Permission bits.

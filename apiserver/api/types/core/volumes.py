@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
+from apiserver.api.gating import EVERY_GATE, gated
 from apiserver.api.limits import FIXED, Limits
-from apiserver.api.schema import (
-    BOOL,
-    EVERY_GATE,
-    INT32,
-    INT64,
-    QUANTITY,
-    STRING,
-    ListOf,
-    MapOf,
-    Struct,
-    field,
-    gated,
-    string,
-)
+from apiserver.api.schema import BOOL, INT32, INT64, QUANTITY, STRING, ListOf, MapOf, Struct, field, string
 from apiserver.api.types.core.containers import PullPolicy
 from apiserver.api.types.core.references import (
     FILE_MODE,
