@@ -254,6 +254,21 @@ def test_writers_of_one_object_all_succeed_when_they_name_no_version(play: Play)
     play(scenario)
 
 
+def test_a_put_that_creates_takes_no_uid_and_any_version(play: Play) -> None:
+    async def scenario(world: Any) -> None:
+        for metadata, words in (
+            ({"uid": "x"}, "Precondition failed: UID in precondition: x, UID in object meta: $"),
+            ({"resourceVersion": "x"}, "invalid syntax"),
+        ):
+            with pytest.raises(StatusError, match=words):
+                await world.update("leases", "l", {"metadata": {"name": "l", **metadata}})
+        for query in ("dryRun=All", ""):
+            made = await world.call("update", "leases", "l", {"metadata": {"name": "l", "resourceVersion": "7"}}, query)
+            assert made.created, query
+
+    play(scenario)
+
+
 def test_owner_references_that_repeat_are_dropped_with_a_warning(play: Play) -> None:
     async def scenario(world: Any) -> None:
         owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}

@@ -1,0 +1,121 @@
+"""Writes that another writer is faster than: they are made again on what is there then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from apiserver.api.status import StatusError
+from apiserver.storage.types import KeyMissing, RevisionConflict
+
+Json = dict[str, Any]
+Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+
+
+def overtake(world: Any, plural: str, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    """The next write of a kind is overtaken by another one, after it was worked out and before it is stored."""
+    store = world.store(plural)
+    append = store.append
+
+    async def late(wanted: Any) -> Any:
+        store.append = append
+        await write()
+        return await append(wanted)
+
+    store.append = late
+
+
+def test_a_write_that_is_overtaken_is_made_again_on_what_is_there_now(play: Play) -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
+    body = {"metadata": {"name": "a", "ownerReferences": [owner, owner]}, "data": {"mine": "1"}, "nope": 1}
+
+    async def scenario(world: Any) -> None:
+        async def other() -> None:
+            await world.merge("configmaps", "a", {"data": {"other": "1"}, "metadata": {"finalizers": None}})
+
+        await world.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/f"]}})
+        overtake(world, "configmaps", other)
+        put = await world.update("configmaps", "a", body)
+        assert (put["data"], put["metadata"]["ownerReferences"]) == ({"mine": "1"}, [owner])
+        assert len(world.warnings) == 2, "an unknown field and an owner, each once"
+        overtake(world, "configmaps", other)
+        merged = await world.merge("configmaps", "a", {"data": {"late": "1"}, "nope": 1})
+        assert merged["data"] == {"mine": "1", "other": "1", "late": "1"}
+        assert len(world.warnings) == 1
+        await world.merge("configmaps", "a", {"metadata": {"finalizers": ["example.com/f"]}})
+        overtake(world, "configmaps", other)
+        assert (await world.delete("configmaps", "a")).gone, "the finalizer that held it went meanwhile"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("node", [None, ""])
+def test_a_deletion_that_is_overtaken_ends_with_what_the_other_writer_left(play: Play, node: str | None) -> None:
+    """`node` "": the object is marked first, and overtaken between that and its removal."""
+
+    async def scenario(world: Any) -> None:
+        plural = "configmaps" if node is None else "pods"
+        body = {"metadata": {"name": "a"}} | ({} if node is None else {"spec": {"containers": [], "nodeName": node}})
+
+        async def label() -> None:
+            await world.merge(plural, "a", {"metadata": {"labels": {"last": "1"}}})
+
+        async def remove() -> None:
+            assert (await world.delete(plural, "a")).gone
+
+        async def overtaken_by(other: Callable[[], Coroutine[Any, Any, None]]) -> Any:
+            await world.create(plural, body)
+
+            async def after_the_mark() -> None:
+                overtake(world, plural, other)
+
+            overtake(world, plural, other if node is None else after_the_mark)
+            return await world.delete(plural, "a")
+
+        async def replace() -> None:
+            await remove()
+            await world.create(plural, body)
+
+        for other in (label, replace):  # the name is free afterwards; an update of what was marked removes it
+            result = await overtaken_by(other)
+            labels = {"last": "1"} if other is label and node is None else None
+            assert (result.gone, result.entry.obj["metadata"].get("labels")) == (True, labels)
+            with pytest.raises(StatusError, match='"a" not found'):
+                await world.get(plural, "a")
+        if node is None:
+            with pytest.raises(StatusError, match='"a" not found'):
+                await overtaken_by(remove)
+        else:
+            assert (await overtaken_by(remove)).gone, "what it marked is gone, whoever removed it"
+
+    play(scenario)
+
+
+def test_what_another_writer_made_or_deleted_first_is_there_or_not(play: Play) -> None:
+    lease: Json = {"metadata": {"name": "l"}}
+
+    async def scenario(world: Any) -> None:
+        overtake(world, "leases", lambda: world.create("leases", lease))
+        with pytest.raises(StatusError, match="Invalid value: 0: must be specified"):
+            await world.update("leases", "l", lease)
+        overtake(world, "leases", lambda: world.delete("leases", "l"))
+        with pytest.raises(StatusError, match='"l" not found'):
+            await world.merge("leases", "l", {"spec": {"holderIdentity": "x"}})
+
+    play(scenario)
+
+
+def test_who_was_refused_waits_until_the_reason_is_seen_here(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apiserver.registry.store.WAIT_SECONDS", 0.01)
+
+    async def scenario(world: Any) -> None:
+        registry = world.registry
+        await registry.catch_up(RevisionConflict("/a", 1, registry.log.revision))
+        await registry.catch_up(KeyMissing("/a", 1, 0))
+        with pytest.raises(StatusError, match="this server has not caught up with the database") as late:
+            await registry.catch_up(RevisionConflict("/a", 1, registry.log.revision + 1))
+        assert late.value.code == 503
+
+    play(scenario)
