@@ -77,7 +77,6 @@ from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.faults import Faults
-    from apiserver.identityflags import ProxySettings
 
 Json = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -125,9 +124,7 @@ class Server:
         )
         # Where access is open nothing else asks who sends a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
-        self.front = FrontEnd(
-            self.chain, self._make_admin, pages, self._access.peer_of(), _claims_of(settings.identity.proxy)
-        )
+        self.front = FrontEnd(self.chain, self._make_admin, pages, self._access.peer_of(), settings.identity.claims)
         self.catalog.subscribe(self._follow_catalog)
 
     def _assemble_registry(self) -> None:
@@ -395,8 +392,3 @@ class Server:
             "objects": self.registry.counts(),
             "watches": len(self._dispatch.streams),
         }
-
-
-def _claims_of(proxy: ProxySettings | None) -> tuple[str, ...]:
-    """How headers begin in which a front proxy says for whom it asks."""
-    return () if proxy is None else (*proxy.user, *proxy.uid, *proxy.group, *proxy.extra)

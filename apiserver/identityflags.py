@@ -79,6 +79,12 @@ class IdentitySettings:
         """The authorities whose clients' certificates count."""
         return tuple(filter(None, (self.client_ca, self.proxy.ca if self.proxy else None)))
 
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """How headers begin in which a front proxy says for whom it asks."""
+        proxy = self.proxy
+        return () if proxy is None else (*proxy.user, *proxy.uid, *proxy.group, *proxy.extra)
+
     def told(self) -> dict[str, str]:
         """What other servers need to know users as this one does, as the ConfigMap extension-apiserver-authentication
         has it (pkg/controlplane/controller/clusterauthenticationtrust).
