@@ -45,6 +45,8 @@ class ResourceQuota(Plugin):
     def __init__(self, limited: Sequence[Json] = ()) -> None:
         """`limited` are the limitedResources of a ResourceQuotaConfiguration: what is used of them needs a quota."""
         self._needing = tuple(limited)
+        if self._needing:
+            self.configured_by = None  # what needs a quota is refused where there is none
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         if not resource.namespaced or resource.create is not None or resource.plural == "events":
