@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.api import protobuf
-from apiserver.api.codec import decode, normalized
+from apiserver.api.codec import decode, decode_exactly, encode_exactly, normalized
 from apiserver.api.protobuf import WireError
 from apiserver.api.schema import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types import meta
@@ -256,3 +256,13 @@ def test_a_raw_value_that_is_no_json_is_refused_and_one_that_is_keeps_its_bytes(
         protobuf.decode(kind, body(b'{"z":[1,{"y":null}],"a":"raw"]'))
     written = b'{"z" : [1,2] , "a":   "raw"  }'
     assert protobuf.encode(kind, normal(kind, protobuf.decode(kind, body(written)))) == body(written)
+
+
+@pytest.mark.parametrize("wrong", [b"\xf6", rb"\ud800"])
+def test_a_raw_value_that_is_no_text_has_the_replacement_character_and_can_be_kept(wrong: bytes) -> None:
+    kind = schema("apps/v1", "ControllerRevision")
+    body = {"metadata": {"name": "a"}, "revision": 1}
+    sent = protobuf.encode(kind, {**body, "data": {"k": "?" * len(wrong)}}).replace(b"?" * len(wrong), wrong)
+    found = protobuf.decode(kind, sent)
+    assert found["data"] == {"k": "\ufffd"}
+    assert decode_exactly(encode_exactly(found)) == found

@@ -14,6 +14,8 @@ from functools import lru_cache
 from struct import unpack_from
 from typing import Any, Final
 
+import orjson
+
 from apiserver.api.codec import DecodeError, loads
 from apiserver.api.gojson import RawObject
 from apiserver.api.nesting import dumps
@@ -223,7 +225,18 @@ def _json(data: bytes, at: int) -> tuple[Any, int]:
     if type(value) is not dict:
         return value, stop
     text = raw.translate(_ONE_LINE).strip()
-    return RawObject(value) if dumps(value) == text else RawObject(value, text, deep=body.cut is not None), stop
+    if dumps(value) == text or (body.cut is None and not _is_text(text)):
+        return RawObject(value), stop
+    return RawObject(value, text, deep=body.cut is not None), stop
+
+
+def _is_text(text: bytes) -> bool:
+    """Whether JSON is UTF-8 without lone surrogates. What is not is kept as it is read: with U+FFFD in their place."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def read_slice(data: bytes, at: int) -> tuple[bytes, int]:
