@@ -39,7 +39,7 @@ _NONE: Final = Quantity.of(0)
 
 class ResourceQuota(Plugin):
     name = "ResourceQuota"
-    configured_by = _QUOTAS
+    configured_by: tuple[str, str] | None = _QUOTAS
     operations = frozenset({"CREATE", "UPDATE"})
 
     def __init__(self, limited: Sequence[Json] = ()) -> None:
