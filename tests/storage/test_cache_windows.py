@@ -34,12 +34,13 @@ async def test_a_cursor_reads_every_event_after_its_revision_once(store):
 
 @with_store
 async def test_a_cursor_from_the_future_passes_over_what_lies_between(store):
-    cursor = store.pods.cursor(since=2)
+    cursor, near = store.pods.cursor(since=2), store.pods.cursor(since=1)
     assert cursor.revision == 2
     for name in "abcd":
         await store.put(name)
     assert [event.revision for event in cursor.next_batch(limit=3)] == [3]
     assert [event.revision for event in cursor.next_batch()] == [4]
+    assert [event.revision for event in near.next_batch()] == [2, 3, 4]
 
 
 @with_store
