@@ -22,6 +22,7 @@ UPSTREAM: Final = tuple(
         # apimachinery: strategicpatch and mergepatch
         (500, "unknown patch type: "),
         (500, "unable to find api field in struct "),
+        (500, "merging an object in json but data type is not struct"),
         (500, r"expected a \S+( \{\})?, but received a "),
         (500, "does not contain declared merge key: "),
         (500, "no elements in any of the given slices"),

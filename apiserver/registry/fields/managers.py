@@ -79,8 +79,10 @@ def decode(entries: list[Json] | None, *, trusted: bool = False) -> Managers | N
         operation, version, fields = entry.get("operation"), entry.get("apiVersion"), entry.get("fieldsV1")
         if operation not in ("Apply", "Update") or not version or entry.get("fieldsType") != "FieldsV1":
             return None
-        if fields is not None and not trusted and not _is_set(fields):
-            return None
+        if fields is not None and not trusted:
+            fields = _as_set(fields)
+            if fields is None:
+                return None
         manager = Manager(
             entry.get("manager", ""), operation, "" if operation == "Apply" else version, entry.get("subresource", "")
         )
@@ -96,13 +98,17 @@ def decode_strictly(entries: list[Json] | None) -> Managers:
     return managers
 
 
-def _is_set(node: Any) -> bool:
+def _as_set(node: Any) -> FieldSet | None:
+    """A set as somebody wrote it; None for what is none. What stands at `.` says nothing, and is not read."""
     if not isinstance(node, dict):
-        return False
-    return all(
-        element == "." or (element[:2] in ("f:", "k:", "v:", "i:") and _is_set(below))
-        for element, below in node.items()
-    )
+        return None
+    found: FieldSet = {}
+    for element, below in node.items():
+        part = {} if element == "." else _as_set(below) if element[:2] in ("f:", "k:", "v:", "i:") else None
+        if part is None:
+            return None
+        found[element] = part
+    return found
 
 
 def encode(managers: Managers) -> list[Json]:
