@@ -184,6 +184,7 @@ class RemoteServers:
         item = next((each for each in self._registry.all_of(*_SERVICES) if remote_of(each) == remote), None)
         if item is not None:
             await self._note(item, verdict)
+            self._see()  # requests go there from now on, whatever the other looks take
 
     async def _check(self, key: tuple[str, str], remote: Remote, place: tuple[str, int]) -> None:
         verdict = await self._probe(remote, place)
