@@ -74,26 +74,16 @@ def trusting_signer(settings: Settings) -> Settings:
 
 def _make_authority(certificate_file: Path, key_file: Path) -> None:
     from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
 
-    key = ec.generate_private_key(ec.SECP256R1())
     # With a number, so that whoever knows the authorities of two control planes can tell them apart.
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"kubedra-signer@{secrets.randbits(32)}")])
+    key, builder = _self_issued(f"kubedra-signer@{secrets.randbits(32)}", _FIRST_DAY, _LAST_DAY)
     signs = dict.fromkeys(
         ("content_commitment", "data_encipherment", "key_agreement", "crl_sign", "encipher_only", "decipher_only"),
         False,
     )
     usage = x509.KeyUsage(digital_signature=True, key_encipherment=True, key_cert_sign=True, **signs)
     builder = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(_FIRST_DAY)
-        .not_valid_after(_LAST_DAY)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
@@ -123,29 +113,40 @@ def _usable(pem: bytes, hosts: tuple[str, ...]) -> bool:
 
 def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...]) -> None:
     from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
 
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubedra")])
     addresses = dict.fromkeys(
         address for host in (*hosts, "127.0.0.1", "::1") if (address := _address(host)) is not None
     )
     spoken = dict.fromkeys(("localhost", "kubernetes.default.svc", *(host for host in hosts if _address(host) is None)))
     names = [*(x509.DNSName(name) for name in spoken), *(x509.IPAddress(address) for address in addresses)]
     now = dt.datetime.now(dt.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(minutes=5))
-        .not_valid_after(now + _VALID)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    key, builder = _self_issued("kubedra", now - dt.timedelta(minutes=5), now + _VALID)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).add_extension(
+        x509.BasicConstraints(ca=True, path_length=0), critical=True
     )
     _write(builder, key, certificate_file, key_file)
+
+
+def _self_issued(
+    name: str, first: dt.datetime, last: dt.datetime
+) -> tuple[EllipticCurvePrivateKey, CertificateBuilder]:
+    """A new key, and what is certified of it: that it belongs to `name`, who says so, from `first` until `last`."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(first)
+        .not_valid_after(last)
+    )
+    return key, builder
 
 
 def _write(builder: CertificateBuilder, key: EllipticCurvePrivateKey, certificate_file: Path, key_file: Path) -> None:
