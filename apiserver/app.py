@@ -106,7 +106,7 @@ class Server:
             self._lease = IdentityLease(self.registry, self._host)
         self.metrics = Metrics(
             self.registry.counts, settings.features.stages, lambda: [*self._dispatch.streams.values()], self._serves,
-            version_info(settings), lambda: bytes_of(settings.storage, settings.data_dir),
+            version_info(settings), lambda: bytes_of(settings.storage, settings.data_dir), settings.metrics,
         )  # fmt: skip
         self.metrics.include(lambda: self.registry.counted)
         self.metrics.include(self._access.authorizer.families)
@@ -122,6 +122,7 @@ class Server:
         self.chain = HandlerChain(
             *self._links(), last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add]
         )
+        self.metrics.include(self.chain.families)
         # Where access is open nothing else asks who sends a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
         self.front = FrontEnd(self.chain, self._make_admin, pages, self._access.peer_of(), settings.identity.claims)

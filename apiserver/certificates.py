@@ -17,6 +17,7 @@ from kubedra import private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.x509 import CertificateBuilder
 
     from apiserver.settings import Settings
@@ -32,16 +33,16 @@ _FIRST_DAY: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LAST_DAY: Final = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
 
 
-def own_certificate(directory: Path, *hosts: str) -> tuple[Path, Path]:
+def own_certificate(directory: Path, *hosts: str, rsa: bool = False) -> tuple[Path, Path]:
     """(certificate, key) files for these names and addresses; those of an earlier start are used again while they are
-    valid for all.
+    valid for all. `rsa`: with a key of that kind, which takes longer to make, for cipher suites that need one.
     """
     certificate, key = directory / "tls.crt", directory / "tls.key"
     private.make_directory(directory)
-    if certificate.exists() and key.exists() and _usable(certificate.read_bytes(), hosts):
+    if certificate.exists() and key.exists() and _usable(certificate.read_bytes(), hosts, rsa=rsa):
         private.close_file(key)
     else:
-        _make(certificate, key, hosts)
+        _make(certificate, key, hosts, rsa=rsa)
     return certificate, key
 
 
@@ -98,11 +99,14 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _usable(pem: bytes, hosts: tuple[str, ...]) -> bool:
+def _usable(pem: bytes, hosts: tuple[str, ...], *, rsa: bool) -> bool:
     from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
     try:
         certificate = x509.load_pem_x509_certificate(pem)
+        if rsa and not isinstance(certificate.public_key(), RSAPublicKey):
+            return False
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound):
         return False
@@ -111,7 +115,7 @@ def _usable(pem: bytes, hosts: tuple[str, ...]) -> bool:
     return left > _SPARE and {str(_address(host) or host) for host in hosts} <= known
 
 
-def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...]) -> None:
+def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...], *, rsa: bool) -> None:
     from cryptography import x509
 
     addresses = dict.fromkeys(
@@ -120,7 +124,7 @@ def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...]) -> Non
     spoken = dict.fromkeys(("localhost", "kubernetes.default.svc", *(host for host in hosts if _address(host) is None)))
     names = [*(x509.DNSName(name) for name in spoken), *(x509.IPAddress(address) for address in addresses)]
     now = dt.datetime.now(dt.UTC)
-    key, builder = _self_issued("kubedra", now - dt.timedelta(minutes=5), now + _VALID)
+    key, builder = _self_issued("kubedra", now - dt.timedelta(minutes=5), now + _VALID, rsa=rsa)
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
     )
@@ -128,14 +132,15 @@ def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...]) -> Non
 
 
 def _self_issued(
-    name: str, first: dt.datetime, last: dt.datetime
-) -> tuple[EllipticCurvePrivateKey, CertificateBuilder]:
+    name: str, first: dt.datetime, last: dt.datetime, *, rsa: bool = False
+) -> tuple[EllipticCurvePrivateKey | RSAPrivateKey, CertificateBuilder]:
     """A new key, and what is certified of it: that it belongs to `name`, who says so, from `first` until `last`."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
     from cryptography.x509.oid import NameOID
 
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = generate_private_key(65537, 2048) if rsa else ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
         x509.CertificateBuilder()
@@ -149,7 +154,9 @@ def _self_issued(
     return key, builder
 
 
-def _write(builder: CertificateBuilder, key: EllipticCurvePrivateKey, certificate_file: Path, key_file: Path) -> None:
+def _write(
+    builder: CertificateBuilder, key: EllipticCurvePrivateKey | RSAPrivateKey, certificate_file: Path, key_file: Path
+) -> None:
     from cryptography.hazmat.primitives import hashes, serialization
 
     certificate = builder.sign(key, hashes.SHA256())

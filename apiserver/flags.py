@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from apiserver import accessflags, identityflags, networkflags, tokenflags
+from apiserver import accessflags, identityflags, metricflags, networkflags, tlsflags, tokenflags
 from apiserver.admission.plugins import BUILT
 from apiserver.logs import FORMATS
 
@@ -103,6 +103,8 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     kube.add_argument("--tls-cert-file", type=Path, metavar="FILE", help="serve https with this certificate")
     kube.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
+    tlsflags.add_flags(kube)
+    metricflags.add_flags(kube)
     kube.add_argument("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default 127.0.0.1)")
     kube.add_argument(
         "--etcd-compaction-interval",

@@ -166,7 +166,7 @@ class Process:
             return settings.tls_cert_file, settings.tls_key_file
         if not settings.tls_own:
             return None
-        return own_certificate(settings.data_dir, settings.bind_address)
+        return own_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
 
     def _web(self, server: Server, files: tuple[Path, Path] | None) -> Web:
         from apiserver.http.server.web import Web
@@ -174,6 +174,8 @@ class Process:
         web = Web(server.front, files)
         try:
             web.config.load()
+            if web.config.ssl is not None:
+                self._restrict(web.config.ssl)
             for authority in self._settings.identity.certificates:
                 assert web.config.ssl is not None, "certificates take TLS"
                 web.config.ssl.load_verify_locations(authority)
@@ -185,6 +187,13 @@ class Process:
                 f" ({error})"
             ) from error
         return web
+
+    def _restrict(self, context: ssl.SSLContext) -> None:
+        """Raises SettingsError."""
+        try:
+            self._settings.tls_options.restrict(context)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
 
     def _manager(self, server: Server, files: tuple[Path, Path] | None) -> Manager | None:
         settings = self._settings

@@ -24,10 +24,13 @@ from apiserver.api.times import parse_time
 from apiserver.flags import SettingsError, parser
 from apiserver.http.handlers.accounttokens import ISSUER
 from apiserver.http.handlers.authenticator import TokenFileError, read_tokens
+from apiserver.http.sinks.shownmetrics import MetricSettings
 from apiserver.identityflags import IdentitySettings, read_identity
 from apiserver.messages import User
+from apiserver.metricflags import read_metrics
 from apiserver.networkflags import NetworkSettings, read_network
 from apiserver.serving import parse_runtime_config
+from apiserver.tlsflags import TlsSettings, read_tls
 from apiserver.tokenflags import TokenSettings, read_token_settings
 from apiserver.virtualloop import START
 from apiserver.webhooks.services import Services, parse_service_addresses
@@ -53,6 +56,7 @@ class Settings:
     network: NetworkSettings
     access: AccessSettings
     admission: AdmissionSettings
+    metrics: MetricSettings
     enable_plugins: tuple[str, ...]
     disable_plugins: tuple[str, ...]
     port: int
@@ -66,6 +70,7 @@ class Settings:
     tls_cert_file: Path | None
     tls_key_file: Path | None
     tls_own: bool
+    tls_options: TlsSettings
     controllers: tuple[str, ...]
     scheduler_config: Path | None
     nodes: int
@@ -143,10 +148,12 @@ def read(arguments: Sequence[str]) -> Settings:
     except TokenFileError as error:
         raise SettingsError(str(error)) from error
     try:
-        identity = read_identity(given, tls=given.tls or given.tls_cert_file is not None)
+        https = given.tls or given.tls_cert_file is not None
+        identity, tls_options = read_identity(given, tls=https), read_tls(given, tls=https)
         network = read_network(given)
         access = read_access(given, features)
         admission = read_admission(given.admission_control_config_file)
+        metrics = read_metrics(given)
         others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))
     except ValueError as error:
         raise SettingsError(str(error)) from error
@@ -171,6 +178,7 @@ def read(arguments: Sequence[str]) -> Settings:
         network=network,
         access=access,
         admission=admission,
+        metrics=metrics,
         enable_plugins=enable,
         disable_plugins=disable,
         port=given.port,
@@ -183,6 +191,7 @@ def read(arguments: Sequence[str]) -> Settings:
         tls_cert_file=given.tls_cert_file,
         tls_key_file=given.tls_private_key_file,
         tls_own=given.tls,
+        tls_options=tls_options,
         controllers=tuple(filter(None, given.controllers.split(","))) if given.controllers != "none" else (),
         scheduler_config=given.config.absolute() if given.config else None,
         nodes=given.nodes,

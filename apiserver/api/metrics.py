@@ -1,7 +1,7 @@
 """What a process counts, and the Prometheus text of it (format 0.0.4).
 
 A family holds its samples by label values. Several families of one name (a queue's depth, one from each queue) are
-shown as one.
+shown as one. A family that can be `limited` shows the values of some labels, and all others under one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from typing import Final, Protocol
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 Labels = tuple[str, ...]
+#: The values of a label that are shown, by the label's name.
+Allowed = Mapping[str, frozenset[str]]
+_OTHERS: Final = "unexpected"
 
 
 class Family(Protocol):
@@ -58,6 +61,15 @@ class Counter:
         found = self._samples.get(values)
         return found.value if found is not None else 0
 
+    def limited(self, allowed: Allowed) -> tuple[Family, int]:
+        """The same with allowed values alone, and how often another one was counted."""
+        limited, others = Counter(self.name, self.help, self._labels), 0
+        for values, sample in tuple(self._samples.items()):
+            shown = _shown(self._labels, values, allowed)
+            limited.sample(*shown).value += sample.value
+            others += sample.value * _differences(values, shown)
+        return limited, others
+
     def lines(self) -> Iterator[str]:
         for values, sample in tuple(self._samples.items()):
             yield f"{self.name}{labelled(self._labels, values)} {sample.value}"
@@ -70,6 +82,14 @@ class Gauge:
 
     def __init__(self, name: str, help: str, labels: Sequence[str], read: Callable[[], Mapping[Labels, float]]) -> None:
         self.name, self.help, self._labels, self._read = name, help, tuple(labels), read
+
+    def limited(self, allowed: Allowed) -> tuple[Family, int]:
+        """The same with allowed values alone, and how many others there are. Of these one is shown."""
+        read = self._read()
+        shown = {values: _shown(self._labels, values, allowed) for values in read}
+        kept = {shown[values]: number for values, number in read.items()}
+        others = sum(_differences(values, limited) for values, limited in shown.items())
+        return Gauge(self.name, self.help, self._labels, lambda: kept), others
 
     def lines(self) -> Iterator[str]:
         for values, number in self._read().items():
@@ -113,6 +133,17 @@ class Histogram:
         found = self._samples.get(values)
         return sum(found.counts) if found is not None else 0
 
+    def limited(self, allowed: Allowed) -> tuple[Family, int]:
+        """The same with allowed values alone, and how many observations had another one."""
+        limited, others = Histogram(self.name, self.help, self._labels, self._bounds), 0
+        for values, sample in tuple(self._samples.items()):
+            shown = _shown(self._labels, values, allowed)
+            sum_ = limited.sample(*shown)
+            sum_.counts = [mine + more for mine, more in zip(sum_.counts, sample.counts, strict=True)]
+            sum_.sum += sample.sum
+            others += sum(sample.counts) * _differences(values, shown)
+        return limited, others
+
     def lines(self) -> Iterator[str]:
         bounds = [f'le="{bound}"}} ' for bound in (*(f"{bound:g}" for bound in self._bounds), "+Inf")]
         for values, sample in tuple(self._samples.items()):
@@ -125,6 +156,18 @@ class Histogram:
                 yield f"{bucket}{bound}{running}"
             yield f"{self.name}_sum{labels} {sample.sum:.9g}"
             yield f"{self.name}_count{labels} {running}"
+
+
+def _shown(names: Labels, values: Labels, allowed: Allowed) -> Labels:
+    """Label values, those that are not allowed in one."""
+    return tuple(
+        value if name not in allowed or value in allowed[name] else _OTHERS
+        for name, value in zip(names, values, strict=True)
+    )
+
+
+def _differences(before: Labels, after: Labels) -> int:
+    return sum(one != other for one, other in zip(before, after, strict=True))
 
 
 def labelled(names: Sequence[str], values: Sequence[str]) -> str:

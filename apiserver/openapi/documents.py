@@ -50,6 +50,10 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
     "follow": ("boolean", "Keep the stream of a log open."),
     "force": ("boolean", "Take over fields that other managers own (apply only)."),
     "gracePeriodSeconds": ("integer", "Seconds until the object goes; 0 is at once."),
+    "ignoreStoreReadErrorWithClusterBreakingPotential": (
+        "boolean",
+        "Alpha upstream (AllowUnsafeMalformedObjectDeletion), ignored here.",
+    ),
     "labelSelector": ("string", "Select objects by their labels."),
     "limit": ("integer", "Most objects that one answer may hold."),
     "limitBytes": ("integer", "Most bytes of a log."),
@@ -64,6 +68,7 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
     "resourceVersion": ("string", "The version from which, or not older than which, to answer."),
     "resourceVersionMatch": ("string", "How resourceVersion is meant: Exact or NotOlderThan."),
     "sendInitialEvents": ("boolean", "Begin a watch with the present state."),
+    "shardSelector": ("string", "Alpha (ShardedListAndWatch): which hashes of uids or namespaces to select."),
     "sinceSeconds": ("integer", "Only the last seconds of a log."),
     "stderr": ("boolean", "Connect standard error."),
     "stdin": ("boolean", "Connect standard input."),

@@ -28,10 +28,12 @@ LIST_PARAMETERS: Final = (
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
+    "shardSelector",
     "timeoutSeconds",
     "watch",
 )
-_DELETE_PARAMETERS: Final = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
+_UNREADABLE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
+_DELETE_PARAMETERS: Final = ("dryRun", "gracePeriodSeconds", _UNREADABLE, "orphanDependents", "propagationPolicy")
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 _PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "get": (),
@@ -45,6 +47,7 @@ _PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
         "dryRun",
         "fieldSelector",
         "gracePeriodSeconds",
+        _UNREADABLE,
         "labelSelector",
         "limit",
         "orphanDependents",
@@ -52,6 +55,7 @@ _PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
         "resourceVersion",
         "resourceVersionMatch",
         "sendInitialEvents",
+        "shardSelector",
         "timeoutSeconds",
     ),
     "watch": (),

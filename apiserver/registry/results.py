@@ -38,13 +38,14 @@ class Unsaved(Entry):
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Objects in key order at one revision. `revision` goes into metadata.resourceVersion; `remaining` None: not
-    shown.
+    shown; `shards` is the shard selector that chose them, "" where there was none.
     """
 
     entries: Sequence[Entry]
     revision: int
     continue_token: str = ""
     remaining: int | None = None
+    shards: str = ""
 
 
 @dataclass(frozen=True, slots=True)

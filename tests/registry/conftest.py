@@ -296,7 +296,9 @@ def shown(entry: Entry) -> Json:
 
 
 @asynccontextmanager
-async def a_world(target: str = "memory:", *, shared: bool = False, name: str = "uid") -> AsyncIterator[World]:
+async def a_world(
+    target: str = "memory:", *, shared: bool = False, name: str = "uid", features: Features | None = None
+) -> AsyncIterator[World]:
     log = await open_log(target, poll_interval=30.0)
     cache = WatchCache(log, orjson.loads)
     clock = Clock()
@@ -305,7 +307,7 @@ async def a_world(target: str = "memory:", *, shared: bool = False, name: str = 
         log,
         cache,
         admission=build(disable=("ServiceAccount",)),  # nobody makes accounts for pods here
-        features=Features(),
+        features=features or Features(),
         clock=clock,
         shared=shared,
     )

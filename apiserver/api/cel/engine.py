@@ -231,11 +231,22 @@ def parsed(source: str, language: Language) -> Node:
     return _parse(source, language, Issues(source))
 
 
+def syntax_tree(source: str, issues: Issues) -> Node:
+    """The tree of a text as it is written: no macro is expanded, nothing is checked. It counts while `issues` has
+    none.
+    """
+    return _tree(source, m.Macros(), issues, optional_syntax=False)
+
+
 def _parse(source: str, language: Language, issues: Issues) -> Node:
+    return _tree(source, language.macros, issues, optional_syntax=language.optional_syntax)
+
+
+def _tree(source: str, macros: m.Macros, issues: Issues, *, optional_syntax: bool) -> Node:
     tokens = tokenize(source, issues)
     broken = bool(issues)
     try:
-        node = Parser(tokens, issues, language.macros, optional_syntax=language.optional_syntax).parse()
+        node = Parser(tokens, issues, macros, optional_syntax=optional_syntax).parse()
     except NotCel:
         # Only the tokens' own problems stay; the rest is found again, in the words of the grammar.
         if not broken:

@@ -124,6 +124,8 @@ def list_meta(listing: Listing) -> dict[str, Any]:
         meta["continue"] = listing.continue_token
     if listing.remaining is not None:
         meta["remainingItemCount"] = listing.remaining
+    if listing.shards:
+        meta["shardInfo"] = {"selector": listing.shards}
     return meta
 
 

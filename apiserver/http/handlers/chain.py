@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Any, Final, Protocol
 
+from apiserver.api.metrics import Family, Gauge, Labels
 from apiserver.clock import now
 from apiserver.http.sinks.record import COMPLETE, STARTED, RequestRecord
 from apiserver.messages import ConnectionClosed, Request, Response, Stream
@@ -23,6 +24,7 @@ from apiserver.requestinfo import request_info
 
 #: What can be answered without waiting.
 _FAST_VERBS: Final = frozenset({"get", "list"})
+_READING: Final = frozenset({"get", "list", "watch"})
 
 #: Counts an answered request: the status of the answer, seconds.
 Count = Callable[[Request, int, float], object]
@@ -66,6 +68,17 @@ class HandlerChain:
         self._first: Handler = links[0] if links else last
         self._last = last
         self._count, self._sinks = count, list(sinks)
+        #: How many requests are being answered that read, and that change something. An open watch is answered.
+        self._under_way = [0, 0]
+
+    def families(self) -> list[Family]:
+        """What of the requests is not told of each, but at any time."""
+        name, text = "apiserver_current_inflight_requests", "Requests that are being answered."
+        return [Gauge(name, text, ("request_kind",), self._now)]
+
+    def _now(self) -> dict[Labels, float]:
+        reading, changing = self._under_way
+        return {("readOnly",): reading, ("mutating",): changing}
 
     def record_to(self, sink: Sink) -> None:
         """Give records to this sink, too."""
@@ -121,11 +134,15 @@ class HandlerChain:
         if not request.info.verb:
             request.info = request_info(request.method, request.path, request.query)
         started = perf_counter()
+        kind = request.info.verb not in _READING
+        self._under_way[kind] += 1
         try:
             answer = await self._first.handle(request)
         except ConnectionClosed:
             self._note(request, perf_counter() - started, 0, 0)
             raise
+        finally:
+            self._under_way[kind] -= 1
         if isinstance(answer, Response):
             self._note(request, perf_counter() - started, answer.status, len(answer.body))
         else:

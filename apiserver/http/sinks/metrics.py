@@ -19,6 +19,7 @@ from apiserver.http.sinks.requestlabels import (
     system_client,
     verb_of,
 )
+from apiserver.http.sinks.shownmetrics import MetricSettings, Shown
 from apiserver.requestinfo import RequestInfo
 from apiserver.turns import in_turns
 
@@ -52,11 +53,13 @@ class Metrics:
         serves: Callable[[RequestInfo], Served | None],
         version: Mapping[str, str],
         stored: Callable[[], int | None],
+        shown: MetricSettings | None = None,
     ) -> None:
         """`objects` counts stored objects by resource (`jobs.batch`), `stages` stage and setting of feature gates,
         `watches` what opened the watches that are open, `serves` what a request names. `version` is the server's,
-        `stored` how many bytes the database takes, None where nobody knows.
+        `stored` how many bytes the database takes, None where nobody knows; `shown` says what is left out.
         """
+        self._shown = Shown(shown or MetricSettings())
         self._serves, self._watches = serves, watches
         self._requests = Counter(
             "apiserver_request_total", "Requests and their answers.", (*REQUEST, "code", "system_client")
@@ -146,7 +149,7 @@ class Metrics:
     async def text(self) -> bytes:
         """The Prometheus text. There may be many samples, of megabytes: others have their turn meanwhile."""
         families = [*self._families, *(family for families in self._others for family in families())]
-        lines = lines_of(families)
+        lines = lines_of(self._shown(families))
         parts = iter(lambda: "\n".join(islice(lines, _AT_ONCE)), "")
         return b"".join([f"{part}\n".encode() async for part in in_turns(parts)])
 

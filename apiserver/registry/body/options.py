@@ -61,6 +61,8 @@ class ListOptions:
     limit: int = 0
     continue_token: str = ""
     send_initial_events: bool | None = None
+    #: As it was sent: whether it counts, a gate decides.
+    shards: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,7 @@ def list_options(params: Params = _NO_PARAMS, *, watch: bool | None = None, watc
         limit=limit or 0,
         continue_token=token,
         send_initial_events=initial,
+        shards=_text(params, "shardSelector"),
     )
 
 

@@ -16,7 +16,7 @@ from apiserver.registry.body.options import ListOptions, list_options
 from apiserver.registry.results import Listing
 from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.revisions import parse_version, reached, too_large
-from apiserver.registry.verbs.selection import Selection, select
+from apiserver.registry.verbs.selection import Selection, selection_of
 from apiserver.storage.types import Compacted, Expired, FutureRevision
 from apiserver.turns import in_turns, on_loop
 
@@ -68,10 +68,12 @@ def list_present(store: Store, namespace: str) -> Listing:
 
 @on_loop
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
-    selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
+    selection = selection_of(store, ctx, options)
     if store.resource.conversion is not None:
-        return await _converted(store, ctx, options, selection)
-    return await _listed(store, options, selection)
+        listing = await _converted(store, ctx, options, selection)
+    else:
+        listing = await _listed(store, options, selection)
+    return replace(listing, shards=selection.shards) if selection.shards else listing
 
 
 async def _converted(store: Store, ctx: Context, options: ListOptions, selection: Selection) -> Listing:

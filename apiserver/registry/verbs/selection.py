@@ -1,4 +1,4 @@
-"""Which objects a list or watch is about: key range, label selector, field selector.
+"""Which objects a list or watch is about: key range, label selector, field selector, shard selector.
 
 A selection is compiled once per request. What can be decided without an object is: an exact name or
 namespace from the key, a label by the index.
@@ -14,14 +14,17 @@ import orjson
 
 from apiserver.api.fielderrors import go_quote
 from apiserver.api.selectors import FieldRequirement, FieldSelector, LabelSelector
-from apiserver.api.status import StatusError, bad_request
+from apiserver.api.status import StatusError, bad_request, server_error
 
 if TYPE_CHECKING:
+    from apiserver.api.shards import ShardSelector
     from apiserver.registry.body.options import ListOptions
+    from apiserver.registry.context import Context
     from apiserver.registry.resource import Resource
+    from apiserver.registry.store import Store
     from apiserver.storage.cache import Entry
 
-__all__ = ["Selection", "index_terms", "select"]
+__all__ = ["Selection", "index_terms", "select", "selection_of"]
 
 Json = dict[str, Any]
 Test = Callable[["Entry"], bool]
@@ -32,14 +35,25 @@ LABELS = "labels"
 class Selection:
     """`prefix` of the keys; `key` when at most one object can match; `test` None when every object under the prefix
     matches;
-    `index` and `term` where an index narrows the search, to exactly what is selected if `exact`."""
+    `index` and `term` where an index narrows the search, to exactly what is selected if `exact`; `shards` is the shard
+    selector that is part of the test."""
 
-    __slots__ = ("exact", "index", "key", "prefix", "term", "test")
+    __slots__ = ("exact", "index", "key", "prefix", "shards", "term", "test")
 
     def __init__(
         self, prefix: str, key: str | None, test: Test | None, index: str = "", term: str = "", exact: bool = False
     ) -> None:
         self.prefix, self.key, self.test, self.index, self.term, self.exact = prefix, key, test, index, term, exact
+        self.shards = ""
+
+    def narrow(self, shards: ShardSelector) -> None:
+        """Selects of these objects those in a shard alone."""
+        test, holds = self.test, shards.compile()
+        self.exact, self.shards = False, str(shards)
+        if test is None:
+            self.test = lambda entry: holds(entry.obj["metadata"])
+        else:
+            self.test = lambda entry: holds(entry.obj["metadata"]) and test(entry)
 
     @property
     def plain(self) -> bool:
@@ -47,8 +61,21 @@ class Selection:
         return self.test is None
 
 
+def selection_of(store: Store, ctx: Context, options: ListOptions) -> Selection:
+    """What a request of a collection is about. Raises StatusError."""
+    selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
+    if options.shards and ctx.features.enabled("ShardedListAndWatch"):
+        from apiserver.api.shards import ShardError, parse_shards
+
+        try:
+            selection.narrow(parse_shards(options.shards))
+        except ShardError as error:
+            raise server_error(f"invalid shard selector: {error}") from None
+    return selection
+
+
 def select(resource: Resource, version: str, namespace: str, options: ListOptions, name: str = "") -> Selection:
-    """Compiles a request's selection; `name` is that of a collection request for one object (old watch paths)."""
+    """Compiles labels and fields; `name` is that of a collection request for one object (old watch paths)."""
     labels, fields = options.labels, options.fields
     if labels is None and fields is None and not name:
         return Selection(resource.prefix(namespace), None, None)

@@ -23,7 +23,7 @@ from apiserver.clock import Timer, timers
 from apiserver.registry.body.options import list_options
 from apiserver.registry.results import WatchEvent
 from apiserver.registry.verbs.revisions import parse_version, reached
-from apiserver.registry.verbs.selection import Selection, select
+from apiserver.registry.verbs.selection import Selection, selection_of
 from apiserver.storage.entry import Batch, Entry, Event
 from apiserver.storage.types import Expired, StorageUnavailable
 
@@ -57,7 +57,7 @@ def open_watch(
     """Checks the selection (raises StatusError) and gives the events in batches. `clock` is the event loop's
     time.
     """
-    selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
+    selection = selection_of(store, ctx, options)
     since = parse_version(options.resource_version)
     seconds = float(options.timeout or 0) or MIN_SECONDS * (1 + random.random())  # noqa: S311 - spreads reconnects
     return _events(store, ctx.version, selection, options, since, seconds, clock)

@@ -1,0 +1,145 @@
+"""What https may be spoken with: kube-apiserver's flags on cipher suites, versions and curves, and what they say.
+
+Names and numbers are those of Go's crypto/tls, which the flags have; the library underneath is OpenSSL. Suites of TLS
+1.3 are always allowed where that version is, in Go as here. Facts: k8s.io/component-base, cli/flag.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["TlsSettings", "add_flags", "read_tls"]
+
+_VERSIONS: Final = {
+    "VersionTLS10": ssl.TLSVersion.TLSv1,
+    "VersionTLS11": ssl.TLSVersion.TLSv1_1,
+    "VersionTLS12": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS13": ssl.TLSVersion.TLSv1_3,
+}
+_NEWEST: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+#: What follows WITH in Go's names, and what OpenSSL calls it.
+_ENCRYPTION: Final = {
+    "AES_128_CBC_SHA": "AES128-SHA",
+    "AES_256_CBC_SHA": "AES256-SHA",
+    "AES_128_CBC_SHA256": "AES128-SHA256",
+    "AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "CHACHA20_POLY1305_SHA256": "CHACHA20-POLY1305",
+    "CHACHA20_POLY1305": "CHACHA20-POLY1305",
+    "3DES_EDE_CBC_SHA": "DES-CBC3-SHA",
+    "RC4_128_SHA": "RC4-SHA",
+}
+#: What stands before it, and what Go has with it.
+_EXCHANGES: Final = {
+    "TLS_RSA_WITH_": (
+        "", frozenset(_ENCRYPTION) - {"CHACHA20_POLY1305", "CHACHA20_POLY1305_SHA256"},
+    ),
+    "TLS_ECDHE_RSA_WITH_": ("ECDHE-RSA-", frozenset(_ENCRYPTION)),
+    "TLS_ECDHE_ECDSA_WITH_": ("ECDHE-ECDSA-", frozenset(_ENCRYPTION) - {"3DES_EDE_CBC_SHA"}),
+}  # fmt: skip
+#: Go's numbers of curves, and OpenSSL's names.
+_CURVES: Final = {
+    23: "prime256v1",
+    24: "secp384r1",
+    25: "secp521r1",
+    29: "X25519",
+    4588: "X25519MLKEM768",
+    4587: "SecP256r1MLKEM768",
+    4589: "SecP384r1MLKEM1024",
+}
+#: What OpenSSL allows by itself, of what has a number here; those after 3.5 allow 4588 as well.
+_BY_ITSELF: Final = frozenset((23, 24, 25, 29))
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """`suites` by OpenSSL's names, empty where all are allowed; `curve` likewise. `rsa`: whether the server's own
+    certificate has to have an RSA key."""
+
+    suites: tuple[str, ...] = ()
+    minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    curve: str = ""
+    rsa: bool = False
+
+    def restrict(self, context: ssl.SSLContext) -> None:
+        """Allows what the flags do. Raises ValueError where this OpenSSL has none of it."""
+        context.minimum_version = self.minimum
+        try:
+            if self.suites:
+                context.set_ciphers(":".join(self.suites))
+            if self.curve:
+                context.set_ecdh_curve(self.curve)
+        except (ssl.SSLError, ValueError) as error:
+            what = f"--tls-curve-preferences {self.curve}" if self.curve else "--tls-cipher-suites"
+            raise ValueError(f"{what}: {ssl.OPENSSL_VERSION} has none of these ({error})") from None
+
+
+def add_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--tls-cipher-suites", action="append", default=[], metavar="NAMES",
+        help="suites up to TLS 1.2 that clients may use, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 (default:"
+        " OpenSSL's)",
+    )  # fmt: skip
+    group.add_argument(
+        "--tls-min-version", default="", metavar="VERSION", help=f"one of {', '.join(_VERSIONS)} (default VersionTLS12)"
+    )
+    group.add_argument(
+        "--tls-curve-preferences", action="append", default=[], metavar="NUMBERS",
+        help="a key exchange by its number (23, 24, 25, 29 or 4588); several only where they are all that OpenSSL has",
+    )  # fmt: skip
+
+
+def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
+    """What the flags say. Raises ValueError, in one line that names the flag."""
+    names, curves = _listed(given.tls_cipher_suites), _listed(given.tls_curve_preferences)
+    version = given.tls_min_version
+    for flag, said in (("cipher-suites", names), ("curve-preferences", curves), ("min-version", version)):
+        if said and not tls:
+            raise ValueError(f"--tls-{flag} goes with --tls or --tls-cert-file")
+    if version and version not in _VERSIONS:
+        raise ValueError(f'--tls-min-version: unknown tls version "{version}"')
+    suites = tuple(filter(None, map(_suite, names)))
+    minimum = _VERSIONS.get(version, ssl.TLSVersion.TLSv1_2)
+    if names and not suites:
+        minimum = ssl.TLSVersion.TLSv1_3  # suites of TLS 1.3 alone
+    return TlsSettings(suites, minimum, _curve(curves), any("RSA_WITH" in name for name in names))
+
+
+def _listed(given: list[str]) -> list[str]:
+    return [name for text in given for name in text.strip("[]").split(",") if name]
+
+
+def _suite(name: str) -> str:
+    """OpenSSL's name of a suite; "" for one of TLS 1.3. Raises ValueError."""
+    if name in _NEWEST:
+        return ""
+    for start, (prefix, known) in _EXCHANGES.items():
+        rest = name.removeprefix(start)
+        if rest != name and rest in known:
+            return prefix + _ENCRYPTION[rest]
+    raise ValueError(f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist")
+
+
+def _curve(given: list[str]) -> str:
+    """The one curve to allow; "" for OpenSSL's own. Python sets one curve and no list of them. Raises ValueError."""
+    flag, numbers = "--tls-curve-preferences", []
+    for text in given:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"{flag} {text}: a number of a curve, such as 29") from None
+        if not 0 < number <= 0xFFFF:
+            raise ValueError(f"{flag}: curve preference {number} is out of range (must be 1-65535)")
+        if number in numbers:
+            raise ValueError(f"{flag}: duplicate curve preference {number}")
+        if number not in _CURVES:
+            raise ValueError(f"{flag}: curve preference {number} is not known")
+        numbers.append(number)
+    if len(numbers) == 1:
+        return _CURVES[numbers[0]]
+    if numbers and not set(numbers) >= _BY_ITSELF:
+        raise ValueError(f"{flag}: one curve, or all of {', '.join(map(str, sorted(_BY_ITSELF)))}")
+    return ""

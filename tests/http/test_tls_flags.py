@@ -1,0 +1,102 @@
+"""What https may be spoken with: suites, versions and curves by the names and numbers of Go."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from apiserver.certificates import own_certificate
+from apiserver.flags import SettingsError
+from apiserver.settings import read
+
+
+def context(*flags: str) -> ssl.SSLContext:
+    """What a server with these flags speaks."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    read(["--tls", *flags]).tls_options.restrict(made)
+    return made
+
+
+def older(made: ssl.SSLContext) -> set[str]:
+    """The suites for versions before TLS 1.3; the others are always there."""
+    return {suite["name"] for suite in made.get_ciphers() if suite["protocol"] != "TLSv1.3"}
+
+
+def agreed(folder: Path, server: ssl.SSLContext, curve: str) -> bool:
+    """Whether a client with one curve comes to terms with the server."""
+    server.load_cert_chain(*own_certificate(folder))
+    client = ssl.create_default_context(cafile=str(folder / "tls.crt"))
+    client.set_ecdh_curve(curve)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(back, there, server_hostname="localhost"),
+        server.wrap_bio(there, back, server_side=True),
+    ]
+    for _ in range(4):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError:
+                return False
+    return True
+
+
+def test_suites_go_by_gos_names_and_the_others_are_refused() -> None:
+    names = "TLS_RSA_WITH_AES_256_CBC_SHA,TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305,TLS_AES_128_GCM_SHA256"
+    made = context(f"--tls-cipher-suites={names}", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+    assert older(made) == {"AES256-SHA", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-AES128-GCM-SHA256"}
+    assert made.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_suites_of_the_newest_version_alone_leave_no_older_one() -> None:
+    assert context("--tls-cipher-suites=TLS_AES_128_GCM_SHA256").minimum_version == ssl.TLSVersion.TLSv1_3
+
+
+def test_the_oldest_version_is_said() -> None:
+    assert context().minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context("--tls-min-version=VersionTLS13").minimum_version == ssl.TLSVersion.TLSv1_3
+
+
+def test_one_curve_shuts_the_others_out_and_all_change_nothing(tmp_path: Path) -> None:
+    assert agreed(tmp_path, context("--tls-curve-preferences=24"), "secp384r1")
+    assert not agreed(tmp_path, context("--tls-curve-preferences=24"), "prime256v1")
+    assert agreed(tmp_path, context("--tls-curve-preferences=23,24,25,29,4588"), "prime256v1")
+
+
+def test_suites_that_need_an_rsa_key_make_the_servers_own_one_rsa(tmp_path: Path) -> None:
+    def key_of(*flags: str) -> object:
+        certificate, _ = own_certificate(tmp_path, rsa=read(["--tls", *flags]).tls_options.rsa)
+        return x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
+
+    assert isinstance(key_of("--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"), ec.EllipticCurvePublicKey)
+    assert isinstance(key_of("--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), rsa.RSAPublicKey)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--tls-cipher-suites=TLS_NULL", "Cipher suite TLS_NULL not supported or doesn't exist"),
+        ("--tls-min-version=TLS13", 'unknown tls version "TLS13"'),
+        ("--tls-curve-preferences=70000", r"curve preference 70000 is out of range \(must be 1-65535\)"),
+        ("--tls-curve-preferences=29,29", "duplicate curve preference 29"),
+        ("--tls-curve-preferences=1", "curve preference 1 is not known"),
+        ("--tls-curve-preferences=23,24", "one curve, or all of 23, 24, 25, 29"),
+    ],
+)
+def test_a_wrong_flag_is_named(flag: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
+        read(["--tls", flag])
+    assert str(caught.value).startswith(flag.split("=")[0])
+    with pytest.raises(SettingsError, match="goes with --tls or --tls-cert-file"):
+        read([flag])
+
+
+def test_suites_that_openssl_does_not_have_are_named() -> None:
+    with pytest.raises(ValueError, match=r"--tls-cipher-suites: OpenSSL .* has none of these"):
+        context("--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA")
