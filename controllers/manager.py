@@ -39,6 +39,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "clusterrole-aggregation-controller": "controllers.clusterroles",
         "service-cidr-controller": "controllers.servicecidrs",
         "node-lifecycle-controller": "controllers.nodelifecycle",
+        "ttl-controller": "controllers.nodettl",
         "taint-eviction-controller": "controllers.tainteviction",
         "pod-garbage-collector-controller": "controllers.podgarbage",
         "endpoints-controller": "controllers.endpoints.legacy",

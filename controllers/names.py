@@ -33,6 +33,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "ephemeral-volume": "ephemeral-volume-controller",
         "pv-protection": "persistentvolume-protection-controller",
         "resourcequota": "resourcequota-controller",
+        "ttl": "ttl-controller",
         "ttl-after-finished": "ttl-after-finished-controller",
         "replicationcontroller": "replicationcontroller-controller",
         "replicaset": "replicaset-controller",
@@ -87,6 +88,5 @@ UNBUILT = frozenset(
         "storage-version-migrator",
         "storageversion-garbage-collector",
         "token-cleaner",
-        "ttl",
     )
 )
