@@ -18,12 +18,9 @@ _MAX_EXPONENT: Final = 60
 
 @lru_cache(maxsize=8192)
 def nanos(text: str) -> int:
-    """The amount in nano-units."""
+    """The amount in nano-units, to which reading it has rounded already."""
     quantity = Quantity.parse(text)
-    exponent = min(quantity.exponent - _NANO, _MAX_EXPONENT)
-    if exponent >= 0:
-        return int(quantity.unscaled * 10**exponent)
-    return int(-(-quantity.unscaled // 10**-exponent))
+    return int(quantity.unscaled * 10 ** min(quantity.exponent - _NANO, _MAX_EXPONENT))
 
 
 @lru_cache(maxsize=8192)
@@ -34,7 +31,7 @@ def canonical(text: str) -> str:
 
 def whole_units(amount: int) -> int:
     """Whole units, rounded up (away from zero)."""
-    return -(-amount // UNIT) if amount >= 0 else -(amount // -UNIT)
+    return -(-amount // UNIT) if amount >= 0 else amount // UNIT
 
 
 def binary_text(units: int) -> str:

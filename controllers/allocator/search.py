@@ -329,14 +329,14 @@ class Search:
             self._count_step()
             in_use = self.taken_here if alternative.admin else self.taken | view.used
             if in_use & bit or not self._everything_usable(item, position):
-                return self._give_back(self._stack[-1])
+                return False
             if not item.allowed(self.states) & bit:
                 claim = self.plan.claims[alternative.claim]
                 device = "/".join(view.devices[position].id)
                 problem = f"cannot add device {device} because a claim constraint would not be satisfied"
                 raise AllocationError(f"claim {claim.name}, request {alternative.name}: {problem}")
             if not self.capacity_allows(item, position):
-                return self._give_back(self._stack[-1])
+                return False
             self._take(item, position)
         return True
 
@@ -350,8 +350,8 @@ class Search:
                 return False
         return bool(view.tolerated(alternative.tolerations_key, alternative.tolerations) & bit)
 
-    def _give_back(self, frame: Frame) -> bool:
-        """Put back the state from before the frame's choice; always False."""
+    def _give_back(self, frame: Frame) -> None:
+        """Put back the state from before the frame's choice."""
         while len(self.changes) > frame.changes:
             position = self.changes.pop().position
             for counter, amount in self.view.consumption[position]:
@@ -367,7 +367,6 @@ class Search:
         self.unfit = frame.unfit
         self.paid = frame.paid
         self.claim = self.units[frame.unit].claim
-        return False
 
     def _retreat(self, frame: Frame, outcome: Outcome) -> Outcome:
         """A choice did not work out: what follows from that for the frame that made it."""
