@@ -1,6 +1,6 @@
 """Mutation runs: does a test fail when the code is wrong?
 
-    python -m tests.mutation PACKAGE… [--sample N] [--seed S] [--survivors FILE] [--verbose]
+    python -m tests.mutation PACKAGE… [--sample N] [--seed S] [--seconds T] [--survivors FILE] [--verbose]
 
 Each mutant is one small change of a package's code (changes.py). It is tried by those tests of the package that reach
 it (reach.py), the cheapest first, until one fails (trial.py). What survives is printed with its place and both lines:
@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from tests.mutation import trial
 from tests.mutation.changes import Mutant, sample
 from tests.mutation.reach import CACHE, recorded
 from tests.mutation.trial import Verdict, judge
@@ -58,6 +59,11 @@ _SERVED = tuple(
         "wire_protobuf",
     )
 )
+#: What explains the scheduler's decisions asks it, and the allocator.
+_EXPLAINING = tuple(
+    f"tests/controllers/test_{name}.py"
+    for name in ("explain", "explain_groups", "explain_reasons", "simulate", "simulate_more")
+)
 #: The tests that are about a package. None of them needs anything outside of the repository.
 TESTS: dict[str, tuple[str, ...]] = {
     "apiserver/api": (
@@ -75,10 +81,17 @@ TESTS: dict[str, tuple[str, ...]] = {
     "apiserver/storage": ("tests/storage", "tests/registry", _WRITTEN),
     "apiserver/admission": ("tests/registry", "tests/authorization", _WRITTEN, *_SERVED),
     "apiserver/authorization": ("tests/authorization", _WRITTEN),
-    "controllers/explain": ("tests/controllers/test_explain.py", "tests/controllers/test_simulate.py"),
-    "controllers/allocator": ("tests/allocator", "tests/scheduler"),
-    "controllers/scheduler": ("tests/scheduler",),
-    "controllers": ("tests/claims", "tests/runtime", "tests/controllers", "tests/node"),
+    "controllers/explain": _EXPLAINING,
+    "controllers/allocator": ("tests/allocator", "tests/scheduler", *_EXPLAINING),
+    "controllers/scheduler": ("tests/scheduler", *_EXPLAINING),
+    "controllers": (
+        "tests/claims",
+        "tests/runtime",
+        "tests/controllers",
+        "tests/node",
+        "tests/scheduler",
+        "tests/authorization/test_aggregated_roles.py",
+    ),
 }
 
 
@@ -156,9 +169,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("packages", nargs="+", metavar="PACKAGE", help="a directory or file, as apiserver/registry")
     parser.add_argument("--sample", type=int, default=60, metavar="N", help="mutants of each package (default 60)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--seconds", type=float, default=trial.ENOUGH, metavar="T", help="tests of so many seconds judge (default 3)"
+    )
     parser.add_argument("--survivors", type=Path, metavar="FILE", help="write the survivors there, too")
     parser.add_argument("--verbose", action="store_true", help="say which test killed which mutant, too")
     options = parser.parse_args(arguments)
+    trial.ENOUGH = options.seconds
     os.environ["HYPOTHESIS_PROFILE"] = "first"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutation: ended; what was killed is kept"))  # with its Postgres
     survived: list[Mutant] = []
