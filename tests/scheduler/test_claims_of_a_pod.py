@@ -1,0 +1,305 @@
+"""What the scheduler decides about the claims of one pod: when they are ready, what wakes the pod, how a node serves
+them, and how good it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apiserver import clock
+from controllers.runtime.times import go_time
+from controllers.scheduler.claimstate import has_binding_conditions, is_deallocation, readiness
+from controllers.scheduler.dynamic import DynamicResources, DynamicState
+from controllers.scheduler.events import ClusterEvent, Event
+from controllers.scheduler.framework import SKIP, PluginError
+from controllers.scheduler.podinfo import PodInfo
+from controllers.scheduler.status import Rejection
+from tests.scheduler.cluster import Cluster
+from tests.scheduler.objects import a_claim, a_pod, info
+from tests.scheduler.test_evaluate import devices, with_claim
+from tests.support.virtual import run
+
+Json = dict[str, Any]
+DRIVER = "gpu.example.com"
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+def result(device: str = "gpu-0", *conditions: str, fails: tuple[str, ...] = (), request: str = "r") -> Json:
+    made: Json = {"request": request, "driver": DRIVER, "pool": "n0", "device": device}
+    if conditions:
+        made |= {"bindingConditions": list(conditions), "bindingFailureConditions": list(fails)}
+    return made
+
+
+def allocated(*results: Json, **more: Any) -> Json:
+    return {"allocation": {"devices": {"results": list(results)}, **more}}
+
+
+def said(device: str = "gpu-0", pool: str = "n0", **conditions: str) -> Json:
+    """What a driver says of a device, condition by condition."""
+    items = [{"type": kind, "status": status, "reason": "R", "message": "M"} for kind, status in conditions.items()]
+    return {"driver": DRIVER, "pool": pool, "device": device, "conditions": items}
+
+
+NEEDS = result("gpu-0", "one", "two", fails=("broken", "burnt"))
+FAILED = 'device binding failed: claim=c, reason=R, message="M"'
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, (False, "")),
+        (allocated(), (True, "")),
+        (allocated(result()), (True, "")),
+        (allocated(NEEDS), (False, "")),
+        ({**allocated(NEEDS), "devices": [said(one="True", two="True")]}, (True, "")),
+        ({**allocated(NEEDS), "devices": [said(one="True")]}, (False, "")),
+        ({**allocated(NEEDS), "devices": [said(one="True", two="False")]}, (False, "")),
+        ({**allocated(NEEDS), "devices": [said(one="True", two="True", broken="False")]}, (True, "")),
+        ({**allocated(NEEDS), "devices": [said(one="True", two="True", burnt="True")]}, (False, FAILED)),
+        ({**allocated(NEEDS), "devices": [said(broken="True")]}, (False, FAILED)),
+        ({**allocated(NEEDS), "devices": [said("gpu-1", one="True", two="True")]}, (False, "")),
+        ({**allocated(NEEDS), "devices": [said(pool="n1", one="True", two="True")]}, (False, "")),
+        ({**allocated(result(), NEEDS), "devices": [said(one="True", two="True")]}, (True, "")),
+        ({**allocated(result(), NEEDS)}, (False, "")),
+        ({**allocated(NEEDS, result("gpu-1", "up")), "devices": [said(one="True", two="True")]}, (False, "")),
+        ({**allocated(NEEDS, result("gpu-1", "up")), "devices": [said(one="True", two="True"), said("gpu-1", up="True")]},
+         (True, "")),
+    ],
+)  # fmt: skip
+def test_a_claim_is_ready_when_each_of_its_devices_is(status: Json, expected: tuple[bool, str]) -> None:
+    assert readiness(a_claim("c", **status)) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "has"),
+    [({}, False), (allocated(result()), False), (allocated(result(), NEEDS), True), (allocated(), False)],
+)
+def test_a_claim_has_binding_conditions_if_one_of_its_devices_has(status: Json, has: bool) -> None:
+    assert has_binding_conditions(a_claim("c", **status)) is has
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "freed"),
+    [
+        ({}, {}, False),
+        ({}, allocated(), False),
+        (allocated(), {}, True),
+        (allocated(), allocated(), False),
+    ],
+)
+def test_devices_are_freed_when_an_allocation_goes(before: Json, after: Json, freed: bool) -> None:
+    assert is_deallocation(a_claim("c", **before), a_claim("c", **after)) is freed
+
+
+def test_a_claim_without_a_status_frees_nothing_and_is_not_ready() -> None:
+    bare = {key: value for key, value in a_claim("c").items() if key != "status"}
+    assert not is_deallocation(bare, bare)
+    assert is_deallocation(a_claim("c", **allocated()), bare)
+    assert readiness(bare) == (False, "")
+    assert not has_binding_conditions(bare)
+
+
+MINE, OTHERS = a_claim("claim"), a_claim("other")
+
+
+def changed(claim: Json, **status: Any) -> Json:
+    return {**claim, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wakes"),
+    [
+        (None, MINE, True),
+        (None, OTHERS, False),
+        (MINE, changed(MINE, **allocated()), True),
+        (MINE, MINE, False),
+        (OTHERS, changed(OTHERS, **allocated()), False),
+        (changed(OTHERS, **allocated()), OTHERS, True),
+        (changed(OTHERS, **allocated()), changed(OTHERS, **allocated(), reservedFor=[]), False),
+        (changed(MINE, reservedFor=[]), changed(MINE, reservedFor=[{"uid": "x"}]), True),
+        (OTHERS, None, True),
+    ],
+)
+def test_a_pod_with_claims_is_woken_by_its_claims_and_by_devices_that_become_free(
+    old: Json | None, new: Json | None, wakes: bool
+) -> None:
+    cluster = devices(1)
+    cluster.claims.added(MINE)
+    cluster.claims.added(OTHERS)
+    hint = cluster.devices.hints[ClusterEvent.CLAIM_UPDATE]
+    assert hint is not None
+    assert hint(with_claim(), Event(ClusterEvent.CLAIM_UPDATE, old, new)) is wakes
+    assert hint(with_claim("missing"), Event(ClusterEvent.CLAIM_UPDATE, None, MINE)) is False
+
+
+def test_a_pod_is_woken_when_the_name_of_its_own_claim_is_known() -> None:
+    cluster = devices(1)
+    waiting = a_pod("p", uid="p", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    ready = {**waiting, "status": {"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "made"}]}}
+    cluster.claims.added(a_claim("made", owner=waiting))
+    hint = cluster.devices.hints[ClusterEvent.POD_GENERATED_CLAIM]
+    assert hint is not None
+
+    def woken(new: Json | None) -> bool:
+        return hint(PodInfo(waiting), Event(ClusterEvent.POD_GENERATED_CLAIM, waiting, new))
+
+    assert woken(ready)
+    assert not woken(waiting)
+    assert not woken(None)
+    assert not woken({**ready, "metadata": {**ready["metadata"], "uid": "another"}})
+
+
+def test_a_group_wakes_its_pods_alone() -> None:
+    hint = devices(1).devices.hints[ClusterEvent.POD_GROUP_ADD]
+    assert hint is not None
+    member = info(schedulingGroup={"podGroupName": "g"})
+    for name, namespace, wakes in (("g", "ns", True), ("h", "ns", False), ("g", "elsewhere", False)):
+        group = {"metadata": {"name": name, "namespace": namespace}}
+        assert hint(member, Event(ClusterEvent.POD_GROUP_ADD, None, group)) is wakes
+    assert hint(member, Event(ClusterEvent.POD_GROUP_ADD, None, None)) is False
+
+
+def first_available(name: str, *counts: int, status: Json | None = None) -> Json:
+    """A claim with one request that has an alternative for each count."""
+    claim = a_claim(name, **(status or {}))
+    choices = [{"name": f"s{n}", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": n} for n in counts]
+    claim["spec"]["devices"]["requests"] = [{"name": "r", "firstAvailable": choices}]
+    return claim
+
+
+def scored(cluster: Cluster, pod: PodInfo) -> dict[str, int]:
+    """What the nodes get for how the claims are met there."""
+    state = cluster.devices.prefilter(pod)
+    assert isinstance(state, DynamicState)
+    return {node.name: cluster.devices.score(pod, state, node) for node in cluster.cache.list()}
+
+
+def test_a_node_is_the_better_the_earlier_the_alternatives_that_it_can_serve() -> None:
+    cluster = devices(3, 2, 1)
+    cluster.claims.added(first_available("claim", 3, 2, 1))
+    assert scored(cluster, with_claim()) == {"n0": 8, "n1": 7, "n2": 6}
+    cluster.claims.added(a_claim("plain"))
+    assert scored(cluster, with_claim("plain")) == {"n0": 0, "n1": 0, "n2": 0}
+
+
+@pytest.mark.parametrize(("chosen", "points"), [("r/s3", 8), ("r/s2", 7), ("r/s1", 6), ("r", 0)])
+def test_a_claim_that_is_allocated_adds_what_its_alternative_is_worth_on_every_node(chosen: str, points: int) -> None:
+    cluster = devices(3, 2)
+    cluster.claims.added(first_available("claim", 3, 2, 1, status=allocated(result(request=chosen))))
+    cluster.claims.added(first_available("other", 2, 1))
+    assert scored(cluster, with_claim()) == {"n0": points, "n1": points}
+    both = info(resourceClaims=[{"name": n, "resourceClaimName": n} for n in ("claim", "other")])
+    assert scored(cluster, both) == {"n0": points + 8, "n1": points + 8}
+    state = cluster.devices.prefilter(with_claim())
+    assert isinstance(state, DynamicState)
+    assert state.scores is bool(points)
+    assert state.some_allocated
+
+
+def test_what_every_node_treats_alike_is_told_by_what_is_asked_for() -> None:
+    cluster = devices(3)
+    for name, count in (("a", 1), ("b", 1), ("c", 2)):
+        cluster.claims.added(a_claim(name, count=count))
+    cluster.claims.added(a_claim("taken", **allocated(result())))
+    states = {name: cluster.devices.prefilter(with_claim(name)) for name in ("a", "b", "c", "taken")}
+    shapes = {name: state.shape for name, state in states.items() if isinstance(state, DynamicState)}
+    assert shapes["a"] == shapes["b"] != shapes["c"]
+    assert shapes["a"] is not None
+    assert shapes["taken"] is None
+    assert cluster.devices.prefilter(info()) is SKIP
+
+
+def test_a_selector_that_cannot_be_read_ends_the_attempt() -> None:
+    cluster = devices(1)
+    broken = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]}]}
+    cluster.claims.added(a_claim("claim", **allocated(result(), nodeSelector=broken)))
+    with pytest.raises(PluginError):
+        cluster.devices.prefilter(with_claim())
+
+
+def test_a_request_of_no_known_type_ends_the_attempt() -> None:
+    cluster = devices(1)
+    claim = a_claim("claim")
+    claim["spec"]["devices"]["requests"] = [{"name": "r", "exactly": {"count": 1}}]
+    cluster.claims.added(claim)
+    with pytest.raises(PluginError, match=r"^request r: unsupported request type$"):
+        cluster.devices.prefilter(with_claim())
+
+
+@pytest.mark.parametrize(
+    ("conditions", "status", "age", "there"),
+    [
+        (True, allocated(NEEDS), 0, True),
+        (True, allocated(NEEDS), 599, True),
+        (True, allocated(NEEDS), 601, False),
+        (True, {**allocated(NEEDS), "devices": [said(one="True", two="True")]}, 601, True),
+        (True, {**allocated(NEEDS), "devices": [said(broken="True")]}, 0, False),
+        (True, allocated(result()), 601, True),
+        (False, allocated(NEEDS), 601, True),
+        (False, {**allocated(NEEDS), "devices": [said(broken="True")]}, 0, True),
+    ],
+)
+def test_an_allocation_whose_devices_failed_or_took_ten_minutes_is_no_use(
+    conditions: bool, status: Json, age: int, there: bool
+) -> None:
+    async def scenario() -> None:
+        cluster = devices(1)
+        cluster.devices.conditions = conditions
+        status["allocation"]["allocationTimestamp"] = go_time(clock.now())
+        cluster.claims.added(a_claim("claim", **status))
+        await asyncio.sleep(age)
+        state = cluster.devices.prefilter(with_claim())
+        assert isinstance(state, DynamicState)
+        [node] = cluster.cache.list()
+        refused = cluster.devices.rejection(with_claim(), state, node)
+        assert (refused is None) is there
+        assert state.unavailable == (set() if there else {0})
+
+    run(scenario)
+
+
+def test_without_a_stamp_an_allocation_does_not_grow_old() -> None:
+    assert devices(1).devices.timed_out(a_claim("c", **allocated(NEEDS, allocationTimestamp=LONG_AGO)))
+    assert not devices(1).devices.timed_out(a_claim("c", **allocated(NEEDS)))
+
+
+def test_a_search_that_takes_too_long_ends_the_attempt_and_one_without_a_limit_goes_on() -> None:
+    cluster = devices(1)
+    cluster.claims.added(a_claim("claim"))
+    [node] = cluster.cache.list()
+    for limit, ends in ((timedelta(seconds=-1), True), (timedelta(seconds=60), False), (None, False)):
+        plugin = DynamicResources(cluster.allocator, cluster.claims, conditions=True, filter_timeout=limit)
+        state = plugin.prefilter(with_claim())
+        assert isinstance(state, DynamicState)
+        node.node["metadata"]["labels"]["try"] = str(limit)  # type: ignore[index]
+        cluster.allocator.inventory.forget_node(node.name)
+        if ends:
+            with pytest.raises(PluginError, match=r"^node n0: timed out trying to allocate devices$"):
+                plugin.solve(state, with_claim(), node)
+        else:
+            assert not isinstance(plugin.solve(state, with_claim(), node), Rejection)
+
+
+def test_devices_that_another_pod_took_meanwhile_cannot_be_reserved() -> None:
+    cluster = devices(1)
+    for name in ("one", "two"):
+        cluster.claims.added(a_claim(name))
+    [node] = cluster.cache.list()
+    states = {name: cluster.devices.prefilter(with_claim(name)) for name in ("one", "two")}
+    one, two = states["one"], states["two"]
+    assert isinstance(one, DynamicState)
+    assert isinstance(two, DynamicState)
+    assert cluster.devices.reserve(with_claim("one"), one, node)
+    assert list(cluster.claims.pending) == ["claim-one"]
+    assert not cluster.devices.reserve(with_claim("two"), two, node)
+    cluster.devices.unreserve(one)
+    assert not cluster.claims.pending
+    assert cluster.devices.reserve(with_claim("two"), two, node)
+    [(claim, allocation)] = two.reserved.values()
+    assert claim["metadata"]["name"] == "two"
+    assert [item["device"] for item in allocation["devices"]["results"]] == ["gpu-0"]
