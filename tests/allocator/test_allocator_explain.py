@@ -210,3 +210,33 @@ def test_a_shared_device_that_has_paid_its_counters_does_not_need_them_again() -
     [result] = allocator.for_pod([first]).allocate(NODE) or []
     allocator.allocated.upsert_claim({**first, "status": {"allocation": result}})
     assert "1 of 1 devices in 1 pool can be used" in explain(allocator, request("r"))
+
+
+def test_a_device_that_needs_just_what_is_left_can_be_used() -> None:
+    assert "1 of 1 devices in 1 pool can be used" in explain(make_allocator(*pool_of(hungry("a", 2))), request("r"))
+
+
+def test_gates_and_administrators_do_not_ask_for_counters_of_devices_that_consume_none() -> None:
+    off = make_allocator(slice_of("s", device("a")), features=Features(partitionable_devices=False))
+    assert "1 of 1 devices in 1 pool can be used" in explain(off, request("r"))
+    used_up = make_allocator(*pool_of(hungry("a", 3), hungry("b")))
+    first = {"results": [{"driver": "driver", "pool": "p", "device": "a"}]}
+    used_up.allocated.upsert_claim({**make_claim("first", []), "status": {"allocation": {"devices": first}}})
+    assert "2 of 2 devices in 1 pool can be used" in explain(used_up, request("r", adminAccess=True))
+
+
+def test_a_shared_device_of_a_pool_with_overdrawn_counters_is_not_had() -> None:
+    counters = [{"name": "s", "counters": {name: {"value": "2"} for name in "xy"}}]
+    other = [{"counterSet": "s", "counters": {"y": {"value": "1"}}}]
+    shared = device("b", allowMultipleAllocations=True, consumesCounters=other)
+    slices = (
+        slice_of("y", hungry("a", 3), shared, pool="p", count=2),
+        slice_of("z", pool="p", count=2, sharedCounters=counters),
+    )
+    allocator = make_allocator(*slices)
+    pod = allocator.for_pod([make_claim("c", [request("r")])])
+    assert [r["device"] for r in (pod.allocate(NODE) or [])[0]["devices"]["results"]] == ["b"]
+    first = {"results": [{"driver": "driver", "pool": "p", "device": "a"}]}
+    allocator.allocated.upsert_claim({**make_claim("first", []), "status": {"allocation": {"devices": first}}})
+    assert pod.allocate(NODE) is None
+    assert "1 is in a pool with overdrawn counters" in pod.explain(NODE).text

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from controllers.allocator import AllocationError, Allocator, search
 from controllers.allocator import allocator as allocator_module
-from controllers.allocator.selectors import paths_read
+from controllers.allocator import view as view_module
+from controllers.allocator.allocated import Use
+from controllers.allocator.devices import Slice
+from controllers.allocator.selectors import Selectors, paths_read
 from tests.allocator.builders import device, device_class, make_allocator, make_claim, picked, request, slice_of
 from tests.allocator.worlds import KindEvaluator, make_world
 
@@ -252,3 +255,79 @@ def test_all_devices_are_those_with_capacity_left_each_time_that_it_is_asked() -
     [result] = allocator.for_pod([one]).allocate(NODE) or []
     allocator.allocated.upsert_claim({**one, "status": {"allocation": result}})
     assert picked(pod.allocate(NODE)) == ["s/b"]
+
+
+def test_nodes_that_nothing_tells_apart_any_more_share_a_view_again() -> None:
+    allocator = make_allocator(slice_of("s", device("d"), allNodes=True))
+    inventory, nodes = allocator.inventory, [{"metadata": {"name": n, "labels": {"zone": n}}} for n in ("a", "b")]
+
+    def shared() -> bool:
+        first, second = (inventory.view(node) for node in nodes)
+        return first is second
+
+    zones = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    assert shared()
+    for name in ("t", "u"):
+        inventory.upsert_slice(slice_of(name, device("d"), nodeSelector=zones))
+        assert not shared()
+    inventory.upsert_slice(slice_of("t", device("d"), allNodes=True))
+    assert not shared()
+    inventory.remove_slice("u")
+    assert shared()
+    inventory.upsert_slice(slice_of("u", device("d"), nodeSelector=zones))
+    assert not shared()
+    inventory.upsert_slice(slice_of("u", device("d"), nodeName="elsewhere"))
+    assert shared()
+
+
+def test_a_slice_that_moves_is_where_it_moved_to() -> None:
+    allocator = make_allocator(slice_of("s", device("d")))
+    pod = allocator.for_pod([make_claim("c", [request("r")])])
+    for fields, here, there in (
+        ({"nodeName": "node-2"}, None, ["s/d"]),
+        ({"allNodes": True}, ["s/d"], ["s/d"]),
+        ({"nodeName": "node-1"}, ["s/d"], None),
+        ({"pool": "p"}, ["p/d"], None),
+        ({"pool": "p", "nodeName": "node-2"}, None, ["p/d"]),
+    ):
+        allocator.inventory.upsert_slice(slice_of("s", device("d"), **fields))  # type: ignore[arg-type]
+        assert (picked(pod.allocate(NODE)), picked(pod.allocate(OTHER))) == (here, there)
+    allocator.inventory.remove_slice("s")
+    allocator.inventory.remove_slice("never there")
+    assert (pod.allocate(NODE), pod.allocate(OTHER)) == (None, None)
+
+
+def test_claims_with_nothing_to_check_are_checked_once_and_others_whenever_devices_change(monkeypatch: Any) -> None:
+    checked: list[int] = []
+    original = allocator_module.candidates_for
+    monkeypatch.setattr(allocator_module, "candidates_for", lambda *given: (checked.append(1), original(*given))[1])
+    every = {**request("r", 0), "exactly": {**request("r", 0)["exactly"], "allocationMode": "All"}}
+    for wanted, times in ((request("r"), 1), (request("r", 2, "kind in a"), 1), (every, 3)):
+        allocator = make_allocator(slice_of("s", *(device(name) for name in "abcd")))
+        pod = allocator.for_pod([make_claim("c", [wanted])])
+        checked.clear()
+        for number, used in enumerate(("a", "b", "c")):
+            allocator.allocated.put("another", [Use(("driver", "s", used))])
+            assert (pod.allocate(NODE) is None) is (wanted is every), number
+        assert len(checked) == times
+
+
+def test_devices_are_alike_whichever_way_they_list_what_they_are() -> None:
+    first = {"kind": {"string": "a"}, "version": {"version": "not one"}}
+    devices = [{"name": "a", "attributes": first}, {"name": "b", "attributes": dict(reversed(first.items()))}]
+    selectors = Selectors(KindEvaluator())
+    for device_, asked in zip(Slice(slice_of("s", *devices)).devices, (1, 1), strict=True):
+        assert selectors.verdict("kind in a", device_) is True
+        assert selectors.evaluations == asked
+
+
+def test_many_changes_of_capacity_leave_what_is_known_of_it_right(monkeypatch: Any) -> None:
+    monkeypatch.setattr(view_module, "_CHANGES_KEPT", 1)
+    shared = [device(name, allowMultipleAllocations=True, capacity={"memory": {"value": "4"}}) for name in "ab"]
+    allocator = make_allocator(slice_of("s", *shared))
+    pod = allocator.for_pod([make_claim("c", [request("r", capacity={"requests": {"memory": "3"}})])])
+    for number in range(20):
+        used, free = ("a", "b") if number % 2 else ("b", "a")
+        allocator.allocated.put("another", [Use(("driver", "s", used), "1", (("memory", 2 * 10**9),))])
+        assert picked(pod.allocate(NODE)) == [f"s/{free}"]
+        assert len(allocator.inventory.view(NODE)._capacity_changes) <= 2 * 2 + 1

@@ -1,0 +1,195 @@
+"""What stops an allocation is told in upstream's words, whichever way it is met; and what gates take away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controllers.allocator import AllocationError, Allocator, Features
+from tests.allocator.builders import (
+    NODE,
+    allocate,
+    device,
+    device_class,
+    make_allocator,
+    make_claim,
+    picked,
+    request,
+    slice_of,
+)
+
+Object = dict[str, Any]
+NEAR = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}
+SUBREQUEST = {"name": "s", "deviceClassName": "all", "allocationMode": "ExactCount", "count": 1}
+ALL = request("r", 0, allocationMode="All")
+
+
+def consumes(counter: str, of: str = "set", amount: int = 1) -> Object:
+    return {"consumesCounters": [{"counterSet": of, "counters": {counter: {"value": str(amount)}}}]}
+
+
+def counters(*names: str, amount: int = 2, of: str = "set", **more: Any) -> Object:
+    values = {name: {"value": str(amount)} for name in names}
+    return slice_of("z", **{"pool": "p", "count": 2, "sharedCounters": [{"name": of, "counters": values}], **more})
+
+
+@pytest.mark.parametrize(
+    ("slices", "wanted", "features", "text"),
+    [
+        ([slice_of("s", device("d"))],
+         {"name": "r", "firstAvailable": [SUBREQUEST, {**SUBREQUEST, "name": "t", "capacity": {}}]},
+         {"consumable_capacity": False},
+         "claim ns/c, subrequest t: has capacity requests, but the DRAConsumableCapacity feature is disabled"),
+        ([slice_of("s", device("d", nodeSelector=NEAR), nodeName=None, perDeviceNodeSelection=True)], request("r"), {},
+         "gather pool information: failed to perform node selection for device "),
+        ([slice_of("s", device("d"), count=2)], ALL, {},
+         "claim ns/c, request r: asks for all devices, but resource pool driver/s is currently being updated"),
+        ([slice_of("s", device("d"), device("d"))], ALL, {},
+         "claim ns/c, request r: asks for all devices, but resource pool driver/s is currently invalid"),
+        ([slice_of("s", device("d", kind="b"))], request("r", 0, "any", "fails b", allocationMode="All"), {},
+         "claim ns/c: selector #1: CEL runtime error: no such key: b"),
+        ([slice_of("s", device("d", kind="b"))], request("r", 0, cls="picky", allocationMode="All"), {},
+         "class picky: selector #0: CEL runtime error: no such key: b"),
+        ([slice_of("y", device("d", **consumes("x", "other")), pool="p", count=2), counters("x")], request("r"), {},
+         "invalid resource pools were encountered"),
+        ([slice_of("y", device("d", **consumes("y")), pool="p", count=2), counters("x")], request("r"), {},
+         "invalid resource pools were encountered"),
+        ([slice_of("y", device("d", numa=0), device("e", numa=1))], ALL, {"match": True},
+         "claim ns/c, request r: cannot add device driver/y/e because a claim constraint would not be satisfied"),
+    ],
+)  # fmt: skip
+def test_what_stops_an_allocation_is_told(slices: list[Object], wanted: Object, features: Any, text: str) -> None:
+    constraints = [{"matchAttribute": "driver/numa"}] if features.pop("match", False) else []
+    made = make_allocator(*slices, features=Features(**features))
+    made.inventory.upsert_class(device_class("picky", "fails b"))
+    pod = made.for_pod([make_claim("c", [wanted], constraints)])
+    with pytest.raises(AllocationError) as caught:
+        pod.allocate(NODE)
+    assert caught.value.text.startswith(text)
+    assert str(caught.value) == caught.value.text
+    explained = pod.explain(NODE)
+    assert (explained.node, explained.outcome, explained.error) == ("node-1", "error", caught.value.text)
+
+
+def test_pools_that_cannot_be_used_are_told_with_the_reason() -> None:
+    def reason(*slices: Object) -> Object:
+        return make_allocator(*slices).for_pod([make_claim("c", [request("r")])]).explain(NODE).unusable_pools
+
+    for wrong, why in (
+        (consumes("x", "other"), "counter set other not found"),
+        (consumes("y"), "counter y not found in counter set set"),
+    ):
+        here = slice_of("y", device("d", **wrong), pool="p", count=2)
+        assert reason(here, counters("x")) == {"driver/p": f"invalid: {why}"}
+        # Also those of other nodes have to be in order.
+        there = slice_of("y", device("d", **wrong), pool="p", count=3, nodeName="n2")
+        mine = slice_of("x", device("e"), pool="p", count=3)
+        assert reason(mine, there, counters("x", count=3)) == {"driver/p": f"invalid: {why}"}
+    twice = [slice_of("x", device("e"), pool="p", count=3), counters("x", count=3)]
+    again = {**counters("x", count=3), "metadata": {"name": "zz"}}
+    assert reason(*twice, again) == {"driver/p": "invalid: duplicate counter set name set"}
+    allocator = make_allocator(slice_of("s", device("d"), device("d")))
+    text = allocator.for_pod([make_claim("c", [request("r")])]).explain(NODE).text
+    assert text.splitlines()[:2] == [
+        "node node-1: error: invalid resource pools were encountered", "  pool driver/s: invalid: duplicate device name d",
+    ]  # fmt: skip
+
+
+def test_where_slices_cannot_be_judged_the_explanation_says_that_alone() -> None:
+    broken = make_allocator(slice_of("s", device("d"), nodeSelector=NEAR))
+    found = broken.for_pod([make_claim("c", [request("r")])]).explain(NODE)
+    assert (found.node, found.outcome, found.devices, found.requests) == ("node-1", "error", 0, [])
+    assert found.error.startswith("gather pool information: failed to perform node selection for slice s: ")
+
+
+def test_an_error_of_a_node_selection_is_told_without_its_owner() -> None:
+    """One device of the slice is for the node, so that the slice counts; another one cannot be judged."""
+    devices = [device("a", nodeName="node-1"), device("b", nodeSelector=NEAR)]
+    made = make_allocator(slice_of("s", *devices, nodeName=None, perDeviceNodeSelection=True))
+    assert picked(made.for_pod([make_claim("c", [request("r")])]).allocate(NODE)) == ["s/a"]
+    with pytest.raises(AllocationError) as caught:
+        made.for_pod([make_claim("c", [request("r", 2)])]).allocate(NODE)
+    assert caught.value.text.startswith("failed to parse node selector ")
+
+
+@pytest.mark.parametrize(
+    ("mine", "features", "found"),
+    [
+        (device("d", **consumes("x")), {}, ["p/d"]),
+        (device("d", **consumes("x")), {"partitionable_devices": False}, None),
+        (device("d", **consumes("x", amount=3)), {}, None),
+        (device("d", capacity={"memory": {"value": "1"}}), {}, None),
+        (device("d", capacity={"memory": {"value": "2"}}), {}, ["p/d"]),
+        (device("d", capacity={"memory": {"value": "1"}}), {"consumable_capacity": False}, ["p/d"]),
+    ],
+)
+def test_all_devices_are_those_that_the_gates_and_the_amounts_leave(
+    mine: Object, features: Any, found: list[str] | None
+) -> None:
+    wanted = {**ALL, "exactly": {**ALL["exactly"]}}
+    if "capacity" in mine and not features:
+        wanted["exactly"]["capacity"] = {"requests": {"memory": "2"}}
+    slices = [slice_of("y", mine, pool="p", count=2), counters("x")] if "consumesCounters" in mine else [
+        slice_of("y", mine, pool="p")
+    ]  # fmt: skip
+    if features.get("partitionable_devices") is False:
+        slices = [slice_of("y", mine, pool="p")]
+    assert picked(allocate(*slices, requests=[wanted], **features)) == found
+
+
+# --- with the language itself
+
+
+def in_cel(*slices: Object) -> Allocator:
+    made = Allocator(Features())
+    made.inventory.upsert_class(device_class("all"))
+    for item in slices:
+        made.inventory.upsert_slice(item)
+    return made
+
+
+def judged(expression: str, *devices: Object) -> list[str] | str | None:
+    """The first device that an expression selects, or the error."""
+    try:
+        got = in_cel(slice_of("s", *devices)).for_pod([make_claim("c", [request("r", 1, expression)])]).allocate(NODE)
+    except AllocationError as error:
+        return error.text
+    return picked(got)
+
+
+def test_expressions_see_attributes_capacity_and_who_may_share() -> None:
+    small, large = (
+        device(name, capacity={"memory": {"value": size}}, allowMultipleAllocations=name == "large")
+        for name, size in (("small", "1Gi"), ("large", "2Gi"))
+    )
+    memory = 'device.capacity["driver"].memory.compareTo(quantity("2Gi")) >= 0'
+    assert judged(memory, small, large) == ["s/large"]
+    assert judged(memory, large, small) == ["s/large"]
+    assert judged("device.allowMultipleAllocations", small, large) == ["s/large"]
+    assert judged("!device.allowMultipleAllocations", large, small) == ["s/small"]
+    assert judged('device.driver == "driver"', small) == ["s/small"]
+    assert judged('device.driver == "other"', small) is None
+    assert judged('device.attributes["driver"].kind == "b"', device("a"), device("b", kind="b")) == ["s/b"]
+    owned = {"name": "o", "attributes": {"driver/kind": {"string": "b"}}}
+    assert judged('device.attributes["driver"].kind == "b"', device("a"), owned) == ["s/o"]
+    other = {"name": "o", "attributes": {"example.com/kind": {"string": "b"}}}
+    assert judged('device.attributes["example.com"].?kind.orValue("") == "b"', device("b", kind="b"), other) == ["s/o"]
+
+
+def test_what_the_language_says_of_an_expression_or_a_device_is_told() -> None:
+    unclear = judged("device.attributes[", device("d"))
+    assert isinstance(unclear, str)
+    assert unclear.startswith("claim ns/c: selector #0: CEL compile error: ")
+    missing = judged('device.attributes["driver"].none == "a"', device("d"))
+    assert missing == "claim ns/c: selector #0: CEL runtime error: no such key: none"
+
+
+def test_an_attribute_that_says_no_or_two_values_is_judged_by_itself() -> None:
+    """What an expression may fail on is asked of each device, also where devices look alike."""
+    for odd in ({}, {"string": "a", "int": 1}, {"version": "one"}, {"version": None}):
+        attributes = {"kind": odd}
+        found = judged('"kind" in device.attributes["driver"]', {"name": "o", "attributes": attributes})
+        plain = judged('"kind" in device.attributes["driver"]', device("d"))
+        assert plain == ["s/d"]
+        assert found == ["s/o"] or isinstance(found, str)
