@@ -16,6 +16,7 @@ from controllers.scheduler.claimstate import has_binding_conditions, is_dealloca
 from controllers.scheduler.dynamic import DynamicResources, DynamicState
 from controllers.scheduler.events import ClusterEvent, Event
 from controllers.scheduler.framework import SKIP, PluginError
+from controllers.scheduler.nodes import NodeInfo
 from controllers.scheduler.podinfo import PodInfo
 from controllers.scheduler.status import Rejection
 from tests.scheduler.cluster import Cluster
@@ -303,3 +304,50 @@ def test_devices_that_another_pod_took_meanwhile_cannot_be_reserved() -> None:
     [(claim, allocation)] = two.reserved.values()
     assert claim["metadata"]["name"] == "two"
     assert [item["device"] for item in allocation["devices"]["results"]] == ["gpu-0"]
+
+
+def test_what_a_node_says_of_claims_is_remembered_for_claims_that_ask_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    original = DynamicResources.rejection
+
+    def counted(plugin: DynamicResources, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
+        asked.append(pod.spec["resourceClaims"][0]["resourceClaimName"])
+        return original(plugin, pod, state, node)
+
+    monkeypatch.setattr(DynamicResources, "rejection", counted)
+    cluster = devices(1)
+    for name, count in (("a", 2), ("b", 2), ("c", 1)):
+        cluster.claims.added(a_claim(name, count=count))
+    cluster.claims.added(a_claim("taken", **allocated(result())))
+    for name in ("a", "b", "c", "c"):
+        cluster.evaluator.rejection(cluster.cycle(with_claim(name), prefiltered=True), cluster.cache.list()[0])
+    assert asked == ["a", "c"]
+    for _ in range(2):
+        cluster.evaluator.rejection(cluster.cycle(with_claim("taken"), prefiltered=True), cluster.cache.list()[0])
+    assert asked[2:] == ["taken", "taken"]
+
+
+def test_an_allocation_counts_until_the_last_pod_that_shares_it_gives_it_up() -> None:
+    cluster, claim = devices(1), a_claim("claim")
+    cluster.claims.added(claim)
+    told: list[tuple[bool, bool]] = []
+    cluster.claims.changed = lambda *both: told.append(tuple(bool((c or {}).get("status")) for c in both))  # type: ignore[arg-type]
+    allocation = allocated(result())["allocation"]
+    device = (DRIVER, "n0", "gpu-0")
+    cluster.claims.allocate(claim, allocation)
+    cluster.claims.share(claim)
+    cluster.claims.release(claim)
+    assert cluster.allocator.allocated.is_used(device)
+    assert told == []
+    cluster.claims.release(claim)
+    assert not cluster.allocator.allocated.is_used(device)
+    assert told == [(True, False)]
+    cluster.claims.release(claim)
+    assert told == [(True, False)]
+    cluster.claims.begin_group()
+    cluster.claims.allocate(claim, allocation)
+    cluster.claims.release(claim)
+    assert not cluster.allocator.allocated.is_used(device)
+    assert told == [(True, False)]  # what is tried for a group was nobody's
+    cluster.claims.end_group()
+    assert not cluster.claims.pending

@@ -333,3 +333,31 @@ def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) -> Non
                 assert await verdicts(cluster.evaluator, pod) == await verdicts(fresh, pod)
 
     asyncio.run(compare())
+
+
+def _named(*names: str, operator: str = "In", key: str = "metadata.name") -> Json:
+    return {"key": key, "operator": operator, "values": list(names)}
+
+
+@pytest.mark.parametrize(
+    ("terms", "names"),
+    [
+        ([[_named("a")]], {"a"}),
+        ([[_named("a", "b")], [_named("c")]], {"a", "b", "c"}),
+        ([[_named("a", "b"), _named("b", "c")]], {"b"}),
+        ([[_named("a"), _named("b")]], set()),
+        ([[_named("a"), _named("b")], [_named("c")]], {"c"}),
+        ([[_named("a")], []], None),
+        ([[_named("a", operator="NotIn")]], None),
+        ([[_named("a"), _named("b", operator="NotIn")]], {"a"}),
+        ([], None),
+    ],
+)
+def test_the_nodes_that_a_pod_names_are_those_of_all_terms(terms: list[list[Json]], names: set[str] | None) -> None:
+    pod = info(affinity=node_affinity(*({"matchFields": term} for term in terms)))
+    assert pod.named_nodes == names
+    assert info().named_nodes is None
+    if names == set():
+        assert Cluster(a_node("a"), a_node("b")).refusal(pod) == (
+            "0/2 nodes are available: pod affinity terms conflict."
+        )
