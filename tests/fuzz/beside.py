@@ -33,10 +33,10 @@ from tests.support.ports import free_port
 from tests.support.wire import Child
 
 BINARIES: Final = ("kube-apiserver", "etcd")
-_TOKEN: Final = "beside"
-_GATES: Final = ("--feature-gates=AllAlpha=true,AllBeta=true", "--runtime-config=api/all=true")
+TOKEN: Final = "beside"
+ALL_GATES: Final = ("--feature-gates=AllAlpha=true,AllBeta=true", "--runtime-config=api/all=true")
 #: What a server without controllers and tokens for pods is told, and ours as well as the real one.
-_FLAGS: Final = (
+FLAGS: Final = (
     "--authorization-mode=RBAC",
     "--disable-admission-plugins=ServiceAccount",
     "--service-cluster-ip-range=10.0.0.0/24",
@@ -59,7 +59,16 @@ class Server:
     def ask(self, method: str, target: str, body: Any = None) -> dict[str, Any]:
         """The answer in common form: status, type, warning, body."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
+        answer, raw = self.exchange(method, target, data)
+        return common(answer, raw, CommonForm("\0"))
+
+    def exchange(
+        self, method: str, target: str, data: bytes | None, media: str = "", accept: str = ""
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """The answer and its body."""
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": media or "application/json"}
+        if accept:
+            headers["Accept"] = accept
         try:
             self._connection.request(method, target, data, headers)
             answer = self._connection.getresponse()
@@ -67,10 +76,7 @@ class Server:
             self._connection.close()
             self._connection.request(method, target, data, headers)
             answer = self._connection.getresponse()
-        text, media = _VERSION.sub(rb"\1N", answer.read()), answer.getheader("Content-Type")
-        warnings = sorted(value for name, value in answer.getheaders() if name.lower() == "warning")
-        shown = _in_order(CommonForm("\0")(decode(text, media)))
-        return {"status": answer.status, "type": media, "warnings": warnings, "body": shown}
+        return answer, answer.read()
 
     def asked(self, case: FieldCase) -> dict[str, Any]:
         """The answer to a case. Many kinds are updated only by whoever says which version of the object is meant."""
@@ -84,11 +90,18 @@ class Server:
         return self.ask(case.method, case.target, body)
 
     def _read(self, target: str) -> Any:
-        self._connection.request("GET", target, headers={"Authorization": f"Bearer {_TOKEN}"})
+        self._connection.request("GET", target, headers={"Authorization": f"Bearer {TOKEN}"})
         return json.loads(self._connection.getresponse().read())
 
     def close(self) -> None:
         self._connection.close()
+
+
+def common(answer: http.client.HTTPResponse, raw: bytes, names: CommonForm) -> dict[str, Any]:
+    """An answer as it is compared; `names` are those that values have got before."""
+    text, media = _VERSION.sub(rb"\1N", raw), answer.getheader("Content-Type")
+    warnings = sorted(value for name, value in answer.getheaders() if name.lower() == "warning")
+    return {"status": answer.status, "type": media, "warnings": warnings, "body": _in_order(names(decode(text, media)))}
 
 
 def _in_order(body: Any) -> Any:
@@ -182,8 +195,8 @@ class Report:
 def both(directory: Path, *flags: str) -> Iterator[tuple[Server, Server]]:
     """The real server and ours, each with an object of every kind."""
     tokens = directory / "tokens.csv"
-    tokens.write_text(f'{_TOKEN},admin,admin,"system:masters"\n')
-    given = (*_FLAGS, f"--token-auth-file={tokens}", *flags)
+    tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    given = (*FLAGS, f"--token-auth-file={tokens}", *flags)
     (directory / "ours").mkdir()
     with (
         Real(directory, *given) as real,
@@ -191,11 +204,15 @@ def both(directory: Path, *flags: str) -> Iterator[tuple[Server, Server]]:
         contextlib.closing(real.server()) as theirs,
         contextlib.closing(Server(http.client.HTTPConnection(urlsplit(child.url).netloc, timeout=60))) as ours,
     ):
-        for case in Requests(1).seeds():
-            body = json.loads(case.data.partition(b"\r\n\r\n")[2])
-            for server in (theirs, ours):
-                server.ask(case.method, case.target, body)
+        for server in (theirs, ours):
+            make_seeds(server)
         yield theirs, ours
+
+
+def make_seeds(server: Server) -> None:
+    """Makes an object of each kind that has a seed."""
+    for case in Requests(1).seeds():
+        server.ask(case.method, case.target, json.loads(case.data.partition(b"\r\n\r\n")[2]))
 
 
 def compare(pair: tuple[Server, Server], asked: Iterator[FieldCase]) -> Report:
@@ -221,7 +238,7 @@ def main() -> int:
     if missing := [name for name in BINARIES if shutil.which(name) is None]:
         print(f"not on PATH: {', '.join(missing)}", file=sys.stderr)
         return 2
-    gates = _GATES if given.gates == "all" else ()
+    gates = ALL_GATES if given.gates == "all" else ()
     with tempfile.TemporaryDirectory() as temporary, both(Path(temporary), *gates) as pair:
         report = compare(pair, cases(given.kinds, given.fields))
     for difference in report.differences:

@@ -71,6 +71,27 @@ def cases(kinds: str = "", fields: str = "") -> Iterator[FieldCase]:
                     yield from _requests(resource, version, seed, path, value)
 
 
+class Fields:
+    """The cases by their names."""
+
+    def __init__(self) -> None:
+        self._kinds = {
+            f"{resource.group}/{version.name} {resource.plural}".removeprefix("/"): (resource, version, seed)
+            for resource, version, seed in Requests(1).targets
+            if seed is not None
+        }
+        self._paths: dict[str, dict[str, list[Step]]] = {}
+
+    def case(self, kind: str, method: str, field: str, value: Any) -> FieldCase:
+        """`kind` is GROUP/VERSION PLURAL, `field` its steps, joined by /. Raises KeyError."""
+        resource, version, seed = self._kinds[kind]
+        if kind not in self._paths:
+            paths = (path for path, _ in _fields(version.schema, []))
+            self._paths[kind] = {"/".join(map(str, path)): path for path in paths}
+        made = _requests(resource, version, seed, self._paths[kind][field], value)
+        return next(case for case in made if case.method == method)
+
+
 def _requests(resource: Resource, version: Version, seed: Json, path: list[Step], value: Any) -> Iterator[FieldCase]:
     api_version = f"{resource.group}/{version.name}" if resource.group else version.name
     root = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"

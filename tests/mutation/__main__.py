@@ -30,6 +30,7 @@ from tests.support.postgres import Database
 from tests.support.wire import ROOT
 
 _WRITTEN = "tests/conformance/test_written_conversations.py"
+_RECORDED = "tests/fuzz/test_recorded_answers.py"
 #: Those of tests/http whose server is in the test's process.
 _SERVED = tuple(
     f"tests/http/test_{name}.py"
@@ -75,11 +76,21 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/protobuf",
         "tests/validation",
         "tests/resources",
+        _RECORDED,
     ),
-    "apiserver/registry": ("tests/registry", "tests/resources", "tests/patch", "tests/validation", _WRITTEN, *_SERVED),
-    "apiserver/resources": ("tests/resources", "tests/validation", _WRITTEN, *_SERVED),
-    "apiserver/storage": ("tests/storage", "tests/registry", _WRITTEN),
-    "apiserver/admission": ("tests/registry", "tests/authorization", _WRITTEN, *_SERVED),
+    "apiserver/api/cel": ("tests/cel", "tests/registry/test_admission.py", _WRITTEN),
+    "apiserver/registry": (
+        "tests/registry",
+        "tests/resources",
+        "tests/patch",
+        "tests/validation",
+        _WRITTEN,
+        _RECORDED,
+        *_SERVED,
+    ),
+    "apiserver/resources": ("tests/resources", "tests/validation", _WRITTEN, _RECORDED, *_SERVED),
+    "apiserver/storage": ("tests/storage", "tests/registry", _WRITTEN, _RECORDED),
+    "apiserver/admission": ("tests/registry", "tests/authorization", _WRITTEN, _RECORDED, *_SERVED),
     "apiserver/authorization": ("tests/authorization", _WRITTEN),
     "controllers/explain": _EXPLAINING,
     "controllers/allocator": ("tests/allocator", "tests/scheduler", *_EXPLAINING),

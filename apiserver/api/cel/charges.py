@@ -15,7 +15,7 @@ from apiserver.api.cel.library.addresses import CIDR, IP
 from apiserver.api.cel.library.kubernetes import NamedFormat
 from apiserver.api.cel.library.lists import COMPARABLE
 from apiserver.api.cel.library.urls import URL
-from apiserver.api.cel.values import ComputedQuantity, size_of
+from apiserver.api.cel.values import Broken, ComputedQuantity, go_type_name, not_a_list, size_of
 from apiserver.api.quantity import Quantity
 from apiserver.api.semver import Semver
 
@@ -100,12 +100,16 @@ def _charge_output(_args: Any, result: Any) -> int:
 
 def _charge_flatten(args: Any, _result: Any) -> int:
     depth = args[1] if len(args) == 2 else 1
-    return int(size_of(args[0]) * depth) + 1 + LIST_COST
+    if depth.__class__ is not int:
+        raise Broken(f"interface conversion: ref.Val is {go_type_name(depth)}, not types.Int")
+    return int(size_of(args[0]) * depth) % 2**64 + 1 + LIST_COST  # below zero it is more than anybody may spend
 
 
 def _charge_comparisons(keys_at: int) -> Charge:
     def charge(args: Any, _result: Any) -> int:
         keys = args[keys_at]
+        if not isinstance(keys, list | tuple):
+            raise not_a_list(keys)
         count = size_of(keys)
         factor = 2.0
         if count and isinstance(keys[0], str | bytes):

@@ -40,7 +40,7 @@ from apiserver.api.cel.regex import compile_pattern
 from apiserver.api.cel.source import NOWHERE, TOO_DEEP, Issues, Reported
 from apiserver.api.cel.stack import continued, has_room
 from apiserver.api.cel.types import Type, opaque, optional_of, param, unwrap_optional
-from apiserver.api.cel.values import CelError, CostExceeded, type_name
+from apiserver.api.cel.values import Broken, CelError, CostExceeded, type_name
 
 Release = tuple[int, int]
 
@@ -110,6 +110,8 @@ class Compiled:
                 raise EvaluationError(str(error), cost) from None
         except CostExceeded:
             pass
+        except Broken as error:
+            raise EvaluationError(f"internal error: {error}", _spent(frame, limit)) from None
         except Interrupted:
             raise EvaluationError("operation interrupted", _spent(frame, limit)) from None
         except RecursionError:

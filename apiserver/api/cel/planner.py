@@ -9,7 +9,7 @@ Checking the limit: an operation whose cost depends on its data checks at once, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -268,11 +268,14 @@ class Planner:
     def _map(self, node: MapNode) -> Plan:
         entries = [(self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in node.entries]
         build = map_builder([(code_of(key), code_of(value), optional) for key, value, optional in entries])
-        if all(
-            isinstance(key, Constant) and isinstance(value, Constant) and not optional
+        fixed = [
+            (tuple(key.value) if isinstance(key.value, list) else key.value, value.value)
             for key, value, optional in entries
-        ):
-            return Constant(build([0]))
+            if isinstance(key, Constant) and isinstance(value, Constant) and not optional
+        ]
+        # The keys of a literal that is known beforehand may be of any type.
+        if len(fixed) == len(entries) and all(isinstance(key, Hashable) for key, _ in fixed):
+            return Constant(dict(fixed))
         return build
 
     def _struct(self, node: StructNode) -> Plan:

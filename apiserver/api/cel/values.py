@@ -30,6 +30,10 @@ class CostExceeded(Exception):
     """The evaluation went over its limit; nothing absorbs this."""
 
 
+class Broken(Exception):
+    """The reference implementation breaks down here and says so: nothing absorbs this either."""
+
+
 class Uint(int):
     """An unsigned 64-bit integer."""
 
@@ -148,8 +152,10 @@ _GO_NAMES: Final[dict[type, str]] = {
     str: "types.String", int: "types.Int", bool: "types.Bool", float: "types.Double", bytes: "types.Bytes",
     Uint: "types.Uint", type(None): "types.Null", CelType: "*types.Type", Timestamp: "types.Timestamp",
     Duration: "types.Duration", Optional: "*types.Optional", Quantity: "cel.Quantity",
-    ComputedQuantity: "*cel.Quantity", Semver: "cel.Semver",
+    ComputedQuantity: "*cel.Quantity", Semver: "cel.Semver", dict: "*types.baseMap",
 }  # fmt: skip
+#: Values of the reference implementation that can be added to, as lists can.
+_ADDED: Final = frozenset({int, Uint, float, str, bytes, Timestamp, Duration})
 _NUMBERS: Final = frozenset({int, float, Uint})
 _SIZED: Final = frozenset({list, tuple, dict, bytes, SetList, KeyedList})
 
@@ -170,6 +176,12 @@ def go_type_name(value: Any) -> str:
     """The value's type in the texts that name the implementation's types."""
     name = _GO_NAMES.get(value.__class__)
     return name if name is not None else f"cel.{value.__class__.__name__}"
+
+
+def not_a_list(value: Any) -> Broken:
+    """What becomes of a function that is charged as for a list and has none. None stands for an error, too."""
+    missing = "Contains" if value.__class__ in _ADDED else "Add"
+    return Broken(f"interface conversion: {go_type_name(value)} is not traits.Lister: missing method {missing}")
 
 
 def size_of(value: Any) -> int:

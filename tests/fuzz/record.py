@@ -1,0 +1,141 @@
+"""Records what a real kube-apiserver answers to fields alone and to lives of objects, for `test_recorded_answers.py`.
+
+    python -m tests.fuzz.record [--lives N] [--fields N]
+
+Wants kube-apiserver and etcd of the emulated release on PATH. What kubedra answers differently is printed and not kept;
+neither is what it answers differently when it is asked again in another order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from apiserver.registry.resource import Resource, Version
+from tests.conformance.compare import differences
+from tests.fuzz.beside import ALL_GATES, APART, FLAGS, TOKEN, Server, both, make_seeds
+from tests.fuzz.fields import FieldCase, cases
+from tests.fuzz.kept import digest, played, write_fields, write_lives
+from tests.fuzz.lives import Life, lives
+from tests.support.server import serve
+
+#: Flags by profile.
+PROFILES: Final = {"default": (), "all": ALL_GATES}
+_OURS: Final = "resource.k8s.io"
+
+
+@contextlib.contextmanager
+def alone(profile: str) -> Iterator[Server]:
+    """A server in this process, with an object of every kind."""
+    with tempfile.TemporaryDirectory() as directory:
+        tokens = Path(directory) / "tokens.csv"
+        tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+        with (
+            serve(*FLAGS, f"--token-auth-file={tokens}", *PROFILES[profile]) as running,
+            contextlib.closing(Server(http.client.HTTPConnection(urlsplit(running.url).netloc))) as server,
+        ):
+            make_seeds(server)
+            yield server
+
+
+def _wanted(resource: Resource, version: Version) -> int:
+    """Lives: most of the kinds that kubedra is about, in their first version."""
+    first = version is resource.versions[0]
+    if resource.group == _OURS:
+        return 4 if first else 1
+    return 3 if resource.plural == "pods" else 2 if first else 0
+
+
+def _chosen(profile: str, most: int, random: Random) -> list[FieldCase]:
+    """Cases of every kind: each field once with a value that is refused, as far as may be told, and others."""
+    found: dict[str, list[FieldCase]] = {}
+    for case in cases():
+        api_version, plural, _ = case.field.split(" ")
+        if plural not in APART:
+            found.setdefault(f"{api_version} {plural}", []).append(case)
+    chosen = []
+    for kind, of_kind in found.items():
+        ours = _OURS in kind or kind == "v1 pods"
+        if profile == "all" and not ours:
+            continue
+        share = most * (6 if kind.startswith(f"{_OURS}/v1 ") or kind == "v1 pods" else 1)
+        chosen += random.sample(of_kind, min(share, len(of_kind)))
+    return chosen
+
+
+def _kind(case: FieldCase) -> tuple[str, str]:
+    api_version, plural, field = case.field.split(" ", 2)
+    return f"{api_version} {plural}", f"{case.method} {field}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.record", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--lives", type=int, default=1, metavar="N", help="times as many lives")
+    parser.add_argument("--fields", type=int, default=30, metavar="N", help="cases of a kind")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    fields: dict[str, dict[str, dict[str, list[tuple[Any, str]]]]] = {}
+    for profile, flags in PROFILES.items():
+        asked = _chosen(profile, given.fields, Random(f"{given.seed}/{profile}"))
+        with tempfile.TemporaryDirectory() as temporary, both(Path(temporary), *flags) as (theirs, ours):
+            if profile == "default":
+                chosen = lives(given.seed, 0, lambda *of: _wanted(*of) * given.lives)
+                _write_lives([_beside(theirs, ours, life) for life in chosen])
+            answers = [(case, theirs.asked(case), ours.asked(case)) for case in asked]
+        with alone(profile) as again:
+            kept = []
+            for case, wanted, got in reversed(answers):
+                if lines := list(differences(wanted, got)):
+                    _tell(f"{profile}: {case.method} {case.field} = {json.dumps(case.value)}", lines)
+                elif digest(again.asked(case)) == digest(wanted):
+                    kept.append((case, digest(wanted)))
+        print(f"{profile}: {len(kept)} of {len(answers)} cases are kept", file=sys.stderr)
+        of_profile = fields.setdefault(profile, {})
+        for case, answer in reversed(kept):
+            kind, field = _kind(case)
+            of_profile.setdefault(kind, {}).setdefault(field, []).append((case.value, answer))
+    write_fields(fields)
+    return 0
+
+
+def _beside(theirs: Server, ours: Server, life: Life) -> tuple[Life, list[str]]:
+    """The answers up to the first that differs."""
+    answers = []
+    for step, wanted, got in zip(life.steps, played(theirs, life), played(ours, life), strict=True):
+        if lines := list(differences(wanted, got)):
+            body = json.dumps(step.body)[:600]
+            _tell(f"{life.of} {life.number}: {step.method} {step.target} {step.media} {step.accept} {body}", lines)
+            break
+        answers.append(digest(wanted))
+    return life, answers
+
+
+def _write_lives(found: list[tuple[Life, list[str]]]) -> None:
+    """Keeps what is answered the same in another order."""
+    with alone("default") as again:
+        kept = []
+        for life, answers in reversed(found):
+            same = [digest(got) == answer for got, answer in zip(played(again, life), answers, strict=False)]
+            first = same.index(False) if False in same else len(same)
+            if first:
+                kept.append((life, answers[:first]))
+    print(f"{sum(len(answers) for _, answers in kept)} answers of {len(kept)} lives are kept", file=sys.stderr)
+    write_lives(kept[::-1])
+
+
+def _tell(what: str, lines: list[str]) -> None:
+    print(what)
+    print(*(f"    {line}" for line in lines[:4]), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
