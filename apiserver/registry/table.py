@@ -19,6 +19,8 @@ __all__ = ["definitions", "row_of", "row_of_entry", "table_of"]
 Json = dict[str, Any]
 
 _KEY: Final = "cells"
+#: The last column of kinds that have none of their own.
+_CREATED: Final = "Created At"
 
 
 def definitions(resource: Resource) -> list[Json]:
@@ -68,11 +70,14 @@ def _row(resource: Resource, obj: Json, cells: list[Any]) -> Json:
 def table_of(
     resource: Resource, rows: Sequence[Json], meta: Json, *, version: str = "v1", columns: bool = True
 ) -> Json:
-    """The whole Table. A watch sends the columns once (`columns`), null after that."""
+    """The whole Table. A watch sends the columns once (`columns`), null after that. A kind without columns of its own
+    shows no rows as null.
+    """
+    own = resource.columns[-1].name != _CREATED
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": meta,
         "columnDefinitions": definitions(resource) if columns else None,
-        "rows": list(rows),
+        "rows": list(rows) if rows or own else None,
     }

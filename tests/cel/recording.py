@@ -37,7 +37,8 @@ def main() -> int:
     parser.add_argument("binary")
     parser.add_argument("--count", type=int, default=2500)
     given = parser.parse_args()
-    maker, asked = Maker(), {}
+    maker = Maker()
+    asked: dict[str, int] = {}
     for number in range(given.count):
         asked.setdefault(judged(maker.expression(number)), number)
     lines = [

@@ -48,6 +48,12 @@ _PLAIN: Final[dict[str, Any]] = {
     "time": "2026-01-01T00:00:00Z", "microTime": "2026-01-01T00:00:00.000000Z", "raw": {"a": 1}, "fieldsV1": {}, "any": 1,
 }  # fmt: skip
 
+#: Metadata in which much is wrong, for a whole object and for its status.
+_METADATA: Final = ("metadata", "metadata of a status")
+_WRONG: Final = {
+    "labels": {"-": "x", "a": "-"}, "annotations": {"-": ""}, "finalizers": ["-", "x"], "ownerReferences": [{"kind": "X", "name": "", "uid": "u", "apiVersion": "v1"}],
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class FieldCase:
@@ -69,6 +75,9 @@ def cases(kinds: str = "", fields: str = "") -> Iterator[FieldCase]:
             if re.search(fields, "/".join(map(str, path))):
                 for value in _values(kind):
                     yield from _requests(resource, version, seed, path, value)
+        for field in _METADATA:
+            if re.search(fields, field):
+                yield from _metadata_requests(resource, version, seed, field, _WRONG)
 
 
 class Fields:
@@ -85,11 +94,29 @@ class Fields:
     def case(self, kind: str, method: str, field: str, value: Any) -> FieldCase:
         """`kind` is GROUP/VERSION PLURAL, `field` its steps, joined by /. Raises KeyError."""
         resource, version, seed = self._kinds[kind]
+        if field in _METADATA:
+            return next(
+                case for case in _metadata_requests(resource, version, seed, field, value) if case.method == method
+            )
         if kind not in self._paths:
             paths = (path for path, _ in _fields(version.schema, []))
             self._paths[kind] = {"/".join(map(str, path)): path for path in paths}
         made = _requests(resource, version, seed, self._paths[kind][field], value)
         return next(case for case in made if case.method == method)
+
+
+def _metadata_requests(
+    resource: Resource, version: Version, seed: Json, field: str, value: Json
+) -> Iterator[FieldCase]:
+    """Metadata that is refused at each verb, once for each layer that looks at it."""
+    api_version = f"{resource.group}/{version.name}" if resource.group else version.name
+    root = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
+    collection = f"{root}/{'namespaces/default/' if resource.namespaced else ''}{resource.plural}"
+    below = [""] if field == "metadata" else ["/status"] * any(part.name == "status" for part in resource.subresources)
+    requests = [("PUT", f"{collection}/{_STORED}{part}", _STORED) for part in below]
+    for method, target, name in [*requests, *([("POST", collection, _NEW)] if field == "metadata" else [])]:
+        body = {"apiVersion": api_version, "kind": resource.kind, **deepcopy(seed), "metadata": {"name": name, **value}}
+        yield FieldCase(f"{api_version} {resource.plural} {field}", value, method, target + _DRY, body)
 
 
 def _requests(resource: Resource, version: Version, seed: Json, path: list[Step], value: Any) -> Iterator[FieldCase]:

@@ -73,7 +73,8 @@ def write_fields(fields: Fields) -> None:
 
 
 def read_fields(profile: str) -> dict[str, dict[str, list[tuple[Any, str]]]]:
-    return json.loads((_DIRECTORY / f"fields-{profile}.json").read_text())
+    found: dict[str, dict[str, list[tuple[Any, str]]]] = json.loads((_DIRECTORY / f"fields-{profile}.json").read_text())
+    return found
 
 
 def write_lives(found: list[tuple[Life, list[str]]]) -> None:

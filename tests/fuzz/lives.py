@@ -130,7 +130,7 @@ class _Maker:
         random = self._random
         obj = self._object(self._name, random.choice((0, 0, 1)))
         kept = patches.part(random, {key: obj[key] for key in self._seed if key in obj}, strategic=False)
-        head = {"apiVersion": self._api_version, "kind": self._resource.kind, "metadata": {"name": self._name}}
+        head: Json = {"apiVersion": self._api_version, "kind": self._resource.kind, "metadata": {"name": self._name}}
         if random.random() < 0.4:
             head["metadata"] |= random.choice(
                 ({"labels": {"x": "y"}}, {"annotations": {"a": "c"}}, {"finalizers": ["example.com/g"]})
@@ -163,7 +163,7 @@ class _Maker:
 
     def _metadata(self) -> Step:
         """A small patch of the metadata, which nearly every kind takes."""
-        change = self._random.choice(
+        change: Json = self._random.choice(
             (
                 {"labels": {"x": "z"}}, {"annotations": {"a": None, "n": "1"}}, {"finalizers": None}, {"finalizers": ["example.com/h"]},
                 {"ownerReferences": None}, {"resourceVersion": LAST, "labels": {"v": "w"}}, {"resourceVersion": "1"}, {"name": "other"},

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -31,6 +32,12 @@ from tests.support.server import serve
 #: Flags by profile.
 PROFILES: Final = {"default": (), "all": ALL_GATES}
 _OURS: Final = "resource.k8s.io"
+#: So many times as many cases are asked as are kept.
+_DRAWN: Final = 5
+#: What differs between two errors of a rule.
+_VALUE: Final = re.compile(r'"[^"]*"|\d+')
+#: A case, and what the real server and ours answered.
+Answered = tuple[FieldCase, dict[str, Any], dict[str, Any]]
 
 
 @contextlib.contextmanager
@@ -55,11 +62,16 @@ def _wanted(resource: Resource, version: Version) -> int:
     return 3 if resource.plural == "pods" else 2 if first else 0
 
 
-def _chosen(profile: str, most: int, random: Random) -> list[FieldCase]:
-    """Cases of every kind: each field once with a value that is refused, as far as may be told, and others."""
+def _share(kind: str, most: int) -> int:
+    """How many cases of a kind are kept: most of the kinds that kubedra is about."""
+    return most * (6 if kind.startswith(f"{_OURS}/v1 ") or kind == "v1 pods" else 1)
+
+
+def _drawn(profile: str, most: int, random: Random) -> list[FieldCase]:
+    """Cases of every kind, by chance; more of them than are kept."""
     found: dict[str, list[FieldCase]] = {}
     for case in cases():
-        api_version, plural, _ = case.field.split(" ")
+        api_version, plural, _ = case.field.split(" ", 2)
         if plural not in APART:
             found.setdefault(f"{api_version} {plural}", []).append(case)
     chosen = []
@@ -67,9 +79,29 @@ def _chosen(profile: str, most: int, random: Random) -> list[FieldCase]:
         ours = _OURS in kind or kind == "v1 pods"
         if profile == "all" and not ours:
             continue
-        share = most * (6 if kind.startswith(f"{_OURS}/v1 ") or kind == "v1 pods" else 1)
-        chosen += random.sample(of_kind, min(share, len(of_kind)))
+        drawn = random.sample(of_kind, min(_DRAWN * _share(kind, most), len(of_kind)))
+        # Metadata stands in front, so that it is kept.
+        metadata = [case for case in of_kind if _kind(case)[1].split(" ")[1] == "metadata"]
+        chosen += metadata + [case for case in drawn if case not in metadata]
     return chosen
+
+
+def _telling(answers: list[Answered], most: int) -> list[Answered]:
+    """Those that tell most: the first of each error, and of each field that is accepted, then others."""
+    found: dict[str, list[tuple[int, int, Answered]]] = {}
+    seen: set[tuple[str, str]] = set()
+    for number, answered in enumerate(answers):
+        case, theirs, _ = answered
+        kind, field = _kind(case)
+        message = (theirs["body"].get("message") or "") if theirs["status"] >= 400 else ""
+        sign = (kind, _VALUE.sub("", " ".join(message)) or field)
+        found.setdefault(kind, []).append((1 if sign in seen else 0, number, answered))
+        seen.add(sign)
+    return [
+        answered
+        for kind, of_kind in found.items()
+        for _, _, answered in sorted(of_kind, key=lambda each: each[:2])[: _share(kind, most)]
+    ]
 
 
 def _kind(case: FieldCase) -> tuple[str, str]:
@@ -85,18 +117,20 @@ def main() -> int:
     given = parser.parse_args()
     fields: dict[str, dict[str, dict[str, list[tuple[Any, str]]]]] = {}
     for profile, flags in PROFILES.items():
-        asked = _chosen(profile, given.fields, Random(f"{given.seed}/{profile}"))
+        asked = _drawn(profile, given.fields, Random(f"{given.seed}/{profile}"))
         with tempfile.TemporaryDirectory() as temporary, both(Path(temporary), *flags) as (theirs, ours):
             if profile == "default":
                 chosen = lives(given.seed, 0, lambda *of: _wanted(*of) * given.lives)
                 _write_lives([_beside(theirs, ours, life) for life in chosen])
             answers = [(case, theirs.asked(case), ours.asked(case)) for case in asked]
+        for case, wanted, got in answers:
+            if lines := list(differences(wanted, got)):
+                _tell(f"{profile}: {case.method} {case.field} = {json.dumps(case.value)}", lines)
+        answers = _telling([each for each in answers if each[1] == each[2]], given.fields)
         with alone(profile) as again:
             kept = []
-            for case, wanted, got in reversed(answers):
-                if lines := list(differences(wanted, got)):
-                    _tell(f"{profile}: {case.method} {case.field} = {json.dumps(case.value)}", lines)
-                elif digest(again.asked(case)) == digest(wanted):
+            for case, wanted, _ in reversed(answers):
+                if digest(again.asked(case)) == digest(wanted):
                     kept.append((case, digest(wanted)))
         print(f"{profile}: {len(kept)} of {len(answers)} cases are kept", file=sys.stderr)
         of_profile = fields.setdefault(profile, {})

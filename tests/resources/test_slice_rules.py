@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.resources.devices import v1beta1
+
 Json = dict[str, Any]
 
 
@@ -232,6 +234,15 @@ def test_a_device_of_v1beta1_has_its_properties_under_basic(judge: Any) -> None:
     assert judge.create("resourceslices", old, "v1beta1") == judge.create(
         "resourceslices", slice_of({"name": "d0", "attributes": {"a": {"int": 1}}})
     )
+
+
+def test_v1beta1_shows_a_node_or_all_nodes_only_where_it_says_something() -> None:
+    def shown(**spec: Any) -> Any:
+        return v1beta1.slice_from_hub({"spec": spec})["spec"]
+
+    assert shown(nodeName="", allNodes=False, driver="d") == {"driver": "d"}
+    assert shown(nodeName="n", allNodes=True) == {"nodeName": "n", "allNodes": True}
+    assert v1beta1.slice_from_hub({}) == {}
 
 
 WAYS: dict[str, Any] = {

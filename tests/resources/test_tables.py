@@ -179,6 +179,14 @@ def test_a_table_describes_its_columns_once() -> None:
     assert table_of(resource, [], {}, columns=False)["columnDefinitions"] is None
 
 
+@pytest.mark.parametrize(
+    ("plural", "rows"), [("resourceslices", []), ("pods", []), ("roles", None), ("limitranges", None)]
+)
+def test_a_kind_without_columns_of_its_own_shows_no_rows_as_null(plural: str, rows: list[Json] | None) -> None:
+    assert table_of(find(plural), [], {})["rows"] == rows
+    assert table_of(find(plural), [{"cells": []}], {})["rows"] == [{"cells": []}]
+
+
 def test_cells_without_a_time_are_made_once_per_entry() -> None:
     resource = find("resourceclaims")
     value = b'{"metadata":{"name":"a","creationTimestamp":"%b"},"spec":{}}' % CREATED.encode()

@@ -97,6 +97,8 @@ async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now:
         return await gather(chosen.media, head, "items", entries, view.item, pretty=chosen.pretty)
     if chosen.shape == "Table":
         head = table_of(view.resource, (), meta, version=chosen.version)
+        if not entries:
+            return encode(chosen.media, head, pretty=chosen.pretty)
         del head["rows"]
         return await gather(
             chosen.media,
