@@ -65,6 +65,8 @@ class GarbageCollector(ControllerComponent):
         self._informers = informers
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
+        #: Objects that have an owner of a kind that nobody serves, by that kind.
+        self._unjudged: dict[tuple[str, str], set[str]] = {}
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._controller.alongside(self._recorder.run)
@@ -114,14 +116,14 @@ class GarbageCollector(ControllerComponent):
 
     def _follow(self, kind: Kind) -> Informer:
         self._kinds[kind.group, kind.kind] = kind
+        for uid in self._unjudged.pop((kind.group, kind.kind), ()):
+            self._controller.queue.add(uid)
         informer = self._informers.of(kind)
         informer.on(lambda obj: self._seen(kind, obj), lambda old, obj: self._seen(kind, obj, old), self._gone)
         return informer
 
     def _forget(self, kind: Kind) -> None:
-        """Objects of a kind that is not served are unknown. What they own stays: an owner of an unknown kind counts as
-        living.
-        """
+        """Objects of a kind that is not served are unknown. What they own stays."""
         del self._kinds[kind.group, kind.kind]
         informer = self._informers.of(kind)
         self._informers.forget(informer)
@@ -188,9 +190,17 @@ class GarbageCollector(ControllerComponent):
         return None
 
     async def _collect(self, kind: Kind, obj: Json) -> None:
-        """Delete an object without a living owner; drop references to owners that are gone from one that has others."""
+        """Delete an object without a living owner; drop references to owners that are gone from one that has others.
+
+        Whether an owner lives whose kind nobody serves cannot be said, and then nothing is done until somebody does.
+        """
         meta, dangling, solid, waiting = obj["metadata"], [], [], []
-        for ref in meta.get("ownerReferences") or ():
+        references = meta.get("ownerReferences") or ()
+        if unknown := {_kind_key(ref) for ref in references} - self._kinds.keys():
+            for kind_key in unknown:
+                self._unjudged.setdefault(kind_key, set()).add(meta["uid"])
+            return
+        for ref in references:
             try:
                 owner = await self._owner(ref, obj)
             except _NamespacedOwnerError:
@@ -228,19 +238,17 @@ class GarbageCollector(ControllerComponent):
             await self._patch_metadata(kind, obj, {"ownerReferences": freed})
 
     async def _owner(self, ref: Json, dependent: Json) -> Json | None:
-        """The owner as it is now, or None where no object of that kind, place and name has that uid. An unknown kind
-        counts as living. Raises _NamespacedOwnerError.
+        """The owner as it is now, or None where no object of that kind, place and name has that uid. Raises
+        _NamespacedOwnerError.
         """
         namespace = dependent["metadata"].get("namespace", "")
-        kind = self._kinds.get((ref["apiVersion"].rpartition("/")[0], ref["kind"]))
+        kind = self._kinds[_kind_key(ref)]
         node = self._graph.get(ref["uid"])
         if node is not None and node.obj is not None and node.kind is not None:
             if node.kind.namespaced and node.obj["metadata"]["namespace"] != namespace:
                 self._tell_elsewhere(ref, dependent)
             elif node.kind == kind and node.obj["metadata"]["name"] == ref["name"]:
                 return node.obj
-        if kind is None:
-            return {"metadata": {}}
         if kind.namespaced and not namespace:
             raise _NamespacedOwnerError
         try:
@@ -310,6 +318,10 @@ class GarbageCollector(ControllerComponent):
         except Exception as error:
             if not is_reason(error, "NotFound"):
                 raise
+
+
+def _kind_key(ref: Json) -> tuple[str, str]:
+    return ref["apiVersion"].rpartition("/")[0], ref["kind"]
 
 
 def _owners(obj: Json) -> dict[str, Json]:
