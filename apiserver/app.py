@@ -172,6 +172,10 @@ class Server:
             links = [Errors(), strangers, self._authentication, audit]
         if authorizer.needed:
             links.append(Authorization(authorizer))
+        if settings.features.enabled("CBORServingAndStorage"):
+            from apiserver.http.handlers.cbor import Cbor
+
+            links.append(Cbor(self._dispatch))
         if settings.network.transport_security:
             links.insert(0, EveryAnswer(("Strict-Transport-Security", settings.network.transport_security)))
         return links

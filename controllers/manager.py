@@ -36,6 +36,7 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "certificatesigningrequest-approving-controller": "controllers.certificates.approving",
         "certificatesigningrequest-signing-controller": "controllers.certificates.signing",
         "certificatesigningrequest-cleaner-controller": "controllers.certificates.cleaning",
+        "podcertificaterequest-cleaner-controller": "controllers.certificates.podcleaning",
         "clusterrole-aggregation-controller": "controllers.clusterroles",
         "service-cidr-controller": "controllers.servicecidrs",
         "node-lifecycle-controller": "controllers.nodelifecycle",

@@ -80,7 +80,6 @@ UNBUILT = frozenset(
         "node-route",
         "persistentvolume-attach-detach",
         "persistentvolume-expander",
-        "podcertificaterequest-cleaner",
         "selinux-warning",
         "service-ca-certificate-publisher",
         "service-lb",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.certificates import RequestError, organizations, read_request
+from apiserver.api.certificates import RequestError, organizations, read_request, signer_names
 from apiserver.registry.admission import Attributes, Plugin, forbidden
 from apiserver.registry.resource import Resource
 
@@ -25,9 +25,8 @@ _IGNORED: Final = ("managedFields", "resourceVersion")
 
 def _may(attributes: Attributes, verb: str, signer: str) -> bool:
     """Whether the user may do that for a signer, or for all signers of its domain."""
-    domain = signer.partition("/")[0]
     authorize = attributes.ctx.authorize
-    return any(authorize(verb, _GROUP, "signers", "", "", name) for name in (signer, f"{domain}/*"))
+    return any(authorize(verb, _GROUP, "signers", "", "", name) for name in signer_names(signer))
 
 
 class _OfRequests(Plugin):

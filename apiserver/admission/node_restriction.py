@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from apiserver.admission.pod_certificates import pod_certificate_request
 from apiserver.admission.token_audiences import check_audiences
 from apiserver.api import status
 from apiserver.api.fielderrors import go_quote
@@ -374,4 +375,5 @@ _WAYS: Final[dict[tuple[str, str], Callable[[str, Attributes], None]]] = {
     ("coordination.k8s.io", "leases"): _lease,
     ("storage.k8s.io", "csinodes"): _csi_node,
     ("resource.k8s.io", "resourceslices"): _slice,
+    ("certificates.k8s.io", "podcertificaterequests"): pod_certificate_request,
 }

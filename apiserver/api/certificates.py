@@ -15,8 +15,10 @@ __all__ = [
     "authority_problem",
     "bundle_problem",
     "certificates_problem",
+    "is_signed",
     "organizations",
     "read_request",
+    "signer_names",
 ]
 
 
@@ -33,12 +35,22 @@ def read_request(encoded: str) -> x509.CertificateSigningRequest:
         raise RequestError("PEM block type must be CERTIFICATE REQUEST")
     try:
         request = x509.load_der_x509_csr(found[0].data)
-        valid = request.is_signature_valid or _signed_by_sha1(request)
+        valid = is_signed(request)
     except Exception as error:  # noqa: BLE001 - the library raises many kinds for what is malformed or unknown
         raise RequestError(f"x509: malformed certificate request: {error}") from None
     if not valid:
         raise RequestError("x509: signature of the certificate request is not valid")
     return request
+
+
+def is_signed(request: x509.CertificateSigningRequest) -> bool:
+    """Whether a request is signed with its own key. May raise what the library raises for what it does not know."""
+    return request.is_signature_valid or _signed_by_sha1(request)
+
+
+def signer_names(signer: str) -> tuple[str, str]:
+    """Names of `signers` by which a role lets somebody act for a signer: its own, and that of all of its domain."""
+    return signer, f"{signer.partition('/')[0]}/*"
 
 
 def _signed_by_sha1(request: x509.CertificateSigningRequest) -> bool:

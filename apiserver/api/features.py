@@ -66,6 +66,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "AuthorizeNodeWithSelectors": _gate("31:a- 32:b+ 34:gL", "AuthorizeWithSelectors"),
     "AuthorizePodWebsocketUpgradeCreatePermission": _gate("35:b+"),
     "AuthorizeWithSelectors": _gate("31:a- 32:b+ 34:gL"),
+    "CBORServingAndStorage": _gate("32:a-"),
     "CSIServiceAccountTokenSecrets": _gate("35:b+ 36:gL"),
     "ClearingNominatedNodeNameAfterBinding": _gate("34:a- 35:b+"),
     "ClusterTrustBundle": _gate("27:a- 33:b-"),

@@ -36,6 +36,7 @@ _GO_NAMES: Final = {
     "x-kubernetes-map-type": "XMapType",
     "x-kubernetes-validations": "XValidations",
     "uid": "UID",
+    "pkixPublicKey": "PKIXPublicKey",
     "ip": "IP",
     "ips": "IPs",
     "apiVersion": "APIVersion",

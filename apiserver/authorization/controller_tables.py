@@ -155,6 +155,8 @@ READ core pods
 # system:controller:pv-protection-controller
 get,list,update,watch core persistentvolumes
 EVENTS
+# system:controller:podcertificaterequestcleaner if=PodCertificateRequest
+delete,get,list,watch certificates.k8s.io podcertificaterequests
 # system:controller:pvc-protection-controller
 get,list,update,watch core persistentvolumeclaims
 update core persistentvolumeclaims/status

@@ -90,6 +90,15 @@ def _claims(pod: Json) -> Iterator[str]:
         yield extended
 
 
+_NAMING: Final = frozenset(
+    {
+        ("storage.k8s.io", "volumeattachments"),
+        ("resource.k8s.io", "resourceslices"),
+        ("certificates.k8s.io", "podcertificaterequests"),
+    }
+)
+
+
 class NodeAuthorizer:
     """`stores` are the registry's; `rules` those of the role system:node."""
 
@@ -98,8 +107,8 @@ class NodeAuthorizer:
         self._pods.add_index(_INDEX, _terms)
         self._volumes = stores["", "persistentvolumes"]
         self._volumes.cache.add_index(_INDEX, _volume_terms)
-        self._attachments = stores["storage.k8s.io", "volumeattachments"]
-        self._slices = stores["resource.k8s.io", "resourceslices"]
+        #: Objects that are a node's because they name it.
+        self._named = {plural: store for (group, plural), store in stores.items() if (group, plural) in _NAMING}
         fixed = Grant("", "", "", "", "", ())
         self._fixed = Rights([(rule, fixed) for rule in rules], [])
         self._selectors = features.enabled("AuthorizeNodeWithSelectors")
@@ -118,6 +127,8 @@ class NodeAuthorizer:
             ("coordination.k8s.io", "leases"): self._lease,
             ("storage.k8s.io", "csinodes"): self._csi_node,
         }
+        if features.enabled("PodCertificateRequest"):
+            ways["certificates.k8s.io", "podcertificaterequests"] = self._pod_certificate
         if self._selectors:
             ways.update({("", "nodes"): self._node, ("", "pods"): self._pod})
         self._ways = ways
@@ -144,9 +155,9 @@ class NodeAuthorizer:
 
     def _relation(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """Whether an object is related to the node through one of its pods."""
-        if resource in ("resourceslices", "volumeattachments"):
-            store = self._slices if resource == "resourceslices" else self._attachments
-            entry = store.cache.get(store.resource.key("", name))
+        if resource in self._named:
+            store = self._named[resource]
+            entry = store.cache.get(store.resource.key(namespace, name))
             return entry is not None and entry.obj["spec"].get("nodeName") == node
         if resource == "persistentvolumes":
             entry = self._volumes.cache.get(self._volumes.resource.key("", name))
@@ -231,6 +242,20 @@ class NodeAuthorizer:
                 return _YES
             return None, "can only list/watch/deletecollection resourceslices with nodeName field selector"
         return None, _SLICE_VERBS
+
+    def _pod_certificate(self, node: str, question: Question) -> Opinion:
+        verb = question.verb
+        if question.subresource:
+            return None, "nodes may not access the status subresource of PodCertificateRequests"
+        if verb == "create":
+            return _YES
+        if verb == "get":
+            return self._related(node, question)
+        if verb not in ("list", "watch"):
+            return None, f"nodes may not {verb} podcertificaterequests"
+        if _selects(question.selector, node):
+            return _YES
+        return None, "can only list/watch podcertificaterequests with nodeName field selector"
 
     def _node(self, node: str, question: Question) -> Opinion:
         verb = question.verb

@@ -91,6 +91,7 @@ IP_ADDRESSES = Kind("networking.k8s.io", "v1", "ipaddresses", "IPAddress", names
 SIGNING_REQUESTS = Kind(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
+POD_CERTIFICATE_REQUESTS = Kind("certificates.k8s.io", "v1beta1", "podcertificaterequests", "PodCertificateRequest")
 TRUST_BUNDLES = Kind("certificates.k8s.io", "v1beta1", "clustertrustbundles", "ClusterTrustBundle", namespaced=False)
 SUBJECT_ACCESS_REVIEWS = Kind(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False

@@ -28,7 +28,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     tokens.write_text(TOKENS)
     # No controller makes accounts for pods here.
     plugins = ("--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount")
-    with serve(f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", *plugins) as server:
+    pods = ("--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true")
+    with serve(f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", *plugins, *pods) as server:
         yield server
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tests.support.server import Running
 from tests.support.wire import Wire
@@ -319,3 +323,34 @@ def test_a_node_gets_tokens_for_the_drivers_of_its_pods_volumes(
     named = {"metadata": {"name": "made-v"}, "spec": bound}
     make(f"{base}/persistentvolumeclaims", named)
     assert asked("made", {"ephemeral": template}, "vault").status == 201
+
+
+KEY = ed25519.Ed25519PrivateKey.from_private_bytes(b"k" * 32)
+
+
+def test_a_node_asks_for_certificates_of_its_pods_and_sees_those_that_name_it(
+    node: Wire, running: Running, make: Make, root: Wire, namespace: str
+) -> None:
+    base = f"/api/v1/namespaces/{namespace}"
+    certificates = f"/apis/certificates.k8s.io/v1beta1/namespaces/{namespace}/podcertificaterequests"
+    make(f"{base}/serviceaccounts", {"metadata": {"name": "x"}})
+    make(f"{base}/pods", pod("p", serviceAccountName="x"))
+    if root.get("/api/v1/nodes/w1").status == 404:
+        make("/api/v1/nodes", {"metadata": {"name": "w1"}})
+    named: dict[str, Any] = {"signerName": "example.com/s"}
+    for what, name, path in (("pod", "p", base + "/pods/p"), ("serviceAccount", "x", base + "/serviceaccounts/x"),
+                             ("node", "w1", "/api/v1/nodes/w1")):  # fmt: skip
+        named |= {f"{what}Name": name, f"{what}UID": root.get(path).json["metadata"]["uid"]}
+    stub = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(KEY, None)
+    named["stubPKCS10Request"] = b64encode(stub.public_bytes(serialization.Encoding.DER)).decode()
+    assert running.wire("w2").post(certificates, {"metadata": {"name": "a"}, "spec": named}).status == 403
+    assert node.post(certificates, {"metadata": {"name": "a"}, "spec": named}).status == 201
+    assert node.get(f"{certificates}/a").status == 200
+    assert reason(running.wire("w2"), f"{certificates}/a").startswith("no relationship found")
+    assert node.get(f"{certificates}?fieldSelector=spec.nodeName%3Dw1").json["items"][0]["metadata"]["name"] == "a"
+    assert reason(node, certificates) == "can only list/watch podcertificaterequests with nodeName field selector"
+    refused = node.request("DELETE", f"{certificates}/a")
+    assert (refused.status, refused.json["message"].endswith("nodes may not delete podcertificaterequests")) == (
+        403,
+        True,
+    )

@@ -169,7 +169,14 @@ def test_one_bundle_holds_the_servers_certificate_and_others_of_its_signer_go(pl
     wait_until(lambda: bundles() == {name: plane.ca}, "there is the one again")
 
 
-@pytest.mark.kube(own=True, clock="virtual", controllers=False, args=["--controllers=csrsigning,csrcleaner"])
+CLEANERS = [
+    "--controllers=csrsigning,csrcleaner,podcertificaterequest-cleaner-controller",
+    "--feature-gates=PodCertificateRequest=true",
+    "--runtime-config=certificates.k8s.io/v1beta1=true",
+]
+
+
+@pytest.mark.kube(own=True, clock="virtual", controllers=False, args=CLEANERS)
 def test_requests_go_an_hour_after_their_end_and_a_day_without_one(kube: Any) -> None:
     client = kube.client()
 
@@ -189,6 +196,24 @@ def test_requests_go_an_hour_after_their_end_and_a_day_without_one(kube: Any) ->
     assert names() == ["unsigned", "waiting"]
     kube.advance(hours=24)
     assert names() == []
+
+
+@pytest.mark.kube(own=True, clock="virtual", controllers=False, args=CLEANERS)
+def test_requests_of_pods_go_a_quarter_of_an_hour_after_they_were_made(kube: Any) -> None:
+    stub = b64encode(asked("pod").public_bytes(serialization.Encoding.DER)).decode()
+    named = {f"{what}{part}": "x" for what in ("pod", "serviceAccount", "node") for part in ("Name", "UID")}
+    body = {
+        "apiVersion": "certificates.k8s.io/v1beta1",
+        "kind": "PodCertificateRequest",
+        "metadata": {"name": "a"},
+        "spec": {"signerName": "example.com/signer", "stubPKCS10Request": stub, **named},
+    }
+    kube.apply([body])
+    client = kube.client()
+    kube.advance(minutes=14)
+    assert len(client.list("podcertificaterequests")) == 1
+    kube.advance(minutes=2)
+    assert client.list("podcertificaterequests") == []
 
 
 NAMES = (x509.DNSName("a.example"), x509.IPAddress(ipaddress.ip_address("10.0.0.1")))

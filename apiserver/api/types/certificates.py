@@ -1,4 +1,6 @@
-"""CertificateSigningRequest of certificates.k8s.io/v1, and ClusterTrustBundle of its versions before that."""
+"""CertificateSigningRequest of certificates.k8s.io/v1, and ClusterTrustBundle and PodCertificateRequest of its versions
+before that.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from apiserver.api.limits import FIXED, Limits
 from apiserver.api.schema import BYTES, INT32, STRING, TIME, ListOf, MapOf, Struct, field, string
 from apiserver.api.types.authentication import ExtraValue
 from apiserver.api.types.core.pods import ConditionStatus
-from apiserver.api.types.meta import TYPE_META, ObjectMeta, list_of
+from apiserver.api.types.meta import TYPE_META, UID, Condition, ObjectMeta, list_of
 
 KeyUsage = string(
     "v1.KeyUsage", "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign",
@@ -78,3 +80,46 @@ class BundleTypes:
 
 BUNDLES_V1BETA1 = BundleTypes("v1beta1")
 BUNDLES_V1ALPHA1 = BundleTypes("v1alpha1")
+
+_V1BETA1 = "io.k8s.api.certificates.v1beta1."
+PodCertificateRequestSpec = Struct(_V1BETA1 + "PodCertificateRequestSpec", lambda: (
+    field("signerName", 1, STRING, omit=False, required=True,
+        doc="Who is to sign, such as example.com/signer. Names below kubernetes.io are the project's."),
+    field("podName", 2, STRING, omit=False, required=True, doc="The pod that gets the certificate."),
+    field("podUID", 3, UID, omit=False, required=True, doc="UID of the pod, at most 128 bytes."),
+    field("serviceAccountName", 4, STRING, omit=False, required=True, doc="The service account that the pod runs as."),
+    field("serviceAccountUID", 5, UID, omit=False, required=True, doc="UID of the account, at most 128 bytes."),
+    field("nodeName", 6, STRING, omit=False, required=True, doc="The node that the pod is on."),
+    field("nodeUID", 7, UID, omit=False, required=True, doc="UID of the node, at most 128 bytes."),
+    field("maxExpirationSeconds", 8, INT32, pointer=True, fills=86400,
+        doc="Seconds that the certificate may be good for at most: 3600 (an hour) to 7862400 (91 days), of signers of "
+            "kubernetes.io to 86400; 86400 (a day) when not set."),
+    field("pkixPublicKey", 9, BYTES, omit=False, pointer=True,
+        doc="The public key as PKIX has it, instead of stubPKCS10Request: RSA of 3072 or 4096 bits, ECDSA on P-256, "
+            "P-384 or P-521, or Ed25519."),
+    field("proofOfPossession", 10, BYTES, omit=False, pointer=True,
+        doc="With pkixPublicKey: the UID of the pod, signed with the private key."),
+    field("stubPKCS10Request", 12, BYTES, omit=False, pointer=True, required=True,
+        doc="A request in PKCS #10, in DER: only its key and signature count. The key is one that pkixPublicKey could "
+            "have."),
+    field("unverifiedUserAnnotations", 11, MapOf(STRING),
+        doc="What the pod tells the signer, by keys with a domain; nobody has checked it."),
+), doc="PodCertificateRequestSpec says for whom a certificate is, for which key and of whom. It is fixed.")
+PodCertificateRequestStatus = Struct(_V1BETA1 + "PodCertificateRequestStatus", lambda: (
+    field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
+        doc="What became of the request: at most one of Issued, Denied and Failed, and its status is True."),
+    field("certificateChain", 2, STRING,
+        doc="The certificate in PEM, and those that lead to the signer's; the signer sets it, once, at most 100 KiB."),
+    field("notBefore", 4, TIME, pointer=True, doc="When the certificate begins to be valid, as it says itself."),
+    field("beginRefreshAt", 5, TIME, pointer=True,
+        doc="When the node should ask for another one: ten minutes or more after the beginning and before the end."),
+    field("notAfter", 6, TIME, pointer=True, doc="When the certificate ends, as it says itself."),
+), doc="PodCertificateRequestStatus holds the certificate, or why there is none.")
+PodCertificateRequest = Struct(_V1BETA1 + "PodCertificateRequest", lambda: (
+    TYPE_META,
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("spec", 2, PodCertificateRequestSpec, omit=False, required=True, doc="What is asked for."),
+    field("status", 3, PodCertificateRequestStatus, omit=False, doc="What became of it."),
+), gvk=("certificates.k8s.io", "v1beta1", "PodCertificateRequest"),
+    doc="PodCertificateRequest asks a signer for a certificate of a pod; the node that the pod is on makes it.")
+PodCertificateRequestList = list_of(PodCertificateRequest)

@@ -17,7 +17,7 @@ YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 #: What upstream says that it accepts; messages are wire facts.
 ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-_STREAMED: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+STREAMED: Final = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 _PRODUCED: Final = frozenset({JSON, YAML, PROTOBUF, "*/*"})
 _PATCHES: Final = frozenset(
     f"application/{kind}"
@@ -75,7 +75,7 @@ def check_routed(verb: str, headers: Mapping[str, str], *, tables: bool = True) 
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     accept = headers.get("accept", "")
     if accept and accept != JSON and not _is_listed(accept, _PRODUCED):
-        available = f"{ACCEPTED}, {_STREAMED}" if verb in ("list", "watch") else ACCEPTED
+        available = f"{ACCEPTED}, {STREAMED}" if verb in ("list", "watch") else ACCEPTED
         raise StatusError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {available}", {})
     if not tables and "as=Table" in accept and negotiate(accept).shape == "Table":
         raise not_acceptable()
@@ -131,7 +131,7 @@ def negotiate_stream(accept: str) -> ResponseFormat:
     """The format of a watch's events: no YAML. Raises 406."""
     chosen = negotiate(accept)
     if chosen.media == YAML:
-        raise not_acceptable(_STREAMED)
+        raise not_acceptable(STREAMED)
     return chosen
 
 

@@ -86,6 +86,12 @@ class Routes:
         removed = endpoint.view.version.removed
         return Served(bool(endpoint.warning), f"{removed[0]}.{removed[1]}" if removed else "")
 
+    def kind_of(self, info: RequestInfo) -> str:
+        """The kind that a body has to be of; "" where nothing takes one."""
+        endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
+        expected = endpoint.store.bodies.get((info.version, info.subresource)) if endpoint is not None else None
+        return expected.kind if expected is not None else ""
+
     def find(self, request: Request) -> Endpoint:
         """What answers; the request gets its warning. Raises the 404, 405, 406 or 415 that upstream gives."""
         info = request.info

@@ -1,0 +1,169 @@
+"""The handler that lets clients speak CBOR. In the chain only where CBORServingAndStorage is on.
+
+Behind it everything is JSON: bodies in CBOR go on as JSON, and answers in JSON come back as CBOR where that is what the
+client would rather have. What the handlers before it refuse (401, 403) is JSON, as upstream's is, and other servers'
+resources are theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from itertools import count
+from typing import Any, Final, cast
+
+from apiserver.api import cbor
+from apiserver.api.bodies import DecodeError
+from apiserver.api.nesting import loads
+from apiserver.api.status import StatusError, bad_request
+from apiserver.http.formats.errors import error_response
+from apiserver.http.formats.negotiation import ACCEPTED, JSON, STREAMED, Clause, clauses
+from apiserver.http.handlers.chain import Handler
+from apiserver.http.handlers.dispatch import Dispatch
+from apiserver.messages import MAX_BODY, ConnectionClosed, Request, Response, Stream
+from apiserver.registry.body.decode import media_type, summary
+from apiserver.settling import Unsettled
+from apiserver.turns import LONG
+
+__all__ = ["Cbor"]
+
+CBOR: Final = "application/cbor"
+_SEQUENCE: Final = "application/cbor-seq"
+_BODIES: Final = {CBOR: JSON, "application/apply-patch+cbor": "application/apply-patch+yaml"}
+_OBJECTS: Final = frozenset({"create", "update"})
+_TYPE: Final = "v1.TypeMeta"
+_MAP: Final = "map[string]interface {}"
+#: A clause that the router lets pass, and nobody can give.
+_NEVER: Final = "application/json;as=nothing"
+_AS_JSON: Final = frozenset({JSON, "*/*", "application/*"})
+
+
+class Cbor:
+    """`dispatch` knows of which kind the body of a request has to be."""
+
+    next: Handler
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._dispatch, self._turns = dispatch, count()
+
+    def try_fast(self, request: Request) -> Response | None:
+        if CBOR in request.headers.get("accept", ""):
+            return None
+        try:
+            return self.next.try_fast(request)
+        except StatusError as error:
+            raise _telling(error) from None
+
+    async def handle(self, request: Request) -> Response | Stream:
+        accept, content = request.headers.get("accept", ""), media_type(request.headers.get("content-type", ""))
+        served = request.info.resource and self._dispatch.routes.serves(request.info) is not None
+        if not served or (CBOR not in accept and content not in _BODIES):
+            try:
+                return await self.next.handle(request)
+            except StatusError as error:
+                raise _telling(error) from None
+        sent = request.headers, request.body
+        answer: Response | Stream
+        try:
+            request.headers = {**request.headers, "accept": _without_cbor(accept)}
+            try:
+                await self._open_body(request, content)
+                answer = await self.next.handle(request)
+            except (ConnectionClosed, Unsettled):
+                raise
+            except Exception as error:  # noqa: BLE001 - each kind has its answer
+                answer = error_response(request, _telling(error) if isinstance(error, StatusError) else error)
+        finally:
+            # Whoever asks once more asks with what the client has sent.
+            request.headers, request.body = sent
+        return await self._in_cbor(answer, clauses(accept))
+
+    async def _open_body(self, request: Request, media: str) -> None:
+        """Makes JSON of a body in CBOR; what is too long, others refuse. Raises StatusError (400)."""
+        verb, body = request.info.verb, request.body
+        if media not in _BODIES:
+            return
+        request.headers = {**request.headers, "content-type": _BODIES[media]}
+        if len(body) > MAX_BODY or (media == CBOR and verb not in _OBJECTS and (verb == "patch" or not body)):
+            return
+        try:
+            made = await asyncio.to_thread(cbor.to_json, body) if len(body) > LONG else cbor.to_json(body)
+            if made[:1] != b"{" and made != b"null":
+                raise DecodeError(_no_object(cbor.type_of(body), _TYPE if media == CBOR else _MAP))
+            request.body = made
+        except DecodeError as error:
+            if media != CBOR:
+                # (upstream's word)
+                raise bad_request(f"error decoding YAML: {error}") from None
+            what = f"unable to determine group/version/kind: {error}"
+            kind = self._dispatch.routes.kind_of(request.info)
+            if kind and verb in _OBJECTS:
+                what = f"the object provided is unrecognized (must be of type {kind}): {what} ({summary(body)})"
+            raise bad_request(what) from None
+
+    async def _in_cbor(self, answer: Response | Stream, wanted: list[Clause]) -> Response | Stream:
+        """An answer in CBOR, if it is JSON, and the client likes CBOR better."""
+        if answer.content_type != JSON:
+            return answer
+        if isinstance(answer, Stream):
+            if _first(wanted, None):
+                answer.content_type, answer.chunks = _SEQUENCE, self._events(answer.chunks)
+            return answer
+        body = await asyncio.to_thread(loads, answer.body) if len(answer.body) > LONG else loads(answer.body)
+        if not _first(wanted, _shape_of(body)):
+            return answer
+        answer.content_type, turn = CBOR, next(self._turns)
+        long = len(answer.body) > LONG
+        answer.body = await asyncio.to_thread(cbor.dumps, body, turn) if long else cbor.dumps(body, turn)
+        return answer
+
+    async def _events(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async with aclosing(cast("Any", lines)):
+            async for chunk in lines:
+                events = (loads(line) for line in chunk.splitlines())
+                yield b"".join(cbor.dumps_event(event["type"], event["object"], next(self._turns)) for event in events)
+
+
+def _without_cbor(accept: str) -> str:
+    """An Accept header with JSON in place of CBOR, of which there are no tables, and sequences for watches alone."""
+    parts = []
+    for part in accept.split(","):
+        media, *rest = (piece.strip() for piece in part.split(";"))
+        if media == _SEQUENCE or (media == CBOR and "as=Table" in rest):
+            parts.append(_NEVER)
+        else:
+            parts.append(";".join([JSON if media == CBOR else media, *rest]))
+    return ",".join(parts)
+
+
+def _telling(error: StatusError) -> StatusError:
+    """An error that names all media types there are. Others are as they were."""
+    if error.code in (406, 415):
+        text = error.message.replace(STREAMED, f"{STREAMED}, {_SEQUENCE}").replace(ACCEPTED, f"{ACCEPTED}, {CBOR}")
+        return StatusError(error.code, error.reason, text, error.details)
+    return error
+
+
+def _no_object(what: str, type_: str) -> str:
+    """What is said of an item that is no map."""
+    why = " (cannot decode CBOR array to struct without toarray option)" if (what, type_) == ("array", _TYPE) else ""
+    return f"cbor: cannot unmarshal {what} into Go value of type {type_}{why}"
+
+
+def _shape_of(obj: Any) -> str:
+    """In which shape an answer is: "" where it is the object itself."""
+    if isinstance(obj, dict) and str(obj.get("apiVersion", "")).startswith("meta.k8s.io/"):
+        return str(obj.get("kind", ""))
+    return ""
+
+
+def _first(wanted: list[Clause], shape: str | None) -> bool:
+    """Whether of all that JSON may stand for CBOR comes first. A `shape` of None is any."""
+    for clause in wanted:
+        if shape is None or clause.params.get("as", "") == shape:
+            if clause.media == CBOR:
+                return True
+            if clause.media in _AS_JSON:
+                return False
+    return False

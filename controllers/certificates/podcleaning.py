@@ -1,0 +1,58 @@
+"""PodCertificateRequests are deleted a quarter of an hour after they were made, whatever became of them; with the gate
+PodCertificateRequest, where the server serves certificates.k8s.io/v1beta1.
+
+Facts: upstream's pkg/controller/certificates/cleaner (pcrcleaner.go), which looks at them every five minutes.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from apiserver.clock import now
+from controllers.options import Options
+from controllers.runtime.client import Client, is_reason
+from controllers.runtime.controller import Controller, ControllerComponent
+from controllers.runtime.informer import Informers
+from controllers.runtime.kinds import POD_CERTIFICATE_REQUESTS
+from controllers.runtime.times import parse_time
+from controllers.runtime.workqueue import Resync
+
+NAME: Final = "podcertificaterequest-cleaner-controller"
+_GATE: Final = "PodCertificateRequest"
+_KEPT: Final = timedelta(minutes=15)
+
+
+def build(client: Client, informers: Informers, options: Options) -> PodCleaning:
+    """The component, for the manager."""
+    return PodCleaning(client, informers, options)
+
+
+class PodCleaning(ControllerComponent):
+    """The component. Keys are those of requests."""
+
+    name = NAME
+
+    def __init__(self, client: Client, informers: Informers, options: Options) -> None:
+        self._client = client.named("podcertificaterequestcleaner")
+        self._controller = Controller(NAME, self.reconcile, queue="podcertificaterequest_cleaner")
+        if options.features.enabled(_GATE):
+            self._requests = informers.of(POD_CERTIFICATE_REQUESTS)
+            self._controller.follow(self._requests)
+
+    async def reconcile(self, key: str) -> timedelta | None:
+        request = self._requests.get(key)
+        if request is None or "deletionTimestamp" in request["metadata"]:
+            return None
+        metadata = request["metadata"]
+        left = parse_time(metadata["creationTimestamp"]) + _KEPT - now()
+        if left > timedelta():
+            return Resync(seconds=left.total_seconds())
+        try:
+            await self._client.delete(
+                POD_CERTIFICATE_REQUESTS, metadata["name"], metadata["namespace"], uid=metadata["uid"]
+            )
+        except Exception as error:
+            if not is_reason(error, "NotFound", "Conflict"):
+                raise
+        return None
