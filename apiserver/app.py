@@ -115,7 +115,7 @@ class Server:
         self._audit_log: JsonLines | None = None
         self._faults: Faults | None = None
         self._discovery = Discovery(self.catalog.served(), settings.features.release)
-        self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()))
+        self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()), settings.features.release)
         self._documents = self._make_documents()
         self._dispatch = Dispatch(self._routes(), self._documents, now)
         self.rest = Rest(self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now)

@@ -6,7 +6,8 @@ File names are those that upstream gives to its own: `v3/apis__resource.k8s.io__
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -16,25 +17,29 @@ from apiserver.api.types.meta import APIGroup, APIGroupList, APIResourceList, AP
 from apiserver.api.types.version import Info
 from apiserver.openapi.definitions import SHARED_KINDS, Definitions
 from apiserver.openapi.gnostic import encode_document
-from apiserver.openapi.operations import Operation, PathItem, group_title, paths_of
+from apiserver.openapi.operations import Operation, PathItem, group_tag, group_title, paths_of
 from apiserver.registry.resource import Resource
 
 __all__ = ["build", "build_files"]
 
 Json = dict[str, Any]
 
+#: The version is filled in by the server, which knows which release it emulates.
 _ABOUT: Final = {"title": "Kubernetes", "version": "unversioned"}
+_ABOUT_CUSTOM: Final = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 _TOKEN: Final = {
     "BearerToken": {"description": "A bearer token.", "in": "header", "name": "authorization", "type": "apiKey"}
 }
-_MEDIA: Final = ("application/json", "application/yaml")
-_STREAM: Final = "application/json;stream=watch"
+#: What custom resources are read and written as; other resources are written as whatever their bodies say.
+_CUSTOM_MEDIA: Final = ("application/json", "application/yaml")
+_MEDIA: Final = (*_CUSTOM_MEDIA, "application/vnd.kubernetes.protobuf")
+_STREAMS: Final = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
+#: kubectl patches as this says: a custom resource that named the strategic one could not be applied twice.
 _PATCHES: Final = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-)
+    "application/json-patch+json", "application/merge-patch+json", _STRATEGIC, "application/apply-patch+yaml",
+)  # fmt: skip
+_IN_PATH: Final = re.compile(r"\{(\w+)\}")
 _GOOD: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 #: Type and sentence of every parameter.
@@ -54,6 +59,7 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
         "boolean",
         "Alpha upstream (AllowUnsafeMalformedObjectDeletion), ignored here.",
     ),
+    "insecureSkipTLSVerifyBackend": ("boolean", "Do not check the certificate of the kubelet that has a log."),
     "labelSelector": ("string", "Select objects by their labels."),
     "limit": ("integer", "Most objects that one answer may hold."),
     "limitBytes": ("integer", "Most bytes of a log."),
@@ -73,6 +79,7 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
     "stderr": ("boolean", "Connect standard error."),
     "stdin": ("boolean", "Connect standard input."),
     "stdout": ("boolean", "Connect standard output."),
+    "stream": ("string", "Which output of a container: All, Stdout or Stderr."),
     "tailLines": ("integer", "Only the last lines of a log."),
     "timeoutSeconds": ("integer", "How long a list may take, or a watch stays open."),
     "timestamps": ("boolean", "A time in front of every line of a log."),
@@ -104,16 +111,18 @@ def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
     whole.discovery("/api/", "getCoreAPIVersions", "core", APIVersions)
     whole.discovery("/apis/", "getAPIVersions", "apis", APIGroupList)
     whole.discovery("/version/", "getCodeVersion", "version", Info)
-    for group in sorted({group for group, _ in by_version if group}):
+    custom = {key for key, resources in by_version.items() if all(resource.custom for resource in resources)}
+    for group in sorted({group for group, _ in by_version.keys() - custom if group}):
         reader = f"get{group_title(group)}APIGroup"
-        files[f"v3/apis__{group}.json"] = _v3(kinds, {f"/apis/{group}/": (reader, _tag(group), APIGroup)})
-        whole.discovery(f"/apis/{group}/", reader, _tag(group), APIGroup)
+        files[f"v3/apis__{group}.json"] = _v3(kinds, {f"/apis/{group}/": (reader, group_tag(group), APIGroup)})
+        whole.discovery(f"/apis/{group}/", reader, group_tag(group), APIGroup)
     for (group, name), resources in sorted(by_version.items()):
         root = f"/apis/{group}/{name}" if group else f"/api/{name}"
-        document = _Document(3, _shared_kinds({("", "v1"), (group, name)}))
+        document = _Document(3, _shared_kinds({("", "v1"), (group, name)}), custom=(group, name) in custom)
         for target in (document, whole):
             title = group_title(group) + name[:1].upper() + name[1:]
-            target.discovery(root + "/", f"get{title}APIResources", _tag(group, name), APIResourceList)
+            if (group, name) not in custom:
+                target.discovery(root + "/", f"get{title}APIResources", _tag(group, name), APIResourceList)
             for resource in resources:
                 for item in paths_of(resource, next(found for found in resource.versions if found.name == name)):
                     target.add(item, _tag(group, name))
@@ -123,10 +132,9 @@ def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
     return files
 
 
-def _tag(group: str, version: str = "") -> str:
-    """`resource_v1`, `core`: how operations are grouped."""
-    label = (group or "core").partition(".")[0]
-    return f"{label}_{version}" if version else label
+def _tag(group: str, version: str) -> str:
+    """`resource_v1`: how operations are grouped."""
+    return f"{group_tag(group)}_{version}"
 
 
 def _shared_kinds(versions: Iterable[tuple[str, str]]) -> dict[str, list[Json]]:
@@ -153,8 +161,9 @@ def _v3(kinds: dict[str, list[Json]], paths: dict[str, tuple[str, str, Struct]])
 class _Document:
     """One document under construction, in either form."""
 
-    def __init__(self, release: int, kinds: dict[str, list[Json]]) -> None:
+    def __init__(self, release: int, kinds: dict[str, list[Json]], *, custom: bool = False) -> None:
         self.release = release
+        self.custom = custom
         self.definitions = Definitions(release, kinds)
         self.paths: Json = {}
 
@@ -166,10 +175,9 @@ class _Document:
                 "securityDefinitions": _TOKEN, "security": [{"BearerToken": []}],
             }  # fmt: skip
         else:
-            made = {
-                "openapi": "3.0.0", "info": _ABOUT, "paths": paths,
-                "components": {"schemas": self.definitions.sorted(), "securitySchemes": _TOKEN},
-            }  # fmt: skip
+            components = {"schemas": self.definitions.sorted()} | ({} if self.custom else {"securitySchemes": _TOKEN})
+            about = _ABOUT_CUSTOM if self.custom else _ABOUT
+            made = {"openapi": "3.0.0", "info": about, "paths": paths, "components": components}
         return orjson.dumps(made)
 
     def discovery(self, path: str, name: str, tag: str, answer: Struct) -> None:
@@ -183,34 +191,28 @@ class _Document:
         self.paths[path] = {"get": made}
 
     def add(self, item: PathItem, tag: str) -> None:
-        made: Json = {method: self.operation(operation, tag) for method, operation in sorted(item.operations.items())}
-        made["parameters"] = [self.parameter(name, item.path) for name in sorted(item.parameters)]
+        made: Json = {
+            method: self.operation(operation, tag, item.shared) for method, operation in sorted(item.operations.items())
+        }
+        places = [(name, "path") for name in _IN_PATH.findall(item.path)] + [(name, "query") for name in item.shared]
+        made["parameters"] = [self.parameter(name, place) for name, place in sorted(places)]
         self.paths[item.path] = made
 
-    def parameter(self, name: str, path: str = "") -> Json:
+    def parameter(self, name: str, place: str = "query") -> Json:
         type_, text = _PARAMETERS[name]
-        place = "path" if f"{{{name}}}" in path else "query"
         made: Json = {"description": text, "in": place, "name": name}
         if place == "path":
             made["required"] = True
-        return made | (
-            {"schema": {"type": type_, "uniqueItems": True}}
-            if self.release == 3
-            else {"type": type_, "uniqueItems": True}
-        )
+        form = {"type": type_, "uniqueItems": True}
+        return made | ({"schema": form} if self.release == 3 else form)
 
-    def operation(self, operation: Operation, tag: str) -> Json:
-        media: tuple[str, ...] = _MEDIA
-        if operation.action in ("list", "watch", "watchlist"):
-            media = (*_MEDIA, _STREAM)
-        elif operation.action == "connect":
-            media = ("*/*",)
-        elif operation.answer is None:
-            media = ("text/plain", *_MEDIA)
+    def operation(self, operation: Operation, tag: str, shared: Sequence[str] = ()) -> Json:
+        """`shared`: the parameters that the path has."""
+        media = _answered(operation)
         made: Json = {"description": operation.text}
-        parameters = [self.parameter(name) for name in operation.parameters]
+        parameters = [self.parameter(name) for name in sorted(operation.parameters) if name not in shared]
         if self.release == 2:
-            made["consumes"] = list(_PATCHES) if operation.action == "patch" else ["*/*"]
+            made["consumes"] = list(_accepted(operation))
             made["produces"] = list(media)
             made["schemes"] = ["https"]
         made["operationId"] = operation.id
@@ -227,7 +229,7 @@ class _Document:
         made["x-kubernetes-group-version-kind"] = {"group": group, "kind": kind, "version": version}
         return made
 
-    def answer(self, operation: Operation, code: str, media: tuple[str, ...]) -> Json:
+    def answer(self, operation: Operation, code: str, media: Sequence[str]) -> Json:
         schema = {"type": "string"} if operation.answer is None else self.definitions.ref(operation.answer)
         made: Json = {"description": _GOOD[code]}
         return made | (
@@ -244,7 +246,26 @@ class _Document:
                 | ({"required": True} if operation.body_required else {}),
             )
             return
-        accepted = _PATCHES if operation.action == "patch" else ("*/*",)
-        made["requestBody"] = {"content": {name: {"schema": schema} for name in accepted}} | (
+        made["requestBody"] = {"content": {name: {"schema": schema} for name in _accepted(operation)}} | (
             {"required": True} if operation.body_required else {}
         )
+
+
+def _accepted(operation: Operation) -> Sequence[str]:
+    """The media types of bodies that are taken."""
+    if operation.action == "patch":
+        return [media for media in _PATCHES if not operation.custom or media != _STRATEGIC]
+    return _CUSTOM_MEDIA if operation.custom else ("*/*",)
+
+
+def _answered(operation: Operation) -> Sequence[str]:
+    """The media types of answers."""
+    if operation.custom:
+        return _CUSTOM_MEDIA
+    if operation.action in ("list", "watch", "watchlist"):
+        return (*_MEDIA, *_STREAMS)
+    if operation.action == "connect":
+        return ("*/*",)
+    if operation.answer is Info:
+        return _MEDIA[:1]
+    return _MEDIA if operation.answer is not None else ("text/plain", *_MEDIA)

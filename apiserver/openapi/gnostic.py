@@ -76,15 +76,19 @@ def encode_document(document: Json) -> bytes:
     schemes = b"".join(
         field(1, _named(name, field(2, _api_key(item)))) for name, item in document["securityDefinitions"].items()
     )
-    info = field(1, document["info"]["title"]) + field(2, document["info"]["version"])
     return (
         field(1, document["swagger"])
-        + field(2, info)
+        + about(document["info"])
         + field(8, paths)
         + field(9, definitions)
         + security
         + field(13, schemes)
     )
+
+
+def about(info: Json) -> bytes:
+    """The part of a Document that names it and its version."""
+    return field(2, field(1, info["title"]) + field(2, info["version"]))
 
 
 def _api_key(item: Json) -> bytes:

@@ -32,8 +32,13 @@ LIST_PARAMETERS: Final = (
     "timeoutSeconds",
     "watch",
 )
-_UNREADABLE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
-_DELETE_PARAMETERS: Final = ("dryRun", "gracePeriodSeconds", _UNREADABLE, "orphanDependents", "propagationPolicy")
+_DELETE_PARAMETERS: Final = (
+    "dryRun",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "orphanDependents",
+    "propagationPolicy",
+)
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 _PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "get": (),
@@ -43,30 +48,35 @@ _PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "patch": (*_WRITE_PARAMETERS, "force"),
     "delete": _DELETE_PARAMETERS,
     "deletecollection": (
-        "continue",
-        "dryRun",
-        "fieldSelector",
-        "gracePeriodSeconds",
-        _UNREADABLE,
-        "labelSelector",
-        "limit",
-        "orphanDependents",
-        "propagationPolicy",
-        "resourceVersion",
-        "resourceVersionMatch",
-        "sendInitialEvents",
-        "shardSelector",
-        "timeoutSeconds",
+        *_DELETE_PARAMETERS,
+        *(name for name in LIST_PARAMETERS if name not in ("allowWatchBookmarks", "watch")),
     ),
-    "watch": (),
-    "watchlist": (),
+    "watch": LIST_PARAMETERS,
+    "watchlist": LIST_PARAMETERS,
     "connect": (),
 }
+#: What upstream says of custom resources otherwise.
+_CUSTOM_PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
+    "get": ("resourceVersion",),
+    "deletecollection": LIST_PARAMETERS,
+}
+#: Kinds whose documents say that DELETE answers with a Status, though it answers with the object.
+_DELETED_WITH_STATUS: Final = ("CustomResourceDefinition", "Namespace")
 _METHODS: Final = {"create": "post", "update": "put", "patch": "patch", "get": "get", "delete": "delete"}
 _CONNECT: Final[dict[str, tuple[str, ...]]] = {
     "attach": ("container", "stderr", "stdin", "stdout", "tty"),
     "exec": ("command", "container", "stderr", "stdin", "stdout", "tty"),
-    "log": ("container", "follow", "limitBytes", "previous", "sinceSeconds", "tailLines", "timestamps"),
+    "log": (
+        "container",
+        "follow",
+        "insecureSkipTLSVerifyBackend",
+        "limitBytes",
+        "previous",
+        "sinceSeconds",
+        "stream",
+        "tailLines",
+        "timestamps",
+    ),
     "portforward": ("ports",),
     "proxy": ("path",),
 }
@@ -86,25 +96,39 @@ class Operation:
     codes: tuple[str, ...] = ("200",)
     body: Struct | None = None
     body_required: bool = True
+    custom: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        return _PARAMETERS[self.action]
+        own = _CUSTOM_PARAMETERS.get(self.action) if self.custom else None
+        return _PARAMETERS[self.action] if own is None else own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathItem:
-    """A path with its operations by method and the parameters that they share."""
+    """A path with its operations by method and the parameters in the query that it has whatever the method."""
 
     path: str
     operations: dict[str, Operation]
-    parameters: tuple[str, ...]
+    parameters: tuple[str, ...] = ("pretty",)
+
+    @property
+    def shared(self) -> list[str]:
+        """The parameters in the query that all operations have."""
+        common = set.intersection(*(set(operation.parameters) for operation in self.operations.values()))
+        return sorted({*self.parameters, *common})
+
+
+def group_tag(group: str) -> str:
+    """`resource.k8s.io` → resource, `x.io` → xIo, the core group → core: how operations of a group are tagged."""
+    first, *others = (group or "core").removesuffix(".k8s.io").split(".")
+    return first + "".join(label[:1].upper() + label[1:] for label in others)
 
 
 def group_title(group: str) -> str:
     """`resource.k8s.io` → Resource, the core group → Core: the part of an operation id."""
-    label = (group or "core").partition(".")[0]
-    return label[:1].upper() + label[1:]
+    tag = group_tag(group)
+    return tag[:1].upper() + tag[1:]
 
 
 class _Writer:
@@ -118,7 +142,6 @@ class _Writer:
         self.collection = (
             f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
         )
-        self.scope = ("namespace",) if resource.namespaced else ()
         self.prefix = group_title(resource.group) + version.name[:1].upper() + version.name[1:]
         self.noun = ("Namespaced" if resource.namespaced else "") + resource.kind
 
@@ -140,14 +163,13 @@ class _Writer:
                 gvk=self.gvk,
                 text=f"Delete all objects of kind {kind} that match.",
                 answer=Status,
-                body=DeleteOptions,
+                body=None if self.resource.custom else DeleteOptions,
                 body_required=False,
+                custom=self.resource.custom,
             )
-        yield PathItem(path=self.collection, operations=found, parameters=(*self.scope, "pretty"))
+        yield PathItem(path=self.collection, operations=found)
         if single := dict(self.object_operations()):
-            yield PathItem(
-                path=self.collection + "/{name}", operations=single, parameters=("name", *self.scope, "pretty")
-            )
+            yield PathItem(path=self.collection + "/{name}", operations=single)
         for sub in self.resource.subresources:
             yield from self.subresource(sub)
         yield from self.everywhere()
@@ -164,7 +186,15 @@ class _Writer:
         gvk: Gvk | None = None,
     ) -> Operation:
         name = f"{verb}{self.prefix}{self.noun}{suffix}"
-        return Operation(id=name, action=action, gvk=gvk or self.gvk, text=text, answer=answer, codes=codes, body=body)
+        return Operation(
+            id=name, action=action, gvk=gvk or self.gvk, text=text, answer=answer, codes=codes, body=body,
+            custom=self.resource.custom,
+        )  # fmt: skip
+
+    @property
+    def patch_codes(self) -> tuple[str, ...]:
+        """Upstream says of custom resources that a patch creates nothing, though an apply does."""
+        return ("200",) if self.resource.custom else ("200", "201")
 
     def object_operations(self) -> Iterator[tuple[str, Operation]]:
         kind, verbs = self.resource.kind, self.resource.verbs
@@ -178,10 +208,11 @@ class _Writer:
         if "patch" in verbs:
             yield (
                 "patch",
-                self.operation("patch", "patch", f"Change a part of a {kind}.", self.schema, ("200", "201"), Patch),
+                self.operation("patch", "patch", f"Change a part of a {kind}.", self.schema, self.patch_codes, Patch),
             )
         if "delete" in verbs:
-            answer = self.schema if self.resource.delete_returns_object and kind != "Namespace" else Status
+            says_status = kind in _DELETED_WITH_STATUS or not self.resource.delete_returns_object
+            answer = Status if says_status else self.schema
             yield (
                 "delete",
                 Operation(
@@ -193,35 +224,35 @@ class _Writer:
                     codes=("200", "202"),
                     body=DeleteOptions,
                     body_required=False,
+                    custom=self.resource.custom,
                 ),
             )
 
     def subresource(self, sub: Subresource) -> Iterator[PathItem]:
         path = f"{self.collection}/{{name}}/{sub.name}"
         suffix = sub.name[:1].upper() + sub.name[1:]
-        shared = ("name", *self.scope)
+        query = _CONNECT.get(sub.name, ())
         if sub.connect is not None and sub.name != "log":
-            yield PathItem(
-                path=path,
-                operations=dict(self.connections(sub, suffix)),
-                parameters=(*shared, *_CONNECT.get(sub.name, ())),
-            )
+            yield PathItem(path=path, operations=dict(self.connections(sub, suffix)), parameters=query)
             if sub.name == "proxy":
                 operations = dict(self.connections(sub, suffix + "WithPath"))
-                yield PathItem(path=path + "/{path}", operations=operations, parameters=(*shared, "path"))
+                yield PathItem(path=path + "/{path}", operations=operations, parameters=query)
             return
         group = self.resource.group if sub.group is None else sub.group
-        gvk = (group, sub.version or self.version.name, sub.kind) if sub.kind else self.gvk
+        own = sub.kind and not self.resource.custom
+        gvk = (group, sub.version or self.version.name, sub.kind) if own else self.gvk
         schema = None if sub.name == "log" else sub.schema or self.schema
         text = f"The {sub.name} of a {self.resource.kind}."
         found: dict[str, Operation] = {}
         for verb in sub.verbs:
             method = _METHODS[verb]
             name = {"get": "read", "update": "replace"}.get(verb, verb)
-            codes = {"post": ("200", "201", "202"), "get": ("200",)}.get(method, ("200", "201"))
+            codes = {"post": ("200", "201", "202"), "get": ("200",), "patch": self.patch_codes}.get(
+                method, ("200", "201")
+            )
             body = None if verb == "get" else Patch if verb == "patch" else schema
             found[method] = self.operation(name, method, text, schema, codes, body, suffix, gvk)
-        yield PathItem(path=path, operations=found, parameters=(*shared, "pretty", *_CONNECT.get(sub.name, ())))
+        yield PathItem(path=path, operations=found, parameters=("pretty", *query))
 
     def connections(self, sub: Subresource, suffix: str) -> Iterator[tuple[str, Operation]]:
         gvk = (self.resource.group, self.version.name, sub.kind or self.resource.kind)
@@ -244,7 +275,7 @@ class _Writer:
     def everywhere(self) -> Iterator[PathItem]:
         """Lists over all namespaces, and the old paths of watches."""
         kind, plural = self.resource.kind, self.resource.plural
-        watch, everything = f"{self.root}/watch", (*LIST_PARAMETERS, "pretty")
+        watch = f"{self.root}/watch"
         named = self.collection.replace(self.root, watch, 1)
         if self.resource.namespaced and "list" in self.resource.verbs:
             operation = Operation(
@@ -253,17 +284,16 @@ class _Writer:
                 gvk=self.gvk,
                 text=f"List or watch objects of kind {kind}.",
                 answer=list_of(self.schema),
+                custom=self.resource.custom,
             )
-            yield PathItem(path=f"{self.root}/{plural}", operations={"get": operation}, parameters=("pretty",))
-        if "watch" not in self.resource.verbs:
+            yield PathItem(path=f"{self.root}/{plural}", operations={"get": operation})
+        if "watch" not in self.resource.verbs or self.resource.custom:
             return
         text = f"Watch objects of kind {kind}; the list with watch=true does the same."
         listed = self.operation("watch", "watchlist", text, WatchEvent, suffix="List")
         single = self.operation("watch", "watch", text, WatchEvent)
-        yield PathItem(path=named, operations={"get": listed}, parameters=(*self.scope, *everything))
-        yield PathItem(
-            path=named + "/{name}", operations={"get": single}, parameters=("name", *self.scope, *everything)
-        )
+        yield PathItem(path=named, operations={"get": listed})
+        yield PathItem(path=named + "/{name}", operations={"get": single})
         if self.resource.namespaced:
             everywhere = Operation(
                 id=f"watch{self.prefix}{kind}ListForAllNamespaces",
@@ -272,7 +302,7 @@ class _Writer:
                 text=text,
                 answer=WatchEvent,
             )
-            yield PathItem(path=f"{watch}/{plural}", operations={"get": everywhere}, parameters=everything)
+            yield PathItem(path=f"{watch}/{plural}", operations={"get": everywhere})
 
 
 def paths_of(resource: Resource, version: Version) -> list[PathItem]:

@@ -181,6 +181,8 @@ class Resource:
     guard: Callable[[ItsStore, Context, Json, Json | None], None] | None = None
     #: Conditions of an object's row in the Table form (a finished pod), usually none.
     row_conditions: Callable[[Json], list[Json]] | None = None
+    #: By what the rows of a list's Table are sorted, where not by names.
+    row_order: Callable[[Json], Any] | None = None
     #: Brings a stored row into the kind's present form (see `apiserver.storage.cache.Cache`).
     present: Callable[[Record], Record] | None = None
     #: Converts objects where that takes asking somebody else; versions are all the stored form then.

@@ -17,6 +17,7 @@ from apiserver.messages import Request, Response
 from apiserver.openapi.__main__ import DIRECTORY, main
 from apiserver.openapi.documents import build
 from apiserver.openapi.gnostic import entries
+from apiserver.openapi.operations import group_tag
 from apiserver.resources import CATALOG
 from apiserver.serving import known
 
@@ -24,6 +25,7 @@ WRITTEN = known(CATALOG, Features())
 FILES = build(WRITTEN)
 DOCUMENTS = {name: orjson.loads(content) for name, content in FILES.items() if name.endswith(".json")}
 EVERYTHING = [(resource, version) for resource in WRITTEN for version in resource.versions]
+RELEASE = (1, 36)
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
@@ -33,6 +35,10 @@ def get(service: OpenApi, path: str, **headers: str) -> Response:
     answer = asyncio.run(service.answer(Request("GET", where, query, sent, b"")))
     assert answer is not None
     return answer
+
+
+def names(item: dict[str, Any]) -> list[str]:
+    return [parameter["name"] for parameter in item["parameters"]]
 
 
 def header(answer: Response, name: str) -> str:
@@ -152,18 +158,59 @@ def test_the_protobuf_form_holds_the_same_paths_and_definitions() -> None:
     ]
 
 
-def test_a_server_of_everything_answers_with_the_files() -> None:
-    service = OpenApi(EVERYTHING, WRITTEN)
-    assert get(service, "/openapi/v2").body == (DIRECTORY / "v2.json").read_bytes()
-    assert get(service, "/openapi/v2", accept=PROTOBUF).body == (DIRECTORY / "v2.pb").read_bytes()
-    assert (
-        get(service, "/openapi/v3/apis/resource.k8s.io/v1").body
-        == (DIRECTORY / "v3/apis__resource.k8s.io__v1.json").read_bytes()
-    )
+def test_a_server_of_everything_answers_with_the_files_and_names_its_release() -> None:
+    service = OpenApi(EVERYTHING, WRITTEN, (1, 34))
+    for path, file in (("v2", "v2.json"), ("v3/apis/resource.k8s.io/v1", "v3/apis__resource.k8s.io__v1.json")):
+        found, written = orjson.loads(get(service, f"/openapi/{path}").body), DOCUMENTS[file]
+        assert found == written | {"info": {"title": "Kubernetes", "version": "1.34"}}
+    protobuf = get(service, "/openapi/v2", accept=PROTOBUF).body
+    assert protobuf.startswith((DIRECTORY / "v2.pb").read_bytes())
+    assert dict(entries(dict(entries(protobuf))[2])) == {1: b"Kubernetes", 2: b"1.34"}
+
+
+def test_parameters_that_all_operations_of_a_path_have_are_the_paths() -> None:
+    paths = DOCUMENTS["v3/api__v1.json"]["paths"]
+    bindings, log = paths["/api/v1/namespaces/{namespace}/bindings"], "/api/v1/namespaces/{namespace}/pods/{name}/log"
+    assert names(bindings) == ["dryRun", "fieldManager", "fieldValidation", "namespace", "pretty"]
+    assert "parameters" not in bindings["post"]
+    pods = paths["/api/v1/namespaces/{namespace}/pods"]
+    assert names(pods) == ["namespace", "pretty"]
+    assert names(pods["post"]) == ["dryRun", "fieldManager", "fieldValidation"]
+    assert names(paths["/api/v1/watch/pods"]) == names(paths["/api/v1/pods"])
+    assert {"insecureSkipTLSVerifyBackend", "stream"} <= set(names(paths[log]))
+    proxied = paths["/api/v1/namespaces/{namespace}/pods/{name}/proxy/{path}"]["parameters"]
+    assert [(item["name"], item["in"]) for item in proxied if item["name"] == "path"] == [
+        ("path", "path"),
+        ("path", "query"),
+    ]
+
+
+def test_documents_name_protobuf_where_the_server_speaks_it() -> None:
+    pods = DOCUMENTS["v3/api__v1.json"]["paths"]["/api/v1/namespaces/{namespace}/pods"]
+    assert list(pods["post"]["responses"]["201"]["content"]) == [
+        "application/json",
+        "application/yaml",
+        "application/vnd.kubernetes.protobuf",
+    ]
+    assert "application/vnd.kubernetes.protobuf;stream=watch" in pods["get"]["responses"]["200"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("group", "tag"),
+    [
+        ("", "core"),
+        ("apps", "apps"),
+        ("resource.k8s.io", "resource"),
+        ("rbac.authorization.k8s.io", "rbacAuthorization"),
+        ("x.io", "xIo"),
+    ],
+)
+def test_a_tag_is_made_of_all_labels_of_a_group_but_upstreams_suffix(group: str, tag: str) -> None:
+    assert group_tag(group) == tag
 
 
 def test_each_client_gets_the_form_that_it_asks_for() -> None:
-    service = OpenApi(EVERYTHING, WRITTEN)
+    service = OpenApi(EVERYTHING, WRITTEN, RELEASE)
     assert get(service, "/openapi/v2").content_type == "application/json"
     assert get(service, "/openapi/v2", accept=f"{PROTOBUF}, application/json").content_type == PROTOBUF.replace(
         "@", "."
@@ -176,7 +223,7 @@ def test_each_client_gets_the_form_that_it_asks_for() -> None:
 
 
 def test_the_index_leads_to_documents_that_may_be_kept() -> None:
-    service = OpenApi(EVERYTHING, WRITTEN)
+    service = OpenApi(EVERYTHING, WRITTEN, RELEASE)
     index = orjson.loads(get(service, "/openapi/v3").body)["paths"]
     assert {"api", "apis", "version", "api/v1", "apis/resource.k8s.io", "apis/resource.k8s.io/v1"} <= index.keys()
     for name, item in index.items():
@@ -187,7 +234,7 @@ def test_the_index_leads_to_documents_that_may_be_kept() -> None:
 
 
 def test_an_old_hash_is_sent_on_to_the_present_document() -> None:
-    service = OpenApi(EVERYTHING, WRITTEN)
+    service = OpenApi(EVERYTHING, WRITTEN, RELEASE)
     answer = get(service, "/openapi/v3/api/v1?hash=OLD")
     assert answer.status == 301
     assert get(service, header(answer, "Location")).status == 200
@@ -195,7 +242,7 @@ def test_an_old_hash_is_sent_on_to_the_present_document() -> None:
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
 def test_a_client_that_has_the_document_is_told_so(path: str) -> None:
-    service = OpenApi(EVERYTHING, WRITTEN)
+    service = OpenApi(EVERYTHING, WRITTEN, RELEASE)
     etag = header(get(service, path), "Etag")
     assert get(service, path, if_none_match=f'"x", {etag}').status == 304
     assert get(service, path, if_none_match='"x"').status == 200
@@ -209,6 +256,7 @@ def test_what_is_not_served_is_not_described() -> None:
             if resource.group != "resource.k8s.io" and resource.plural != "pods"
         ],
         WRITTEN,
+        RELEASE,
     )
     text = get(service, "/openapi/v2").body
     document = orjson.loads(text)
@@ -228,13 +276,13 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     from apiserver.api.status import StatusError
 
     with pytest.raises(StatusError, match=r"openapi/v2\.json is missing from this installation"):
-        get(OpenApi(EVERYTHING, WRITTEN, tmp_path), "/openapi/v2")
+        get(OpenApi(EVERYTHING, WRITTEN, RELEASE, tmp_path), "/openapi/v2")
 
 
 def test_a_document_that_was_cut_is_hashed_anew() -> None:
     fewer: list[tuple[Any, Any]] = [
         (replace(resource), version) for resource, version in EVERYTHING if resource.plural != "nodes"
     ]
-    assert header(get(OpenApi(fewer, WRITTEN), "/openapi/v2"), "Etag") != header(
-        get(OpenApi(EVERYTHING, WRITTEN), "/openapi/v2"), "Etag"
+    assert header(get(OpenApi(fewer, WRITTEN, RELEASE), "/openapi/v2"), "Etag") != header(
+        get(OpenApi(EVERYTHING, WRITTEN, RELEASE), "/openapi/v2"), "Etag"
     )

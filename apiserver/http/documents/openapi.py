@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.api.features import Release
 from apiserver.api.status import StatusError
 from apiserver.http.formats.negotiation import JSON, clauses
 from apiserver.messages import Request, Response
@@ -33,18 +34,24 @@ DIRECTORY: Final = Path(__file__).resolve().parents[3] / "openapi"
 _PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PROTOBUF_OLD: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 _REFERENCE: Final = re.compile(rb'"#/(?:definitions|components/schemas)/([^"]+)"')
+_UNVERSIONED: Final = b'"info":{"title":"Kubernetes","version":"unversioned"}'
 _PATHS, _DEFINITIONS = 8, 9
 
 
 class OpenApi:
-    """The documents of one server. `served` holds each resource with each version in which it is served, `written` the
-    resources that the files describe: documents of others are made here.
+    """The documents of one server that emulates a release. `served` holds each resource with each version in which it
+    is served, `written` the resources that the files describe: documents of others are made here.
     """
 
     def __init__(
-        self, served: Iterable[tuple[Resource, Version]], written: Iterable[Resource], directory: Path = DIRECTORY
+        self,
+        served: Iterable[tuple[Resource, Version]],
+        written: Iterable[Resource],
+        release: Release,
+        directory: Path = DIRECTORY,
     ) -> None:
         self._directory = directory
+        self._release = f"{release[0]}.{release[1]}"
         self._remote: dict[str, str] = {}
         self._written = {(resource.group, resource.plural): resource for resource in written}
         self.show(served)
@@ -55,6 +62,8 @@ class OpenApi:
         written = [each for each in served if self._written.get((each[0].group, each[0].plural)) == each[0]]
         self._served = frozenset((resource.group, version.name, resource.plural) for resource, version in written)
         self._versions = frozenset((resource.group, version.name) for resource, version in served)
+        # As upstream has it, documents say of groups of custom resources alone what their versions serve, no more.
+        self._groups = frozenset(resource.group for resource, _ in served if not resource.custom)
         self._others = [each for each in served if (each[0].group, each[1].name, each[0].plural) not in self._served]
         self._made: dict[str, bytes] | None = None
         self._documents: dict[str, tuple[bytes, str]] = {}
@@ -118,7 +127,7 @@ class OpenApi:
 
     def _names(self) -> list[str]:
         """`api/v1`, `apis/resource.k8s.io` … of what is served."""
-        groups = {f"apis/{group}" for group, _ in self._versions if group}
+        groups = {f"apis/{group}" for group in self._groups if group}
         versions = {f"apis/{group}/{version}" if group else f"api/{version}" for group, version in self._versions}
         return sorted({"api", "apis", "version"} | groups | versions)
 
@@ -131,8 +140,18 @@ class OpenApi:
                 body = self._with_others(name, body)
             if body is None:
                 raise StatusError(503, "ServiceUnavailable", f"openapi/{name} is missing from this installation")
+            body = self._released(name, body)
             known = self._documents[name] = body, _hash(body)
         return known
+
+    def _released(self, name: str, body: bytes) -> bytes:
+        """A document that says which release is served."""
+        if name != "v2.pb":
+            return body.replace(_UNVERSIONED, _UNVERSIONED.replace(b"unversioned", self._release.encode()), 1)
+        from apiserver.openapi.gnostic import about
+
+        # Of messages of protobuf that follow each other the last one's fields count.
+        return body + about({"title": "Kubernetes", "version": self._release})
 
     def _read(self, name: str) -> bytes | None:
         """What a file says of what is served; None where there is none."""

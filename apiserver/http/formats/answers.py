@@ -9,7 +9,7 @@ from apiserver.api.status import StatusError
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.gathering import gather
 from apiserver.http.formats.negotiation import JSON, PLAIN, PROTOBUF, ResponseFormat, not_acceptable
-from apiserver.http.formats.table import included, row, table
+from apiserver.http.formats.table import in_rows, included, row, table
 from apiserver.http.formats.view import PARTIAL, View, list_meta, partial
 from apiserver.messages import Request, Response
 from apiserver.registry.body.decode import Kinds
@@ -104,7 +104,7 @@ async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now:
             chosen.media,
             head,
             "rows",
-            entries,
+            in_rows(view, entries),
             lambda entry: row(view, chosen, entry, now, include),
             pretty=chosen.pretty,
         )

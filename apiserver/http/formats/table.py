@@ -25,6 +25,12 @@ def included(request: Request, chosen: ResponseFormat) -> str:
     return include
 
 
+def in_rows(view: View, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """The entries of a list in the order of its Table's rows."""
+    order = view.resource.row_order
+    return entries if order is None else sorted(entries, key=lambda entry: order(entry.obj))
+
+
 def row(view: View, chosen: ResponseFormat, entry: Entry, now: datetime, include: str) -> dict[str, Any]:
     """An entry as a row of a Table."""
     resource, version = view.resource, view.version

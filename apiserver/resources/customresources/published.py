@@ -51,7 +51,7 @@ def _identity(document: Definitions) -> Json:
 
 
 def _part(schema: Json, document: Definitions) -> Json:
-    made = {name: value for name, value in schema.items() if value not in (None, "", False, [], {})}
+    made = {name: value for name, value in schema.items() if value or (value == 0 and value is not False)}
     if "default" in schema and schema["default"] is not None:
         made["default"] = schema["default"]
     if document.release == 2:

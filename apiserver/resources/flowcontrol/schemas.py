@@ -230,11 +230,16 @@ def _level(obj: Json) -> str:
     return name
 
 
+def _precedence(obj: Json) -> tuple[int, str]:
+    """Requests are matched in this order, and kubectl shows it."""
+    return obj["spec"].get("matchingPrecedence", 0), obj["metadata"]["name"]
+
+
 FLOW_SCHEMAS: Final = Resource(
     group="flowcontrol.apiserver.k8s.io", kind="FlowSchema", plural="flowschemas", singular="flowschema",
     namespaced=False,
     versions=(Version(name="v1", schema=FlowSchema),),
-    strategy=FlowSchemaStrategy(), storage_prefix="flowschemas",
+    strategy=FlowSchemaStrategy(), storage_prefix="flowschemas", row_order=_precedence,
     columns=(
         NAME,
         Column(name="PriorityLevel", cell=_level, description="Level of the requests that match."),
