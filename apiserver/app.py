@@ -24,6 +24,7 @@ from apiserver.api.status import StatusError
 from apiserver.builtin import BuiltIn
 from apiserver.clock import now
 from apiserver.compaction import compact_regularly
+from apiserver.componenthealth import ComponentHealth
 from apiserver.expiry import Expiry
 from apiserver.extensions import CustomResources
 from apiserver.flowcontrol import DanglingSchemas
@@ -123,6 +124,7 @@ class Server:
             *self._links(), last=self._dispatch, count=self.metrics.count, sinks=[self.requests.add]
         )
         self.metrics.include(self.chain.families)
+        self.registry.components = ComponentHealth(self.rest.names, self._storage)
         # Where access is open nothing else asks who sends a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
         self.front = FrontEnd(self.chain, self._make_admin, pages, self._access.peer_of(), settings.identity.claims)

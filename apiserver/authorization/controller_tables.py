@@ -125,6 +125,10 @@ create,get,list,watch scheduling.k8s.io podgroups,workloads if=WorkloadWithJob
 # system:controller:legacy-service-account-token-cleaner
 get core configmaps names=kube-apiserver-legacy-service-account-token-tracking
 delete,patch core secrets
+# system:controller:kube-apiserver-serving-clustertrustbundle-publisher if=ClusterTrustBundle
+attest certificates.k8s.io signers names=kubernetes.io/kube-apiserver-serving
+create,delete,list,update,watch certificates.k8s.io clustertrustbundles
+EVENTS
 # system:controller:namespace-controller
 delete,get,list,watch core namespaces
 update core namespaces/finalize,namespaces/status

@@ -44,7 +44,8 @@ def policy(features: Features) -> Policy:
     """The policy of a release with its gates."""
     roles = list(_cluster_roles(CLUSTER_ROLES, features))
     controllers = list(_cluster_roles(CONTROLLER_ROLES, features))
-    bindings = [_cluster_binding(name, *subjects) for name, subjects in _BOUND.items()]
+    there = {role["metadata"]["name"] for role in roles}
+    bindings = [_cluster_binding(name, *subjects) for name, subjects in _BOUND.items() if name in there]
     for role in controllers:
         name: str = role["metadata"]["name"]
         bindings.append(_cluster_binding(name, _account(name.removeprefix(_CONTROLLER))))
@@ -156,6 +157,7 @@ _BOUND: Final[dict[str, tuple[Json, ...]]] = {
     "system:volume-scheduler": (_user(_SCHEDULER),),
     "system:node": (),
     "system:service-account-issuer-discovery": (_group("system:serviceaccounts"),),
+    "system:cluster-trust-bundle-discovery": (_group("system:serviceaccounts"),),
 }
 
 

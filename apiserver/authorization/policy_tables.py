@@ -160,6 +160,7 @@ create,delete,get,patch,update storage.k8s.io csinodes
 READ node.k8s.io runtimeclasses
 get resource.k8s.io resourceclaims if=DynamicResourceAllocation
 deletecollection resource.k8s.io resourceslices if=DynamicResourceAllocation
+READ certificates.k8s.io clustertrustbundles if=ClusterTrustBundle
 get core serviceaccounts if=KubeletServiceAccountTokenForCredentialProviders
 create,get,list,watch certificates.k8s.io podcertificaterequests if=PodCertificateRequest
 # system:node-bootstrapper
@@ -182,6 +183,8 @@ watch core events
 EVENTS
 # system:public-info-viewer
 get url /healthz,/livez,/readyz,/version,/version/
+# system:cluster-trust-bundle-discovery if=ClusterTrustBundle
+READ certificates.k8s.io clustertrustbundles
 # system:service-account-issuer-discovery
 get url /.well-known/openid-configuration,/.well-known/openid-configuration/,/openid/v1/jwks,/openid/v1/jwks/
 # system:volume-scheduler

@@ -67,6 +67,10 @@ class Rest:
         self._records, self._streams, self._revision, self._clock = records, streams, revision, clock
         self.components: Components | None = None
 
+    def names(self) -> Sequence[str]:
+        """The components of this process."""
+        return self.components.names if self.components is not None else ()
+
     async def look(self) -> Resting:
         """Several looks in a row: `busy` are the components that had something to do in any."""
         running = self.components

@@ -187,6 +187,8 @@ class Resource:
     present: Callable[[Record], Record] | None = None
     #: Converts objects where that takes asking somebody else; versions are all the stored form then.
     conversion: Conversion | None = None
+    #: Gives all objects of a resource that stores none, as they are when somebody asks.
+    shown: Callable[[ItsStore, Context], Awaitable[list[Json]]] | None = None
     #: What stored objects end with, where their version is not the first in which objects were stored.
     stored_mark: bytes = b""
     #: A custom resource: its objects are bare JSON, which is neither merged strategically nor written as protobuf.
@@ -197,10 +199,13 @@ class Resource:
 
     #: The type of what is stored.
     hub_schema: Struct = field(init=False, repr=False, compare=False)
+    #: Whether an answer takes asking somebody.
+    asks: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         hub = next((version for version in self.versions if version.to_hub is same_form), self.versions[0])
         object.__setattr__(self, "hub_schema", hub.schema)
+        object.__setattr__(self, "asks", self.conversion is not None or self.shown is not None)
 
     @property
     def hub_group(self) -> str:
@@ -235,7 +240,7 @@ class Resource:
 
     def storage_hash(self, release: Release) -> str:
         """Discovery's storageVersionHash; empty where nothing is stored (reviews)."""
-        if "get" not in self.verbs:
+        if "get" not in self.verbs or self.shown is not None:
             return ""
         stored = self.stored_as(release)
         text = f"{stored if '/' in stored else '/' + stored}/{self.kind}"

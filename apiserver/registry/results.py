@@ -37,8 +37,8 @@ class Unsaved(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Objects in key order at one revision. `revision` goes into metadata.resourceVersion; `remaining` None: not
-    shown; `shards` is the shard selector that chose them, "" where there was none.
+    """Objects in key order at one revision. `revision` goes into metadata.resourceVersion, 0 where objects are not
+    stored; `remaining` None: not shown; `shards` is the shard selector that chose them, "" where there was none.
     """
 
     entries: Sequence[Entry]

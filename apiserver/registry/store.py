@@ -7,7 +7,7 @@ A store reads from its resource's watch cache and appends to the log. What happe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -99,6 +99,9 @@ class Registry:
         self.stores: dict[tuple[str, str], Store] = {}
         #: writes under way, by key.
         self.busy: dict[str, asyncio.Future[None]] = {}
+        #: how the parts of the control plane are: name, whether it is well, what it says; set by whoever wires the
+        #: server.
+        self.components: Callable[[], Awaitable[list[tuple[str, bool, str]]]] | None = None
         #: what plugins count, for /metrics.
         self.counted: list[Family] = []
         #: who calls webhooks; set by whoever wires the server, and until then nobody is called.
@@ -117,7 +120,7 @@ class Registry:
         """How many objects of each resource there are."""
         counted: dict[str, int] = {}
         for store in self.stores.values():
-            if "list" in store.resource.verbs:
+            if "list" in store.resource.verbs and store.resource.shown is None:
                 counted.setdefault(store.resource.qualified, len(store.cache))
         return counted
 

@@ -15,6 +15,7 @@ from apiserver.resources.autoscaling import HORIZONTAL_POD_AUTOSCALERS
 from apiserver.resources.batch.cronjobs import CRON_JOBS
 from apiserver.resources.batch.jobs import JOBS
 from apiserver.resources.certificates import CERTIFICATES
+from apiserver.resources.componentstatuses import COMPONENT_STATUSES
 from apiserver.resources.configmaps import CONFIG_MAPS
 from apiserver.resources.customresources.definitions import DEFINITIONS
 from apiserver.resources.devices.claims import RESOURCE_CLAIMS
@@ -57,6 +58,7 @@ __all__ = ["CATALOG"]
 #: By group, and in a group by resource.
 CATALOG: Final[tuple[Resource, ...]] = (
     BINDINGS,
+    COMPONENT_STATUSES,
     CONFIG_MAPS,
     CORE_EVENTS,
     ENDPOINTS,

@@ -144,3 +144,21 @@ def test_nodes_may_read_claims_and_delete_slices_by_their_fixed_rules() -> None:
     assert allows(node_rules(Features()), "get", "resource.k8s.io", "resourceclaims")
     assert allows(node_rules(Features()), "deletecollection", "resource.k8s.io", "resourceslices")
     assert not allows(node_rules(Features(release=(1, 33))), "get", "resource.k8s.io", "resourceclaims")
+
+
+def test_the_gate_of_trust_bundles_brings_who_may_read_and_who_writes_the_servers_own() -> None:
+    def found(features: Features) -> tuple[set[str], list[Any]]:
+        made = policy(features)
+        names = {each["metadata"]["name"] for each in made.cluster_roles + made.cluster_bindings}
+        bundles = [rule for rule in node_rules(features) if "clustertrustbundles" in rule["resources"]]
+        return {name for name in names if "trust-bundle" in name or "trustbundle" in name}, bundles
+
+    publisher = "system:controller:kube-apiserver-serving-clustertrustbundle-publisher"
+    read = {
+        "verbs": ["get", "list", "watch"],
+        "apiGroups": ["certificates.k8s.io"],
+        "resources": ["clustertrustbundles"],
+    }
+    assert found(Features()) == (set(), [])
+    on = Features((1, 36), {"ClusterTrustBundle": True})
+    assert found(on) == ({publisher, "system:cluster-trust-bundle-discovery"}, [read])

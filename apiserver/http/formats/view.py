@@ -119,7 +119,7 @@ def hides_of(version: Version, cache: Cache) -> bool:
 
 def list_meta(listing: Listing) -> dict[str, Any]:
     """A list's metadata."""
-    meta: dict[str, Any] = {"resourceVersion": str(listing.revision)}
+    meta: dict[str, Any] = {"resourceVersion": str(listing.revision)} if listing.revision else {}
     if listing.continue_token:
         meta["continue"] = listing.continue_token
     if listing.remaining is not None:

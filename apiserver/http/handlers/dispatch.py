@@ -17,11 +17,13 @@ from apiserver.http.documents.index import Documents
 from apiserver.http.formats.answers import json_response, list_response, object_response
 from apiserver.http.formats.negotiation import (
     PLAIN,
+    PROTOBUF,
     ResponseFormat,
     negotiate_stream,
     response_format,
 )
 from apiserver.http.formats.watch import chunks, event_encoder
+from apiserver.http.formats.websocket import asks_for_websocket, over_websocket
 from apiserver.http.handlers.routes import Endpoint, Routes
 from apiserver.messages import MAX_BODY, Request, Response, Stream
 from apiserver.registry.context import Context
@@ -70,7 +72,7 @@ class Dispatch:
         """The present state, where this server alone knows it and its form is the stored one or small."""
         info, endpoint = request.info, self.routes.find(request)
         store, view = endpoint.store, endpoint.view
-        if store.registry.shared or store.resource.conversion is not None:
+        if store.registry.shared or store.resource.asks:
             return None
         chosen, namespace = response_format(request, bare=endpoint.bare), info.namespace if endpoint.namespaced else ""
         at = request.time = store.registry.clock()
@@ -140,6 +142,8 @@ class Dispatch:
         encoder, content_type = event_encoder(request, chosen, endpoint.view)
         stream = Stream(200, content_type)
         stream.chunks = chunks(stream, events, encoder, self._clock)
+        if "upgrade" in request.headers and asks_for_websocket(request.headers):
+            stream = over_websocket(stream, request.headers, binary=chosen.media == PROTOBUF)
         return self._kept(stream, request)
 
     def _kept(self, stream: Stream, request: Request) -> Stream:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.api.status import PlainError, StatusError, method_not_allowed, not_found, unknown_resource
+from apiserver.api.fielderrors import go_quote
+from apiserver.api.status import PlainError, StatusError, method_not_allowed, not_found, qualified, unknown_resource
 from apiserver.http.formats.negotiation import check_routed
 from apiserver.http.formats.view import View
 from apiserver.http.sinks.metrics import Served
@@ -110,14 +111,16 @@ class Routes:
             raise unknown_resource()
         elif (verb in _COLLECTION_VERBS) is bool(name) and verb != "watch":
             raise method_not_allowed()
+        if endpoint.warning:
+            request.warnings = [endpoint.warning]
+        if verb == "watch" and verb not in endpoint.verbs and "list" in endpoint.verbs:
+            raise _unsupported(info)
         if (verb not in endpoint.verbs and not _asks_proxy(request, endpoint)) or (
             request.method == "HEAD" and endpoint.connect is None
         ):
             raise method_not_allowed()
         if endpoint.connect is None and not endpoint.custom:
             check_routed(verb, request.headers, tables=endpoint.storage)
-        if endpoint.warning:
-            request.warnings = [endpoint.warning]
         return endpoint
 
     def _unknown(self, info: RequestInfo) -> PlainError | StatusError:
@@ -148,13 +151,13 @@ def _check_custom(endpoint: Endpoint, info: RequestInfo) -> None:
     if endpoint.namespaced is not bool(info.namespace) and not (endpoint.namespaced and info.verb in ("list", "watch")):
         raise PlainError(404, _NO_PAGE)
     if info.verb not in endpoint.verbs:
-        kind = f"{info.resource}.{info.group}"
-        raise StatusError(
-            405,
-            "MethodNotAllowed",
-            f'{info.verb} is not supported on resources of kind "{kind}"',
-            {"group": info.group, "kind": info.resource},
-        )
+        raise _unsupported(info)
+
+
+def _unsupported(info: RequestInfo) -> StatusError:
+    text = f"{info.verb} is not supported on resources of kind {go_quote(qualified(info.resource, info.group))}"
+    group = {"group": info.group} if info.group else {}
+    return StatusError(405, "MethodNotAllowed", text, {**group, "kind": info.resource})
 
 
 def _check_scope(endpoint: Endpoint, info: RequestInfo) -> None:

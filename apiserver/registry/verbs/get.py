@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from apiserver.api.objects import Hub
 from apiserver.api.status import not_found
 from apiserver.registry.body.options import get_options
 from apiserver.registry.conversion import shown
+from apiserver.registry.results import Unsaved
 from apiserver.registry.verbs.revisions import parse_version, reached
 
 if TYPE_CHECKING:
@@ -18,18 +20,36 @@ if TYPE_CHECKING:
     from apiserver.registry.store import Store
     from apiserver.storage.cache import Entry
 
-__all__ = ["get", "get_present"]
+__all__ = ["get", "get_present", "shown_entries"]
 
 
 async def get(store: Store, ctx: Context, request: Request) -> Entry:
     """The state of one object. Raises StatusError."""
     wanted = get_options(request.params).resource_version if request.query else ""
+    if store.resource.shown is not None:
+        return await _shown_now(store, ctx)
     if wanted:
         cached = store.resource.cached
         await reached(store.cache, parse_version(wanted, cached=cached), cached=cached)
     else:
         await store.registry.consistent()
     return await shown(store, ctx, get_present(store, ctx.namespace, ctx.name))
+
+
+async def _shown_now(store: Store, ctx: Context) -> Entry:
+    """An object of a kind that stores none."""
+    for entry in await shown_entries(store, ctx):
+        if entry.key == store.resource.key(ctx.namespace, ctx.name):
+            return entry
+    raise not_found(store.resource.singular, store.resource.group, ctx.name)
+
+
+async def shown_entries(store: Store, ctx: Context) -> list[Entry]:
+    """All objects of a kind that stores none."""
+    assert store.resource.shown is not None
+    key = store.resource.key
+    objects = await store.resource.shown(store, ctx)
+    return [Unsaved(key("", obj["metadata"]["name"]), Hub(obj), 0) for obj in objects]
 
 
 def get_present(store: Store, namespace: str, name: str) -> Entry:

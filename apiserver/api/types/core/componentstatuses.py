@@ -1,0 +1,23 @@
+"""ComponentStatus of core/v1."""
+
+from __future__ import annotations
+
+from apiserver.api.schema import STRING, ListOf, Struct, field, string
+from apiserver.api.types.meta import TYPE_META, ConditionStatus, ObjectMeta, list_of
+
+ComponentConditionType = string("v1.ComponentConditionType")
+
+ComponentCondition = Struct("io.k8s.api.core.v1.ComponentCondition", lambda: (
+    field("type", 1, ComponentConditionType, omit=False, required=True, doc="What is told of it: Healthy."),
+    field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
+    field("message", 3, STRING, doc="What the component said, or why it could not be asked."),
+    field("error", 4, STRING, doc="What went wrong when it was asked."),
+), doc="ComponentCondition is one thing that is known of a component.")
+ComponentStatus = Struct("io.k8s.api.core.v1.ComponentStatus", lambda: (
+    TYPE_META,
+    field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata."),
+    field("conditions", 2, ListOf(ComponentCondition, "map", ("type",), merge_key="type"),
+        doc="What is known of it."),
+), gvk=("", "v1", "ComponentStatus"), doc="ComponentStatus says how a part of the control plane is. Deprecated.")
+
+ComponentStatusList = list_of(ComponentStatus)
